@@ -1,0 +1,1 @@
+"""MillWheel: computations, keyed state, timers, low watermarks and strong productions."""

@@ -1,0 +1,1 @@
+"""What executes a topology: in memory for tests, or on Apache Spark."""

@@ -1,0 +1,1 @@
+"""The runner on Apache Spark: one job and one atomic commit for each epoch."""
