@@ -1,1 +1,47 @@
-"""MillWheel: computations, keyed state, timers, low watermarks and strong productions."""
+"""MillWheel's primitives: keyed computations, state, timers, low watermarks, productions, injectors (the 2013 paper)."""
+
+from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation
+from headrace.lowlevel.errors import (
+    CheckpointError,
+    FencedError,
+    HeadraceError,
+    KeyEncodingError,
+    StalledError,
+    StepError,
+    TopologyError,
+)
+from headrace.lowlevel.injector import BaseInjector, BoundedInjector, Delivery, Injector, MemorySplit, Split
+from headrace.lowlevel.record import Batch, Record
+from headrace.lowlevel.sink import CallSink, Sink
+from headrace.lowlevel.timer import TimeDomain, Timer
+from headrace.lowlevel.topology import Topology
+
+__all__ = [
+    "BaseInjector",
+    "Batch",
+    "BoundedInjector",
+    "BundleComputation",
+    "CallSink",
+    "CheckpointError",
+    "Coder",
+    "Computation",
+    "Context",
+    "Delivery",
+    "FencedError",
+    "HeadraceError",
+    "Injector",
+    "InlineComputation",
+    "KeyEncodingError",
+    "MemorySplit",
+    "PickleCoder",
+    "Record",
+    "Sink",
+    "Split",
+    "StalledError",
+    "StepError",
+    "TimeDomain",
+    "Timer",
+    "Topology",
+    "TopologyError",
+]

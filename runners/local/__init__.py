@@ -1,1 +1,6 @@
-"""The runner in memory: one thread, deterministic, with a clock and an order that a test controls."""
+"""Runs topologies in memory, in one thread, in an order that a test can choose."""
+
+from headrace.runners.local.runner import LocalRunner
+from headrace.runners.local.scheduler import Crash, Scheduler
+
+__all__ = ["Crash", "LocalRunner", "Scheduler"]

@@ -1,0 +1,149 @@
+"""Computations: what users write at this layer (MillWheel paper §4.1, §5.1, figure 7).
+
+A `Computation` is code for one key at a time, with that key's persistent state and timers. An `InlineComputation` has
+neither: it runs on whole batches where they are produced, before any key is extracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.timer import TimeDomain, Timer
+
+
+class Context(Protocol):
+    """What a computation reaches while it runs for one key (paper figure 7: state, timers, productions)."""
+
+    @property
+    def key(self) -> object:
+        """The key that this call is for."""
+
+    @property
+    def watermark(self) -> int:
+        """The computation's input low watermark, microseconds UTC. It never goes back."""
+
+    @property
+    def wall_time(self) -> int:
+        """The epoch's reading of the wall clock, microseconds UTC."""
+
+    def is_late(self, record: Record) -> bool:
+        """Whether the record is behind the low watermark (paper §4.5)."""
+
+    state: object
+    """The key's persistent state. The first look decodes it, or asks `Computation.initial_state`; whatever it is at
+    the end of the bundle is encoded and committed. None is no state: setting it frees the key's storage."""
+
+    def read(self, cell: bytes) -> bytes | None:
+        """A named part of the key's storage, apart from `state`: its bytes, or None. At most 400 bytes of name."""
+
+    def write(self, cell: bytes, data: bytes | None) -> None:
+        """Replace a named part of the key's storage; None takes it away."""
+
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """The key's named parts whose names begin with `prefix`, ordered by name. `state` (the name `b""`) is not one."""
+
+    def set_timer(
+        self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
+    ) -> None:
+        """Fire `process_timer` once the domain's clock reaches `timestamp` (microseconds UTC).
+
+        A timer of the same tag and domain is replaced. With `hold`, the output watermark stays at or below that
+        event time until the timer has fired or is deleted. A timestamp already reached fires in this bundle.
+        """
+
+    def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
+        """Take a timer (and its hold) away; nothing happens if there is none."""
+
+    def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
+        """When the timer of this tag is set to fire, or None."""
+
+    def hold(self, timestamp: int, tag: str = "") -> None:
+        """Keep the output watermark at or below `timestamp` until released; replaces the hold of the same tag."""
+
+    def release(self, tag: str = "") -> None:
+        """End a hold."""
+
+    def produce(self, stream: str, value: object, timestamp: int | None = None) -> None:
+        """Send a value to a stream, at the timestamp given, else at that of the record or timer being processed."""
+
+    def produce_batch(self, stream: str, batch: Batch) -> None:
+        """Send many values to a stream at once."""
+
+    def count(self, counter: str, n: int = 1) -> None:
+        """Add to a counter of this computation; exact under retries, as it is part of the commit."""
+
+    def drop_late(self, n: int = 1) -> None:
+        """Say that `n` late records were dropped: they appear in the counter `dropped_late`."""
+
+
+class Computation:
+    """Code for one key at a time. Subclass it and override `process_record`, and `process_timer` if it sets timers.
+
+    Calls for one key are serial; distinct keys run in parallel. An instance is shipped to the workers: what it holds
+    besides configuration is lost. Everything that must last goes into `context.state`.
+
+    >>> class Counter(Computation):
+    ...     def initial_state(self):
+    ...         return 0
+    ...     def process_record(self, record, context):
+    ...         context.state += 1
+    ...         context.set_timer("report", 60_000_000)
+    ...     def process_timer(self, timer, context):
+    ...         context.produce("counts", (context.key, context.state), timer.timestamp)
+    """
+
+    state_coder: Coder = PickleCoder()
+    """How `context.state` becomes bytes (paper §4.4: the user's own serialization)."""
+
+    def setup(self) -> None:
+        """Called once in each process before the first bundle."""
+
+    def initial_state(self) -> object:
+        """The state of a key that has none."""
+        return None
+
+    def process_record(self, record: Record, context: Context) -> None:
+        """Called for every record."""
+        raise TypeError(f"{type(self).__name__} got a record but does not define process_record(record, context)")
+
+    def process_timer(self, timer: Timer, context: Context) -> None:
+        """Called when a timer fires."""
+        raise TypeError(f"{type(self).__name__} set a timer but does not define process_timer(timer, context)")
+
+    def finish_key(self, context: Context) -> None:
+        """Called after a key's last record and timer of the bundle; the place to write what was kept in memory."""
+
+
+class BundleComputation(Computation):
+    """A computation that takes all of a key's records of one stream and bundle in one call.
+
+    For code that can do better than one record at a time; the guarantees are those of `Computation`.
+    """
+
+    def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
+        """Called instead of `process_record`, with the records in order of delivery."""
+        raise TypeError(f"{type(self).__name__} does not define process_batch(stream, batch, context)")
+
+
+class InlineComputation:
+    """Stateless code that runs on whole batches where they are produced, without a key and without a shuffle.
+
+    The engine's own addition to the paper's model: element-wise steps between two keyed computations need no delivery
+    of their own, so they run inside the task of their producer.
+    """
+
+    def setup(self) -> None:
+        """Called once in each process before the first batch."""
+
+    def start_bundle(self) -> None:
+        """Called before the first batch of a bundle."""
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        """Take a batch of an input stream; `emit(stream, batch)` any number of output batches."""
+        raise NotImplementedError
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Called after the last batch of a bundle."""

@@ -1,0 +1,247 @@
+"""What a computation sees of its key while a bundle runs: committed state below, this bundle's changes on top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
+
+from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.state import Copy, Delta
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
+from headrace.lowlevel.topology import Keyed
+
+LONGEST_NAME = 400
+"""Bytes that the name of a cell may have."""
+_FLUSH_AT = 10_000
+_UNREAD = object()
+
+
+class KeyContext:
+    """The `Context` of a bundle, moved from key to key."""
+
+    def __init__(self, place: Keyed, copy: Copy, emit: Emit) -> None:
+        self.delta = Delta()
+        self.counters: dict[str, int] = {}
+        self.now = MIN_TIMESTAMP
+        """Timestamp of the record or timer being processed: the default for productions."""
+        self._place = place
+        self._coder = place.computation.state_coder
+        self._copy = copy
+        self._emit = emit
+        self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in place.outputs}
+
+    def open(self, watermark_before: int, watermark: int, wall_time: int) -> None:
+        """Set the bundle's clocks."""
+        self._before, self._after = watermark_before, watermark
+        self.watermark = watermark_before
+        self.wall_time = wall_time
+        self._limits = {TimeDomain.LOW_WATERMARK: watermark, TimeDomain.WALL_TIME: wall_time}
+
+    def begin(self, row: bytes, key: object, encoded: bytes, due: Iterable[tuple[TimeDomain, int, str]]) -> None:
+        """Turn to a key."""
+        self.key = key
+        self._row, self._encoded = row, encoded
+        self._cells: dict[bytes, bytes | None] = {}
+        self._marks: dict[tuple[int, str], int | None] = {}
+        self._known = self._copy.key(row) is not None
+        self._state: object = _UNREAD
+        self._loaded: bytes | None = None
+        self.watermark = self._before
+        self._due: list[tuple[int, int, str]] = []
+        for domain, timestamp, tag in due:
+            heappush(self._due, (-domain, timestamp, tag))
+
+    # State
+
+    @property
+    def state(self) -> object:
+        """See `Context.state`."""
+        if self._state is _UNREAD:
+            self._load()
+        return self._state
+
+    @state.setter
+    def state(self, value: object) -> None:
+        if self._state is _UNREAD:
+            self._load()
+        self._state = value
+
+    def _load(self) -> None:
+        self._loaded = self._copy.get(self._row, b"") if self._known else None
+        if self._loaded is None:
+            self._state = self._place.computation.initial_state()
+        else:
+            self._state = self._coder.decode(self._loaded)
+
+    def read(self, cell: bytes) -> bytes | None:
+        """See `Context.read`."""
+        if cell in self._cells:
+            return self._cells[cell]
+        return self._copy.get(self._row, cell) if self._known else None
+
+    def write(self, cell: bytes, data: bytes | None) -> None:
+        """See `Context.write`."""
+        if not 0 < len(cell) <= LONGEST_NAME:
+            raise ValueError(f"cell name {cell!r:.80} has {len(cell)} bytes; use 1 to {LONGEST_NAME}")
+        self._cells[cell] = data
+
+    def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
+        """See `Context.scan`."""
+        stored = self._copy.scan(self._row, prefix) if self._known else ()
+        found = {cell: data for cell, data in stored if cell}
+        for cell, data in self._cells.items():
+            if cell.startswith(prefix):
+                if data is None:
+                    found.pop(cell, None)
+                else:
+                    found[cell] = data
+        return iter(sorted(found.items()))
+
+    # Timers and holds
+
+    def is_late(self, record: Record) -> bool:
+        """See `Context.is_late`."""
+        return record.timestamp < self.watermark
+
+    def set_timer(
+        self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
+    ) -> None:
+        """See `Context.set_timer`."""
+        mark = (domain, tag)
+        if hold is None and self._marks.get(mark) == timestamp:
+            return
+        if hold is not None:
+            self.hold(hold, _hold_tag(domain, tag))
+        elif self.mark(HOLD, _hold_tag(domain, tag)) is not None:
+            self.release(_hold_tag(domain, tag))
+        timestamp = min(timestamp, MAX_TIMESTAMP)
+        self._marks[mark] = timestamp
+        if timestamp <= self._limits[domain]:
+            heappush(self._due, (-domain, timestamp, tag))
+
+    def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
+        """See `Context.delete_timer`."""
+        self._marks[domain, tag] = None
+        self._marks[HOLD, _hold_tag(domain, tag)] = None
+
+    def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
+        """See `Context.timer`."""
+        return self.mark(domain, tag)
+
+    def mark(self, domain: int, tag: str) -> int | None:
+        """A mark of the key as it is now."""
+        if (domain, tag) in self._marks:
+            return self._marks[domain, tag]
+        return self._copy.mark(self._row, domain, tag) if self._known else None
+
+    def hold(self, timestamp: int, tag: str = "") -> None:
+        """See `Context.hold`."""
+        self._marks[HOLD, tag] = timestamp
+
+    def release(self, tag: str = "") -> None:
+        """See `Context.release`."""
+        self._marks[HOLD, tag] = None
+
+    def advance(self) -> None:
+        """Records are done: what follows runs at the new watermark, but wall-time timers go first at the old one."""
+        if not any(domain == -TimeDomain.WALL_TIME for domain, _, _ in self._due):
+            self.watermark = self._after
+
+    def pop_due(self) -> Timer | None:
+        """The next timer to fire, taken away; None when nothing is due."""
+        while self._due:
+            negative, timestamp, tag = heappop(self._due)
+            domain = TimeDomain(-negative)
+            if self.mark(domain, tag) != timestamp:
+                continue
+            if domain is TimeDomain.LOW_WATERMARK:
+                self.watermark = self._after
+            self._marks[domain, tag] = None
+            if self.mark(HOLD, _hold_tag(domain, tag)) is not None:
+                self.release(_hold_tag(domain, tag))
+            return Timer(tag, timestamp, domain)
+        self.watermark = self._after
+        return None
+
+    # Productions and counters
+
+    def produce(self, stream: str, value: object, timestamp: int | None = None) -> None:
+        """See `Context.produce`."""
+        try:
+            values, timestamps = self._produced[stream]
+        except KeyError:
+            raise self._undeclared(stream) from None
+        values.append(value)
+        timestamps.append(self.now if timestamp is None else timestamp)
+
+    def produce_batch(self, stream: str, batch: Batch) -> None:
+        """See `Context.produce_batch`."""
+        try:
+            values, timestamps = self._produced[stream]
+        except KeyError:
+            raise self._undeclared(stream) from None
+        values.extend(batch.values)
+        timestamps.extend(batch.timestamps)
+
+    def _undeclared(self, stream: str) -> ValueError:
+        declared = ", ".join(sorted(self._produced)) or "none"
+        return ValueError(
+            f"computation {self._place.name!r} produces to stream {stream!r}, which it does not declare "
+            f"(outputs: {declared}); add the stream to its outputs in the topology"
+        )
+
+    def count(self, counter: str, n: int = 1) -> None:
+        """See `Context.count`."""
+        self.counters[counter] = self.counters.get(counter, 0) + n
+
+    def drop_late(self, n: int = 1) -> None:
+        """See `Context.drop_late`."""
+        self.count("dropped_late", n)
+
+    def journal_id(self, record_id: bytes, forget_at: int) -> bool:
+        """Remember an id; False if it is known, so the record is a duplicate."""
+        if record_id in self.delta.ids or self._copy.knows_id(record_id):
+            return False
+        self.delta.ids[record_id] = forget_at
+        return True
+
+    # Ends
+
+    def end(self) -> None:
+        """Close the key: its changes join the bundle's delta."""
+        if self._state is not _UNREAD:
+            data = None if self._state is None else self._coder.encode(self._state)
+            if data != self._loaded:
+                self._cells[b""] = data
+        if self._cells or self._marks:
+            self._merge()
+        if any(len(values) >= _FLUSH_AT for values, _ in self._produced.values()):
+            self.flush()
+
+    def _merge(self) -> None:
+        """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""
+        row, delta, known = self._row, self.delta, self._known
+        kept = False
+        for cell, data in self._cells.items():
+            if known or data is not None:
+                delta.cells[row, cell] = data
+                kept = True
+        for (domain, tag), timestamp in self._marks.items():
+            if known or timestamp is not None:
+                delta.marks[row, int(domain), tag] = timestamp
+                kept = True
+        if kept and not known:
+            delta.keys[row] = self._encoded
+
+    def flush(self) -> None:
+        """Send what was produced so far on its way."""
+        for stream, (values, timestamps) in self._produced.items():
+            if values:
+                self._produced[stream] = ([], [])
+                self._emit(stream, Batch(values, timestamps))
+
+
+def _hold_tag(domain: int, tag: str) -> str:
+    """The tag of the hold that belongs to a timer; no user tag begins with NUL."""
+    return f"\0{int(domain)}{tag}"

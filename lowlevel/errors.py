@@ -1,0 +1,50 @@
+"""What can go wrong, each with its rule, remedy and what was committed."""
+
+from __future__ import annotations
+
+
+class HeadraceError(Exception):
+    """Base of all errors of this package."""
+
+
+class TopologyError(HeadraceError, ValueError):
+    """A topology or pipeline that cannot run; raised while it is built, nothing has run."""
+
+
+class KeyEncodingError(HeadraceError, TypeError):
+    """A key without a deterministic encoding."""
+
+    def __init__(self, key: object) -> None:
+        self.key = key
+        super().__init__(
+            f"key {key!r:.200} of type {type(key).__name__} cannot be encoded deterministically; "
+            "use None, bool, int, float, str, bytes or a tuple of them as the key"
+        )
+
+
+class StepError(HeadraceError, RuntimeError):
+    """User code raised. The epoch was given up: nothing of it is committed."""
+
+    def __init__(self, step: str, key: object, value: object, cause: str) -> None:
+        self.step, self.key, self.value, self.cause = step, key, value, cause
+        super().__init__(step, key, value, cause)
+
+    def __str__(self) -> str:
+        where = f"step {self.step!r} raised"
+        if self.key is not None:
+            where += f" for key {self.key!r:.200}"
+        if self.value is not None:
+            where += f" at {self.value!r:.200}"
+        return f"{where}; nothing of this epoch is committed\n{self.cause}"
+
+
+class StalledError(HeadraceError, RuntimeError):
+    """A hold keeps the watermark back and no timer is left that could release it. Earlier epochs are committed."""
+
+
+class FencedError(HeadraceError, RuntimeError):
+    """Another driver took the checkpoint over. Nothing that this driver tried after that is committed."""
+
+
+class CheckpointError(HeadraceError, RuntimeError):
+    """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""

@@ -1,0 +1,28 @@
+"""User code that raises: which step, which key, which value, and the traceback (nothing of the epoch is committed)."""
+
+from __future__ import annotations
+
+import traceback
+
+from headrace.lowlevel.errors import StepError
+
+
+def failed_step(error: Exception, step: str, key: object, value: object) -> StepError:
+    """The error to stop the run with. An inner step that already named itself keeps its name and gains the key."""
+    if isinstance(error, StepError):
+        named_key = key if error.key is None else error.key
+        return StepError(error.step, named_key, error.value, error.cause)
+    return StepError(step, key, value, own_traceback(error))
+
+
+def own_traceback(error: BaseException) -> str:
+    """The traceback without the engine's own frames above the user's code, so far as there are user frames."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inner = next((i for i, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])]
+    return "".join([*lines, *traceback.format_exception_only(error)])
+
+
+def _is_engine(filename: str) -> bool:
+    parts = filename.replace("\\", "/").split("/")
+    return any(part in ("lowlevel", "runners", "sdk") for part in parts[:-1]) and "site-packages" not in parts[:-3]

@@ -1,0 +1,55 @@
+"""What travels: records, and the columns of a batch of them (MillWheel paper §3: key, value, timestamp)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class Record(NamedTuple):
+    """One (key, value, timestamp) triple as a computation sees it.
+
+    A named tuple rather than a dataclass: one is made for every record, and this is the quickest value that
+    cannot be changed.
+
+    >>> Record("britney", 1, 5_000_000)
+    Record(key='britney', value=1, timestamp=5000000, id=None)
+    """
+
+    key: object
+    """What the consumer's key extractor made of the value."""
+    value: object
+    timestamp: int
+    """Event time in microseconds UTC."""
+    id: bytes | None = None
+    """The unique id under which a redelivery is recognised; None where the engine itself excludes repeats."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records of one stream as parallel columns; the unit in which inline computations and sinks work.
+
+    >>> batch = Batch([1, 2], [10, 20])
+    >>> len(batch), list(batch.rows())
+    (2, [(1, 10), (2, 20)])
+    """
+
+    values: Sequence[object] = field(default_factory=list)
+    timestamps: Sequence[int] = field(default_factory=list)
+    """Event times in microseconds UTC, one a value."""
+    ids: Sequence[bytes] | None = None
+    """Unique ids, one a value, or None where no redelivery can happen."""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def rows(self) -> Iterator[tuple[object, int]]:
+        """Pairs of value and timestamp."""
+        return zip(self.values, self.timestamps, strict=True)
+
+
+Emit = Callable[[str, Batch], None]
+"""Hands a batch to the stream of that name."""
+KeyExtractor = Callable[[object], object]
+"""From a value to its key; chosen by the consumer for each input stream (paper §4.2)."""

@@ -1,0 +1,179 @@
+"""Persistent state of one computation and key interval: committed copy, uncommitted overlay, delta (paper §4.4, §6.2).
+
+A *row* is the 16-byte hash of a key; everything of a key lies under its row. Four tables make up the state:
+
+- keys: row -> the encoded key;
+- cells: (row, cell) -> bytes. The paper's one byte string per key is the cell `b""`; other cells let a computation
+  change a part without rewriting the whole;
+- marks: (row, domain, tag) -> timestamp, also ordered by (domain, timestamp): timers on the low watermark, timers on
+  wall time, and holds;
+- ids: ids of records already processed -> their timestamps.
+
+A `Copy` holds committed state only. A bundle reads through it and collects what it changes in a `Delta`; the delta
+becomes part of the copy once the epoch that names it is committed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+FORMAT_VERSION = 1
+"""Of everything that this module's tables persist. Change it with the layout."""
+
+
+class Mark(NamedTuple):
+    """A timestamp attached to a row: a timer or a hold."""
+
+    timestamp: int
+    row: bytes
+    tag: str
+
+
+@dataclass(slots=True)
+class Delta:
+    """What one bundle changes in one computation's interval. Persisted: every field.
+
+    None as a value takes the entry away.
+    """
+
+    keys: dict[bytes, bytes] = field(default_factory=dict)
+    """row -> encoded key, for rows that may be new to the copy."""
+    cells: dict[tuple[bytes, bytes], bytes | None] = field(default_factory=dict)
+    """(row, cell) -> contents."""
+    marks: dict[tuple[bytes, int, str], int | None] = field(default_factory=dict)
+    """(row, domain, tag) -> timestamp in microseconds."""
+    ids: dict[bytes, int] = field(default_factory=dict)
+    """record id -> timestamp after which it may be forgotten, in microseconds of event time."""
+    forget_ids_before: int | None = None
+    """Ids with a smaller timestamp than this are forgotten."""
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.cells or self.marks or self.ids or self.forget_ids_before is not None)
+
+
+class Copy(Protocol):
+    """Committed state of one computation and interval, as one process sees it."""
+
+    def key(self, row: bytes) -> bytes | None:
+        """The encoded key of a row; None for a row never seen."""
+
+    def get(self, row: bytes, cell: bytes) -> bytes | None:
+        """Contents of a cell."""
+
+    def scan(self, row: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Cells of a row whose names begin with `prefix`, by name."""
+
+    def mark(self, row: bytes, domain: int, tag: str) -> int | None:
+        """The timestamp of one mark."""
+
+    def marks(self, row: bytes) -> Iterator[tuple[int, str, int]]:
+        """All marks of a row as (domain, tag, timestamp)."""
+
+    def until(self, domain: int, limit: int) -> Iterator[Mark]:
+        """Marks of a domain with timestamp <= limit, in order of timestamp, then row, then tag."""
+
+    def knows_id(self, record_id: bytes) -> bool:
+        """Whether a record of this id was processed."""
+
+    def apply(self, delta: Delta) -> None:
+        """Make a committed delta part of the copy."""
+
+    def dump(self) -> Iterator[Delta]:
+        """Everything, as deltas of bounded size: for snapshots and for moving keys to other intervals."""
+
+    def count(self) -> dict[str, int]:
+        """Number of entries by table: keys, cells, marks, ids."""
+
+
+class MemoryCopy:
+    """A `Copy` in memory, ordered tables as sorted lists; for the local runner and as the reference in tests."""
+
+    def __init__(self) -> None:
+        self._keys: dict[bytes, bytes] = {}
+        self._cells: dict[bytes, dict[bytes, bytes]] = {}
+        self._marks: dict[bytes, dict[tuple[int, str], int]] = {}
+        self._ordered: dict[int, list[Mark]] = {}
+        self._ids: dict[bytes, int] = {}
+
+    def key(self, row: bytes) -> bytes | None:
+        """See `Copy`."""
+        return self._keys.get(row)
+
+    def get(self, row: bytes, cell: bytes) -> bytes | None:
+        """See `Copy`."""
+        cells = self._cells.get(row)
+        return None if cells is None else cells.get(cell)
+
+    def scan(self, row: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Copy`."""
+        cells = self._cells.get(row, {})
+        return iter([(cell, cells[cell]) for cell in sorted(cells) if cell.startswith(prefix)])
+
+    def mark(self, row: bytes, domain: int, tag: str) -> int | None:
+        """See `Copy`."""
+        return self._marks.get(row, {}).get((domain, tag))
+
+    def marks(self, row: bytes) -> Iterator[tuple[int, str, int]]:
+        """See `Copy`."""
+        return iter([(domain, tag, timestamp) for (domain, tag), timestamp in self._marks.get(row, {}).items()])
+
+    def until(self, domain: int, limit: int) -> Iterator[Mark]:
+        """See `Copy`."""
+        ordered = self._ordered.get(domain, [])
+        return iter(ordered[: bisect_left(ordered, Mark(limit + 1, b"", ""))])
+
+    def knows_id(self, record_id: bytes) -> bool:
+        """See `Copy`."""
+        return record_id in self._ids
+
+    def apply(self, delta: Delta) -> None:
+        """See `Copy`."""
+        self._keys.update(delta.keys)
+        for (row, cell), contents in delta.cells.items():
+            if contents is not None:
+                self._cells.setdefault(row, {})[cell] = contents
+            elif row in self._cells:
+                self._cells[row].pop(cell, None)
+        for (row, domain, tag), timestamp in delta.marks.items():
+            self._set_mark(row, domain, tag, timestamp)
+        self._ids.update(delta.ids)
+        if (limit := delta.forget_ids_before) is not None:
+            self._ids = {record_id: timestamp for record_id, timestamp in self._ids.items() if timestamp >= limit}
+        for row in {row for row, _ in delta.cells} | {row for row, _, _ in delta.marks} | set(delta.keys):
+            self._forget_if_empty(row)
+
+    def _set_mark(self, row: bytes, domain: int, tag: str, timestamp: int | None) -> None:
+        marks = self._marks.setdefault(row, {})
+        ordered = self._ordered.setdefault(domain, [])
+        if (old := marks.pop((domain, tag), None)) is not None:
+            del ordered[bisect_left(ordered, Mark(old, row, tag))]
+        if timestamp is not None:
+            marks[domain, tag] = timestamp
+            insort(ordered, Mark(timestamp, row, tag))
+
+    def _forget_if_empty(self, row: bytes) -> None:
+        if not self._cells.get(row) and not self._marks.get(row):
+            self._cells.pop(row, None)
+            self._marks.pop(row, None)
+            self._keys.pop(row, None)
+
+    def dump(self) -> Iterator[Delta]:
+        """See `Copy`."""
+        yield Delta(
+            keys=dict(self._keys),
+            cells={(row, cell): contents for row, cells in self._cells.items() for cell, contents in cells.items()},
+            marks={(row, *mark): timestamp for row, marks in self._marks.items() for mark, timestamp in marks.items()},
+            ids=dict(self._ids),
+        )
+
+    def count(self) -> dict[str, int]:
+        """See `Copy`."""
+        return {
+            "keys": len(self._keys),
+            "cells": sum(map(len, self._cells.values())),
+            "marks": sum(map(len, self._marks.values())),
+            "ids": len(self._ids),
+        }

@@ -1,0 +1,228 @@
+"""Topologies: computations, the streams between them, key extractors, injectors and sinks (MillWheel paper §4, figure 3).
+
+Streams are known by name alone; any computation subscribes to any stream and produces to any stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.lowlevel.computation import Computation, InlineComputation
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injector import Injector
+from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.sink import Sink
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A computation's place in the topology."""
+
+    name: str
+    computation: Computation
+    inputs: Mapping[str, KeyExtractor]
+    """Input stream -> key extractor."""
+    outputs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """An inline computation's place in the topology."""
+
+    name: str
+    computation: InlineComputation
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+
+
+@dataclass(slots=True)
+class Topology:
+    """Build it with `injector`, `computation`, `inline` and `sink`, then give it to a runner.
+
+    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> class Count(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.state = (context.state or 0) + 1
+    ...         context.produce("counts", (context.key, context.state))
+    >>> topology = Topology()
+    >>> topology.injector("queries", BoundedInjector([("britney", 1), ("carly", 2)]))
+    >>> topology.computation("count", Count(), inputs={"queries": lambda query: query}, outputs=["counts"])
+    >>> topology.validate()
+    >>> topology.levels()
+    [['count']]
+    """
+
+    injectors: dict[str, Injector] = field(default_factory=dict)
+    """Stream -> the injector that feeds it."""
+    keyed: dict[str, Keyed] = field(default_factory=dict)
+    inlines: dict[str, Inline] = field(default_factory=dict)
+    sinks: dict[str, tuple[str, Sink]] = field(default_factory=dict)
+    """Sink name -> (stream, sink)."""
+
+    def injector(self, stream: str, injector: Injector) -> None:
+        """Feed a stream from outside."""
+        if stream in self.injectors:
+            raise TopologyError(f"stream {stream!r} already has an injector; give each injector a stream of its own")
+        self.injectors[stream] = injector
+
+    def computation(
+        self, name: str, computation: Computation, inputs: Mapping[str, KeyExtractor], outputs: Iterable[str] = ()
+    ) -> None:
+        """Add a computation with its input streams, the key extractor for each, and the streams it produces to."""
+        self._claim(name)
+        if not isinstance(computation, Computation):
+            raise TopologyError(
+                f"computation {name!r} is a {type(computation).__name__}; give an instance of Computation"
+            )
+        for stream, extractor in inputs.items():
+            if not callable(extractor):
+                raise TopologyError(
+                    f"computation {name!r} has no key extractor for its input stream {stream!r} (got {extractor!r}); "
+                    "give a function from a value to its key"
+                )
+        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs))
+
+    def inline(
+        self, name: str, computation: InlineComputation, inputs: Iterable[str], outputs: Iterable[str] = ()
+    ) -> None:
+        """Add a stateless computation that runs where its input is produced."""
+        self._claim(name)
+        self.inlines[name] = Inline(name, computation, frozenset(inputs), frozenset(outputs))
+
+    def sink(self, name: str, stream: str, sink: Sink) -> None:
+        """Let a stream leave the topology."""
+        if name in self.sinks:
+            raise TopologyError(f"two sinks are named {name!r}; sink names must be unique")
+        self.sinks[name] = (stream, sink)
+
+    def _claim(self, name: str) -> None:
+        if name in self.keyed or name in self.inlines:
+            raise TopologyError(f"two computations are named {name!r}; computation names must be unique")
+
+    def streams(self) -> set[str]:
+        """Every stream that something can produce to."""
+        produced = set(self.injectors)
+        for place in (*self.keyed.values(), *self.inlines.values()):
+            produced |= place.outputs
+        return produced
+
+    def validate(self) -> None:
+        """Refuse a topology that cannot run; raises `TopologyError` naming what is wrong and how to mend it."""
+        produced = self.streams()
+        subscribers = [*self.keyed.values(), *self.inlines.values()]
+        for place in subscribers:
+            for stream in place.inputs:
+                self._require(stream, produced, f"computation {place.name!r}")
+            if not place.inputs:
+                raise TopologyError(f"computation {place.name!r} subscribes to no stream; name at least one input")
+        for name, (stream, _) in self.sinks.items():
+            self._require(stream, produced, f"sink {name!r}")
+        if not self.injectors:
+            raise TopologyError("the topology has no injector; add one with topology.injector(stream, injector)")
+        self.inline_order()
+
+    @staticmethod
+    def _require(stream: str, produced: set[str], who: str) -> None:
+        if stream not in produced:
+            known = ", ".join(sorted(produced)) or "none"
+            raise TopologyError(
+                f"{who} reads stream {stream!r}, which no injector or computation produces (streams: {known}); "
+                "correct the name or declare the stream among a computation's outputs"
+            )
+
+    def inline_order(self) -> list[str]:
+        """Inline computations, each after those that feed it.
+
+        Raises `TopologyError` for a circle: inline computations run at once where they are fed, so it would never end.
+        """
+        for name in self.inlines:
+            if name in self._reached_inline(name):
+                raise TopologyError(
+                    f"inline computation {name!r} feeds itself; a circle needs a keyed computation, "
+                    "whose productions are delivered with the next epoch"
+                )
+        return sorted(self.inlines, key=lambda name: -len(self._reached_inline(name)))
+
+    def _reached_inline(self, name: str) -> set[str]:
+        reached: set[str] = set()
+        frontier = set(self.inlines[name].outputs)
+        while frontier:
+            stream = frontier.pop()
+            for other in self.inlines.values():
+                if stream in other.inputs and other.name not in reached:
+                    reached.add(other.name)
+                    frontier |= other.outputs
+        return reached
+
+    def carried(self, stream: str) -> set[str]:
+        """The stream and every stream that inline computations make of it."""
+        streams = {stream}
+        for name, place in self.inlines.items():
+            if stream in place.inputs:
+                streams |= place.outputs
+                for other in self._reached_inline(name):
+                    streams |= self.inlines[other].outputs
+        return streams
+
+    def senders(self) -> dict[str, set[str]]:
+        """Computation -> the computations whose productions reach it, directly or through inline computations."""
+        reach = {name: set().union(*map(self.carried, place.outputs)) for name, place in self.keyed.items()}
+        return {
+            name: {sender for sender, streams in reach.items() if streams & set(place.inputs)}
+            for name, place in self.keyed.items()
+        }
+
+    def sources(self) -> dict[str, set[str]]:
+        """Computation -> the injectors (by stream) whose records reach it without another computation between."""
+        reach = {stream: self.carried(stream) for stream in self.injectors}
+        return {
+            name: {source for source, streams in reach.items() if streams & set(place.inputs)}
+            for name, place in self.keyed.items()
+        }
+
+    def circles(self) -> dict[str, frozenset[str]]:
+        """Computation -> the computations on a circle with it, itself among them; empty if it is on none."""
+        senders = self.senders()
+        above = {name: _closure(name, senders) for name in senders}
+        return {
+            name: frozenset(other for other in above[name] if name in above[other])
+            if name in above[name]
+            else frozenset()
+            for name in senders
+        }
+
+    def levels(self) -> list[list[str]]:
+        """Computations by depth. What a computation sends to a greater depth arrives in the same epoch, the rest with
+        the next one.
+        """
+        order = {name: place for place, name in enumerate(self.keyed)}
+        senders, circles = self.senders(), self.circles()
+        depth: dict[str, int] = {}
+
+        def depth_of(name: str) -> int:
+            if name not in depth:
+                forward = [
+                    sender
+                    for sender in senders[name]
+                    if sender != name and not (sender in circles[name] and order[sender] > order[name])
+                ]
+                depth[name] = 1 + max(map(depth_of, forward), default=0)
+            return depth[name]
+
+        for name in self.keyed:
+            depth_of(name)
+        count = max(depth.values(), default=0)
+        return [[name for name in self.keyed if depth[name] == level] for level in range(1, count + 1)]
+
+
+def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:
+    """Everything that can be reached along the edges, the start only if a circle leads back to it."""
+    reached: set[str] = set()
+    frontier = list(edges[name])
+    while frontier:
+        other = frontier.pop()
+        if other not in reached:
+            reached.add(other)
+            frontier.extend(edges[other])
+    return reached

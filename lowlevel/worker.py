@@ -1,0 +1,197 @@
+"""The worker: one bundle of one computation and key interval becomes one `Commit` (MillWheel paper §6.1.1).
+
+For each key in turn: records are checked against the ids of earlier deliveries and given to user code at the watermark
+that the computation had before; then wall time and low watermark advance and due timers fire, each in order of
+timestamp. What user code changes stays in memory until the driver commits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from operator import itemgetter
+from typing import NamedTuple
+
+from headrace.lowlevel.coder import decode_key
+from headrace.lowlevel.computation import BundleComputation
+from headrace.lowlevel.context import KeyContext
+from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.state import Copy, Delta, Mark
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
+from headrace.lowlevel.topology import Keyed
+
+ENDLESS = 1_000_000
+"""Timers that one key may fire in one bundle before it counts as an endless loop."""
+
+
+class Part(NamedTuple):
+    """Some records of one key and stream, in order."""
+
+    stream: str
+    values: Sequence[object]
+    timestamps: Sequence[int]
+    ids: Sequence[bytes] | None = None
+
+
+@dataclass(slots=True)
+class Bundle:
+    """Input of one computation and interval in one epoch."""
+
+    keys: dict[bytes, tuple[bytes, list[Part]]] = field(default_factory=dict)
+    """row -> (encoded key, its records)."""
+    watermark_before: int = MIN_TIMESTAMP
+    watermark: int = MIN_TIMESTAMP
+    """Input low watermark that timers see; microseconds UTC."""
+    wall_time: int = 0
+    """Microseconds UTC."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """What a bundle changes: everything of a key in one piece."""
+
+    delta: Delta
+    counters: dict[str, int]
+    hold: Mark | None
+    """The oldest hold that is left."""
+    next_wall_timer: int | None
+    """When the earliest wall-time timer is due, microseconds UTC."""
+
+
+class Worker:
+    """Runs bundles of one computation against one interval's committed copy."""
+
+    def __init__(self, place: Keyed, copy: Copy, emit: Emit, id_slack: int = 0) -> None:
+        self._place = place
+        self._computation = place.computation
+        self._copy = copy
+        self._emit = emit
+        self._id_slack = id_slack
+
+    def run(self, bundle: Bundle) -> Commit:
+        """Process the bundle; raises `StepError` if user code does."""
+        context = KeyContext(self._place, self._copy, self._emit)
+        context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
+        due = self._due(bundle)
+        for row, (encoded, parts) in bundle.keys.items():
+            self._run_key(context, row, encoded, parts, due.pop(row, ()))
+        for row, marks in due.items():
+            encoded_key = self._copy.key(row)
+            assert encoded_key is not None, "a row with timers has its key"
+            self._run_key(context, row, encoded_key, [], marks)
+        context.flush()
+        return self._commit(context, bundle)
+
+    def _due(self, bundle: Bundle) -> dict[bytes, list[tuple[TimeDomain, int, str]]]:
+        """Committed timers that this bundle reaches, by row; rows in order of their earliest timer."""
+        due: dict[bytes, list[tuple[TimeDomain, int, str]]] = {}
+        limits = ((TimeDomain.WALL_TIME, bundle.wall_time), (TimeDomain.LOW_WATERMARK, bundle.watermark))
+        for domain, limit in limits:
+            for timestamp, row, tag in self._copy.until(domain, limit):
+                due.setdefault(row, []).append((domain, timestamp, tag))
+        return due
+
+    def _run_key(
+        self,
+        context: KeyContext,
+        row: bytes,
+        encoded: bytes,
+        parts: list[Part],
+        due: Iterable[tuple[TimeDomain, int, str]],
+    ) -> None:
+        context.begin(row, decode_key(encoded), encoded, due)
+        for part in parts:
+            self._run_part(context, part if part.ids is None else self._unseen(context, part))
+        context.advance()
+        self._fire(context)
+        try:
+            self._computation.finish_key(context)
+        except Exception as error:
+            raise failed_step(error, self._place.name, context.key, None) from error
+        context.end()
+
+    def _unseen(self, context: KeyContext, part: Part) -> Part:
+        """The part without records that were processed before (paper §6.1.1); the rest is journaled."""
+        assert part.ids is not None
+        fresh = []
+        for index, (record_id, timestamp) in enumerate(zip(part.ids, part.timestamps, strict=True)):
+            if context.journal_id(record_id, timestamp + self._id_slack):
+                fresh.append(index)
+        if repeated := len(part.ids) - len(fresh):
+            context.count("duplicates", repeated)
+        if not fresh:
+            return Part(part.stream, (), ())
+        pick = itemgetter(*fresh) if len(fresh) > 1 else lambda column: (column[fresh[0]],)
+        return Part(part.stream, pick(part.values), pick(part.timestamps), pick(part.ids))
+
+    def _run_part(self, context: KeyContext, part: Part) -> None:
+        if not part.values:
+            return
+        context.count("records", len(part.values))
+        if context.watermark > MIN_TIMESTAMP and (late := sum(map(context.watermark.__gt__, part.timestamps))):
+            context.count("late", late)
+        if isinstance(self._computation, BundleComputation):
+            self._run_batch(context, self._computation, part)
+        else:
+            self._run_records(context, part)
+
+    def _run_batch(self, context: KeyContext, computation: BundleComputation, part: Part) -> None:
+        context.now = part.timestamps[-1]
+        try:
+            computation.process_batch(part.stream, Batch(part.values, part.timestamps, part.ids), context)
+        except Exception as error:
+            raise failed_step(error, self._place.name, context.key, None) from error
+
+    def _run_records(self, context: KeyContext, part: Part) -> None:
+        process = self._computation.process_record
+        ids = part.ids or repeat(None)
+        record = None
+        try:
+            for record in map(Record, repeat(context.key), part.values, part.timestamps, ids):
+                context.now = record.timestamp
+                process(record, context)
+        except Exception as error:
+            raise failed_step(error, self._place.name, context.key, record and record.value) from error
+
+    def _fire(self, context: KeyContext) -> None:
+        """Fire what is due, wall time first, until nothing is; timers set meanwhile take their place in the order."""
+        fired = 0
+        while (timer := context.pop_due()) is not None:
+            fired += 1
+            if fired > ENDLESS:
+                raise RuntimeError(
+                    f"step {self._place.name!r} fired {ENDLESS} timers for key {context.key!r:.200} in one bundle, "
+                    f"the last with tag {timer.tag!r} at {timer.timestamp}; set the next timer later than the last"
+                )
+            self._run_timer(context, timer)
+        if fired:
+            context.count("timers", fired)
+
+    def _run_timer(self, context: KeyContext, timer: Timer) -> None:
+        context.now = timer.timestamp
+        try:
+            self._computation.process_timer(timer, context)
+        except Exception as error:
+            raise failed_step(error, self._place.name, context.key, timer) from error
+
+    def _commit(self, context: KeyContext, bundle: Bundle) -> Commit:
+        delta = context.delta
+        if self._id_slack and bundle.watermark > MIN_TIMESTAMP:
+            delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
+        wall = self._oldest(delta, TimeDomain.WALL_TIME)
+        return Commit(delta, context.counters, self._oldest(delta, HOLD), wall.timestamp if wall else None)
+
+    def _oldest(self, delta: Delta, domain: int) -> Mark | None:
+        """The least mark of a domain once the delta is committed."""
+        changed = [
+            Mark(timestamp, row, tag)
+            for (row, of, tag), timestamp in delta.marks.items()
+            if of == domain and timestamp is not None
+        ]
+        kept = (
+            mark for mark in self._copy.until(domain, MAX_TIMESTAMP) if (mark.row, domain, mark.tag) not in delta.marks
+        )
+        return min([*changed, *(mark for mark in [next(kept, None)] if mark)], default=None)

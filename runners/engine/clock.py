@@ -1,0 +1,53 @@
+"""Wall clocks: the machine's, and one that only moves when it is told to."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """A wall clock in microseconds UTC."""
+
+    def now(self) -> int:
+        """The time, microseconds UTC."""
+
+    def sleep(self, micros: int) -> None:
+        """Let that much time pass."""
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    def now(self) -> int:
+        """The time, microseconds UTC."""
+        return time.time_ns() // 1000
+
+    def sleep(self, micros: int) -> None:
+        """Wait."""
+        time.sleep(max(micros, 0) / 1e6)
+
+
+class ManualClock:
+    """A clock that stands still until it is moved; waiting moves it at once.
+
+    >>> clock = ManualClock()
+    >>> clock.sleep(5)
+    >>> clock.now()
+    5
+    """
+
+    def __init__(self, now: int = 0) -> None:
+        self._now = now
+
+    def now(self) -> int:
+        """The time, microseconds UTC."""
+        return self._now
+
+    def set(self, now: int) -> None:
+        """Move the clock, also backwards (a test of clock skew)."""
+        self._now = now
+
+    def sleep(self, micros: int) -> None:
+        """Move the clock on."""
+        self._now += max(micros, 0)

@@ -1,0 +1,320 @@
+"""The driver: plans an epoch, has it run, commits it, delivers it; again and again until the input has ended.
+
+An epoch is the unit of everything: it is committed in one write or it never happened (paper §6.2). The driver is the
+same for every runner; what differs is the `Executor`, the `Journal` and the `Clock`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from headrace.lowlevel.authority import Authority, Sequencer
+from headrace.lowlevel.coder import decode_key
+from headrace.lowlevel.errors import StalledError
+from headrace.lowlevel.injector import Delivery
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.epoch import EpochSpec, Executor
+from headrace.runners.engine.journal import Journal, State
+from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.outcome import Outcome, gather
+
+ATTEMPTS = 3
+"""How often an epoch is tried when its tasks' attempts do not fit together."""
+
+
+class Steps(Protocol):
+    """The seam through which tests choose the size of epochs and stop a driver at any step of the protocol."""
+
+    def bundle_size(self, epoch: int, limit: int) -> int:
+        """How many records an injector may contribute to this epoch; at most `limit`."""
+
+    def step(self, name: str, epoch: int) -> None:
+        """Called before and after each step of the protocol."""
+
+
+class _EveryStep:
+    """Goes through."""
+
+    def bundle_size(self, epoch: int, limit: int) -> int:
+        return limit
+
+    def step(self, name: str, epoch: int) -> None:
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What one epoch is to do."""
+
+    deliveries: dict[str, Delivery]
+    clock: int
+
+    @property
+    def idle(self) -> bool:
+        """Whether no injector has anything new."""
+        return all(delivery.idle for delivery in self.deliveries.values())
+
+
+class Driver:
+    """Runs one topology to the end of its input, or until something stops it."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        executor: Executor,
+        journal: Journal,
+        clock: Clock,
+        options: RunOptions,
+        steps: Steps | None = None,
+    ) -> None:
+        topology.validate()
+        self._topology = topology
+        self._executor = executor
+        self._journal = journal
+        self._clock = clock
+        self._options = options
+        self._steps = steps or _EveryStep()
+        self._simulated: int | None = None
+        self._propagation = Propagation(topology)
+        self._id_slack = max(
+            (injector.id_slack for injector in topology.injectors.values() if injector.record_ids), default=0
+        )
+        self._state = self._recover()
+        self._authority = Authority.restore(self._state.journal, Sequencer(journal.generation, self._state.epoch))
+
+    def run(self) -> RunResult:
+        """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
+        while not self._finished():
+            plan = self._plan()
+            if plan.idle and not self._due(plan.clock):
+                self._wait(plan)
+                continue
+            self.step(plan)
+        state = self._state
+        waiting = sum(map(len, state.wall_timers.values()))
+        return RunResult(state.epoch, state.counters, state.watermarks, waiting)
+
+    def step(self, plan: _Plan) -> None:
+        """One epoch: run, check, commit, deliver."""
+        started = time.perf_counter()
+        spec = self._spec(plan)
+        outcome = self._attempt(spec, plan)
+        self._state = self._advance(spec, plan, outcome)
+        self._steps.step("commit", spec.epoch)
+        self._journal.commit(self._state, outcome.written)
+        self._steps.step("committed", spec.epoch)
+        self._executor.committed(spec.epoch)
+        self._acknowledge()
+        self._steps.step("deliver", spec.epoch)
+        self._deliver(self._state)
+        self._steps.step("delivered", spec.epoch)
+        if self._options.progress is not None:
+            self._options.progress(self._progress(time.perf_counter() - started))
+        self._journal.upkeep()
+
+    # Beginning
+
+    def _recover(self) -> State:
+        state = self._journal.recover()
+        if state is None:
+            intervals = self._options.intervals or self._executor.parallelism
+            state = State(intervals=intervals)
+            for stream, injector in self._topology.injectors.items():
+                state.positions[stream] = injector.start()
+                state.injectors[stream] = InjectorProgress(delay=injector.max_delay)
+            return state
+        state.injectors = {
+            stream: replace(progress, delay=self._topology.injectors[stream].max_delay)
+            for stream, progress in state.injectors.items()
+        }
+        self._deliver(state)
+        return state
+
+    # Planning
+
+    def _plan(self) -> _Plan:
+        state = self._state
+        self._steps.step("plan", state.epoch + 1)
+        splits = self._executor.parallelism
+        limit = self._steps.bundle_size(state.epoch + 1, self._options.max_records_per_epoch)
+        deliveries = {}
+        for stream, injector in self._topology.injectors.items():
+            if stream in state.done:
+                deliveries[stream] = Delivery([], state.positions[stream], done=True, idle=True)
+            else:
+                deliveries[stream] = injector.plan(state.positions[stream], limit, splits)
+        for delivery in deliveries.values():
+            if delivery.clock is not None:
+                self._simulated = max(delivery.clock, self._simulated or delivery.clock)
+        now = self._clock.now() if self._simulated is None else self._simulated
+        return _Plan(deliveries, max(now, state.clock))
+
+    def _due(self, clock: int) -> bool:
+        """Whether there is work without input: productions to deliver, timers to fire, watermarks to move."""
+        state = self._state
+        wall = min((due for timers in state.wall_timers.values() for due in timers.values()), default=None)
+        return bool(state.pending) or (wall is not None and wall <= clock) or self._moves()
+
+    def _moves(self) -> bool:
+        """Whether an epoch without input would still move a watermark (computations on a circle lag by one epoch)."""
+        if not any(self._propagation.on_circle(name) for name in self._topology.keyed):
+            return self._state.epoch == 0
+        frontier = self._frontier()
+        return self._propagation.inputs(frontier, frontier, self._state.watermarks) != self._state.watermarks
+
+    def _wait(self, plan: _Plan) -> None:
+        """Let time pass until an injector may have something or a timer is due."""
+        state = self._state
+        if len(state.done) == len(self._topology.injectors) and not state.wall_timers:
+            raise StalledError(self._stall())
+        wait = int(self._options.poll_seconds * 1e6)
+        timers = [due - plan.clock for timers in state.wall_timers.values() for due in timers.values()]
+        if len(state.done) == len(self._topology.injectors):
+            wait = min(timers)
+            if self._simulated is not None:
+                self._simulated += wait
+        else:
+            wait = min([wait, *timers])
+        self._clock.sleep(wait)
+
+    def _stall(self) -> str:
+        """Names who keeps the watermark back (STYLE: holds know their holder)."""
+        name, (timestamp, key, tag) = min(self._state.holders.items(), key=lambda holder: holder[1][0])
+        return (
+            f"the input has ended but step {name!r} holds the watermark at {timestamp} for key "
+            f"{decode_key(key)!r:.200} (hold {tag!r}) and no timer is left to release it; release the hold, "
+            "or set a timer that does"
+        )
+
+    def _finished(self) -> bool:
+        state = self._state
+        if len(state.done) < len(self._topology.injectors) or state.pending:
+            return False
+        return all(state.watermarks.get(name) == MAX_TIMESTAMP for name in self._topology.keyed)
+
+    def _frontier(self) -> Frontier:
+        """Unfinished work at the start of an epoch."""
+        state = self._state
+        pending: dict[str, int] = {}
+        for item in state.pending:
+            pending[item.consumer] = min(pending.get(item.consumer, MAX_TIMESTAMP), item.oldest)
+        holds = {name: min(by_interval.values()) for name, by_interval in state.holds.items() if by_interval}
+        return Frontier(dict(state.injectors), holds, pending)
+
+    def _spec(self, plan: _Plan) -> EpochSpec:
+        state = self._state
+        return EpochSpec(
+            epoch=state.epoch + 1,
+            generation=self._journal.generation,
+            clock=plan.clock,
+            intervals=state.intervals,
+            before=self._frontier(),
+            deliveries={stream: (delivery.watermark, delivery.done) for stream, delivery in plan.deliveries.items()},
+            committed=dict(state.watermarks),
+            id_slack=self._id_slack,
+        )
+
+    # Running
+
+    def _attempt(self, spec: EpochSpec, plan: _Plan) -> Outcome:
+        """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2)."""
+        splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
+        rows = [item.row(number) for number, item in enumerate(self._state.pending)] + self._journal.chains()
+        for attempt in range(1, ATTEMPTS + 1):
+            outcome = gather(self._executor.run(spec, splits, rows))
+            if outcome.failure is not None:
+                self._executor.abandoned(spec.epoch)
+                raise outcome.failure
+            if not outcome.mixed:
+                return outcome
+            self._executor.abandoned(spec.epoch)
+            if attempt == ATTEMPTS:
+                break
+        raise RuntimeError(
+            f"epoch {spec.epoch} was given up: in {ATTEMPTS} attempts lost tasks were run again while others had "
+            f"used their first output ({outcome.mixed}); nothing of it is committed"
+        )
+
+    def _advance(self, spec: EpochSpec, plan: _Plan, outcome: Outcome) -> State:
+        """The state that this epoch's commit makes true."""
+        old = self._state
+        injectors = {
+            stream: old.injectors[stream].after(
+                outcome.greatest.get(stream, MIN_TIMESTAMP), delivery.watermark, delivery.done
+            )
+            for stream, delivery in plan.deliveries.items()
+        }
+        return State(
+            epoch=spec.epoch,
+            intervals=old.intervals,
+            clock=spec.clock,
+            positions={stream: delivery.position for stream, delivery in plan.deliveries.items()},
+            done={stream for stream, delivery in plan.deliveries.items() if delivery.done},
+            injectors=injectors,
+            watermarks=outcome.watermarks,
+            journal=self._report(spec, outcome),
+            holds=outcome.holds,
+            holders=outcome.holders,
+            wall_timers=outcome.wall_timers,
+            pending=outcome.pending,
+            counters=_added(old.counters, outcome.counters),
+            receipts=outcome.receipts,
+        )
+
+    def _report(self, spec: EpochSpec, outcome: Outcome) -> dict[str, dict[int, int]]:
+        """Tell the watermark authority each interval's low watermark; its journal is part of the commit."""
+        sequencer = Sequencer(spec.generation, spec.epoch)
+        for name, watermark in outcome.watermarks.items():
+            self._authority.assign(name, range(spec.intervals), sequencer)
+            for interval in range(spec.intervals):
+                held = outcome.holds.get(name, {}).get(interval, MAX_TIMESTAMP)
+                self._authority.report(name, interval, sequencer, min(watermark, held))
+        return self._authority.journal()
+
+    # After the commit
+
+    def _acknowledge(self) -> None:
+        """Tell injectors that want to know how far their input is safely taken over."""
+        for stream, injector in self._topology.injectors.items():
+            if (committed := getattr(injector, "committed", None)) is not None:
+                committed(self._state.positions[stream])
+
+    def _deliver(self, state: State) -> None:
+        for name, (_, sink) in self._topology.sinks.items():
+            if receipts := state.receipts.get(name):
+                sink.deliver(state.epoch, receipts)
+
+    def _progress(self, seconds: float) -> Progress:
+        state = self._state
+        of = state.counters
+        return Progress(
+            epoch=state.epoch,
+            records_in=sum(of.get(stream, {}).get("records", 0) for stream in self._topology.injectors),
+            records_out=sum(of.get(sink, {}).get("rows", 0) for sink in self._topology.sinks),
+            late=_total(of, self._topology.keyed, "late"),
+            dropped=_total(of, self._topology.keyed, "dropped_late"),
+            watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
+            clock=state.clock,
+            greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
+            seconds=seconds,
+        )
+
+
+def _total(counters: dict[str, dict[str, int]], names: Sequence[str] | dict[str, object], counter: str) -> int:
+    return sum(counters.get(name, {}).get(counter, 0) for name in names)
+
+
+def _added(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+    """Counters with another epoch's on top."""
+    total = {name: dict(counters) for name, counters in old.items()}
+    for name, counters in new.items():
+        sums = total.setdefault(name, {})
+        for counter, amount in counters.items():
+            sums[counter] = sums.get(counter, 0) + amount
+    return total

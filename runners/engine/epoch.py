@@ -1,0 +1,171 @@
+"""One epoch as data: what the driver tells the tasks, what the tasks tell each other and the driver.
+
+Everything travels as rows `(target interval, level, kind, blob)`. A row for a deeper level passes through the levels
+before it; rows for `DRIVER` reach the driver.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Protocol
+
+from headrace.lowlevel.injector import Split
+from headrace.lowlevel.state import Mark
+from headrace.lowlevel.watermark import Frontier
+
+Row = tuple[int, int, int, bytes]
+"""(target interval, level, kind, blob)."""
+DRIVER = 1_000_000
+"""The level of rows that are for the driver."""
+
+
+class Kind(IntEnum):
+    """What the blob of a row is."""
+
+    SPLIT = 0
+    """A pickled `Work`: the epoch and something to read. Only at level 0."""
+    PARCEL = 1
+    """A pickled (sender, number, encoded parcel): records."""
+    CONTROL = 2
+    """A pickled `Control`, from every task to every task of the next level."""
+    CHAIN = 3
+    """A pickled chain: how a task brings its copy up to date."""
+    REPORT = 4
+    """A pickled `Report`, from every task to the driver."""
+    FAILURE = 5
+    """A pickled `StepError`, to the driver."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochSpec:
+    """What every task of an epoch must know. Small: it travels with every row of input and every control row."""
+
+    epoch: int
+    generation: int
+    clock: int
+    """The reading of the wall clock, microseconds UTC."""
+    intervals: int
+    before: Frontier
+    """Unfinished work at the start, injectors as they were."""
+    deliveries: dict[str, tuple[int, bool]]
+    """Injector stream -> watermark that it states, whether its input ends with this epoch."""
+    committed: dict[str, int]
+    """Computation -> input low watermark of the last epoch."""
+    id_slack: int = 0
+    """How long ids are kept, microseconds of event time; 0 where no injector redelivers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Input of one level-0 task: a split of an injector, or nothing but the epoch itself."""
+
+    spec: EpochSpec
+    stream: str | None = None
+    split: Split | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sender:
+    """Who sent something: level, interval (number of the split at level 0) and the attempt's token."""
+
+    level: int
+    index: int
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What a task tells the tasks of the next level when it has sent them everything."""
+
+    spec: EpochSpec
+    sender: Sender
+    greatest: dict[str, int] = field(default_factory=dict)
+    """Injector stream -> greatest timestamp read."""
+    holds: dict[str, int] = field(default_factory=dict)
+    """Computation -> oldest hold, of this interval and level and of all levels before."""
+    failed: bool = False
+    """A task before this one failed: there is nothing more to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A production that is part of the commit and is delivered in the next epoch. Persisted: every field."""
+
+    interval: int
+    level: int
+    consumer: str
+    oldest: int
+    """Least timestamp in it, microseconds UTC: it holds the consumer's watermark."""
+    parcel: bytes
+
+    def row(self, number: int) -> Row:
+        """As input of the next epoch."""
+        return (self.interval, self.level, Kind.PARCEL, pack((COMMITTED, number, self.parcel)))
+
+
+@dataclass(slots=True)
+class Report:
+    """What a task tells the driver: the part of the commit that it is the source of."""
+
+    sender: Sender
+    consumed: list[Sender] = field(default_factory=list)
+    """Attempts whose productions it took in."""
+    delta: str | None = None
+    """Name of the delta file that it wrote; None if nothing changed."""
+    delta_bytes: int = 0
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Computation or injector stream -> counter -> amount."""
+    watermarks: dict[str, int] = field(default_factory=dict)
+    """Computation -> input low watermark that this task computed."""
+    holds: dict[str, tuple[Mark, bytes]] = field(default_factory=dict)
+    """Computation -> its oldest hold and the encoded key that holds."""
+    wall_timers: dict[str, int] = field(default_factory=dict)
+    """Computation -> when its earliest wall-time timer is due."""
+    greatest: dict[str, int] = field(default_factory=dict)
+    """Injector stream -> greatest timestamp read."""
+    receipts: dict[str, bytes] = field(default_factory=dict)
+    """Sink -> receipt for the rows staged."""
+    pending: list[Pending] = field(default_factory=list)
+    """Productions for the next epoch."""
+
+
+class Executor(Protocol):
+    """Runs the tasks of an epoch, level by level; what the runners differ in."""
+
+    parallelism: int
+    """Tasks that run at once: the number of splits to ask for, and of intervals to begin with."""
+
+    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
+        """Run one epoch: read the splits (injector stream, split), deliver the rows, return the rows for the driver.
+
+        Nothing that it does may be visible outside until the driver commits.
+        """
+
+    def committed(self, epoch: int) -> None:
+        """The epoch is committed: soft state may advance."""
+
+    def abandoned(self, epoch: int) -> None:
+        """The epoch is given up."""
+
+
+def pack(value: object) -> bytes:
+    """Bytes of a message between tasks of one epoch; never persisted."""
+    return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+def unpack(blob: bytes) -> object:
+    """The message of the bytes."""
+    return pickle.loads(blob)
+
+
+COMMITTED = Sender(-1, 0, "")
+"""The sender of pending productions: an earlier epoch, which is committed."""
+
+
+def work_rows(spec: EpochSpec, splits: Sequence[tuple[str, Split]]) -> list[Row]:
+    """Rows for level 0, one a split; without splits one that only carries the epoch."""
+    work = [Work(spec, stream, split) for stream, split in splits] or [Work(spec)]
+    return [(number % spec.intervals, 0, Kind.SPLIT, pack(item)) for number, item in enumerate(work)]

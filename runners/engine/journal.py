@@ -1,0 +1,90 @@
+"""What a driver remembers between epochs, and where it is written: the commit (paper §6.2, DESIGN: checkpoint)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headrace.lowlevel.watermark import InjectorProgress
+from headrace.runners.engine.epoch import Pending, Row
+
+
+@dataclass(slots=True)
+class State:
+    """The outcome of all epochs so far, as one value. Persisted: every field."""
+
+    epoch: int = 0
+    """The last committed epoch; 0 before the first."""
+    intervals: int = 1
+    clock: int = 0
+    """Reading of the wall clock in that epoch, microseconds UTC; the next is not before it."""
+    positions: dict[str, object] = field(default_factory=dict)
+    """Injector stream -> where its next delivery starts."""
+    done: set[str] = field(default_factory=set)
+    """Injector streams whose input has ended."""
+    injectors: dict[str, InjectorProgress] = field(default_factory=dict)
+    watermarks: dict[str, int] = field(default_factory=dict)
+    """Computation -> input low watermark."""
+    journal: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Computation -> interval -> low watermark, from the watermark authority."""
+    holds: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Computation -> interval -> oldest hold."""
+    holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
+    """Computation -> its oldest hold: timestamp, encoded key, tag."""
+    wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
+    """Computation -> interval -> when its earliest wall-time timer is due."""
+    pending: list[Pending] = field(default_factory=list)
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    receipts: dict[str, list[bytes]] = field(default_factory=dict)
+    """Sink -> receipts of the last epoch, in the order of tasks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A delta file that an epoch's commit names."""
+
+    level: int
+    interval: int
+    name: str
+    size: int
+    """Bytes."""
+
+
+class Journal(Protocol):
+    """The place of the commits. A commit that is not there never happened."""
+
+    generation: int
+    """Of the driver that writes it."""
+
+    def recover(self) -> State | None:
+        """The newest committed state; None at the very beginning."""
+
+    def commit(self, state: State, written: Sequence[Written]) -> None:
+        """Make an epoch happen; raises `FencedError` if another driver has taken over."""
+
+    def chains(self) -> list[Row]:
+        """Rows that tell tasks how to bring their copies up to date."""
+
+    def upkeep(self) -> None:
+        """Snapshots and garbage collection, when they are due; between epochs."""
+
+
+class NoJournal:
+    """Remembers nothing: for runs in memory, which end with their process."""
+
+    generation = 1
+
+    def recover(self) -> State | None:
+        """Nothing to recover."""
+        return None
+
+    def commit(self, state: State, written: Sequence[Written]) -> None:
+        """The driver's own memory is enough."""
+
+    def chains(self) -> list[Row]:
+        """Copies are in memory and always up to date."""
+        return []
+
+    def upkeep(self) -> None:
+        """Nothing to keep."""

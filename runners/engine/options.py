@@ -1,0 +1,76 @@
+"""What a run can be told, and what it tells: options, progress, result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is, after an epoch has been committed."""
+
+    epoch: int
+    records_in: int
+    """Records read from all injectors since the pipeline first started."""
+    records_out: int
+    """Rows handed to sinks."""
+    late: int
+    """Records that were behind the low watermark when they were processed."""
+    dropped: int
+    """Late records that a computation dropped."""
+    watermark: int
+    """The least input low watermark of all computations, microseconds UTC."""
+    clock: int
+    """The epoch's reading of the wall clock, microseconds UTC."""
+    greatest: int
+    """The greatest timestamp read, microseconds UTC."""
+    seconds: float
+    """How long the epoch took, its commit included."""
+
+    @property
+    def lag(self) -> int | None:
+        """How far the low watermark is behind the greatest timestamp read, microseconds; None before the first."""
+        if MIN_TIMESTAMP in (self.watermark, self.greatest):
+            return None
+        return 0 if self.watermark == MAX_TIMESTAMP else self.greatest - self.watermark
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """Options of one run of a topology."""
+
+    checkpoint: str | None = None
+    """Directory or URL of the checkpoint; None keeps the state only as long as the run."""
+    intervals: int | None = None
+    """Key intervals of each computation; None lets the runner choose. A checkpoint keeps the number it began with."""
+    max_records_per_epoch: int = 1_000_000
+    """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
+    poll_seconds: float = 0.1
+    """How long to wait before asking idle injectors again."""
+    progress: Callable[[Progress], None] | None = None
+    """Called after each commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What a finished run leaves behind."""
+
+    epochs: int
+    """Epochs committed since the pipeline first started."""
+    counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Computation, injector stream or sink -> counter -> total."""
+    watermarks: dict[str, int] = field(default_factory=dict)
+    """Computation -> input low watermark at the end, microseconds UTC."""
+    unfired_wall_timers: int = 0
+    """Intervals in which wall-time timers were still waiting when the input had ended."""
+
+    def total(self, counter: str) -> int:
+        """A counter, summed over the whole topology.
+
+        >>> RunResult(1, {"a": {"late": 2}, "b": {"late": 1}}).total("late")
+        3
+        """
+        return sum(counters.get(counter, 0) for counters in self.counters.values())

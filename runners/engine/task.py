@@ -1,0 +1,313 @@
+"""The body of every task: rows in, rows out, nothing visible until the driver commits (paper §6.1, §6.2).
+
+Level 0 reads splits and runs inline computations; a deeper level runs the keyed computations of one interval. Both
+are plain generators over rows, so that every runner runs the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Protocol, cast
+
+from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.failure import failed_step, own_traceback
+from headrace.lowlevel.injector import Split
+from headrace.lowlevel.production import Parcel, Router
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.state import Copy, Delta
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.worker import Bundle, Commit, Worker
+from headrace.runners.engine.epoch import (
+    DRIVER,
+    Control,
+    EpochSpec,
+    Kind,
+    Pending,
+    Report,
+    Row,
+    Sender,
+    Work,
+    pack,
+    unpack,
+)
+
+
+class Host(Protocol):
+    """What a task needs of the process that it runs in."""
+
+    def token(self) -> str:
+        """A fresh attempt token."""
+
+    def copy(self, computation: str, level: int, interval: int, epoch: int, chain: bytes | None) -> Copy:
+        """The committed state of an interval as of the epoch before `epoch`."""
+
+    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> tuple[str, int]:
+        """Keep a task's deltas where the driver can name them: name and size in bytes."""
+
+
+@dataclass
+class Program:
+    """A topology made ready for running tasks; one a process."""
+
+    topology: Topology
+    _ready: bool = False
+
+    @cached_property
+    def propagation(self) -> Propagation:
+        """How watermarks flow."""
+        return Propagation(self.topology)
+
+    @cached_property
+    def levels(self) -> list[list[str]]:
+        """Computations by level, level 1 first."""
+        return self.topology.levels()
+
+    def setup(self) -> None:
+        """Call `setup` of every computation, once in a process."""
+        if self._ready:
+            return
+        for place in (*self.topology.inlines.values(), *self.topology.keyed.values()):
+            try:
+                place.computation.setup()
+            except Exception as error:
+                raise failed_step(error, place.name, None, None) from error
+        self._ready = True
+
+
+@dataclass
+class _Task:
+    """Output side of one task: what it ships, stages and reports."""
+
+    program: Program
+    host: Host
+    spec: EpochSpec
+    sender: Sender
+    out: list[Row] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.report = Report(self.sender)
+        self.router = Router(self.program.topology, self.spec.intervals, self._ship)
+
+    def _ship(self, interval: int, parcel: Parcel) -> None:
+        level = self.program.propagation.level_of[parcel.consumer]
+        if level > self.sender.level:
+            shipment = pack((self.sender, len(self.out), parcel.encode()))
+            self.out.append((interval, level, Kind.PARCEL, shipment))
+        else:
+            self.report.pending.append(Pending(interval, level, parcel.consumer, parcel.oldest(), parcel.encode()))
+
+    def finish(self, holds: dict[str, int]) -> Iterator[Row]:
+        """Send everything that is left, then the control rows, then the report."""
+        self.router.close()
+        for name, batch in self.router.staged.items():
+            self._stage(name, batch)
+        yield from self.out
+        last = self.sender.level >= len(self.program.levels)
+        if not last:
+            control = pack(Control(self.spec, self.sender, self.report.greatest, holds))
+            for interval in range(self.spec.intervals):
+                yield (interval, self.sender.level + 1, Kind.CONTROL, control)
+        yield (self._home(), DRIVER, Kind.REPORT, pack(self.report))
+
+    def _stage(self, name: str, batch: Batch) -> None:
+        _, sink = self.program.topology.sinks[name]
+        try:
+            receipt = sink.stage(batch, self.spec.epoch, self.sender.index, self.sender.token)
+        except HeadraceError:
+            raise
+        except Exception as error:
+            raise failed_step(error, name, None, None) from error
+        self.report.counters.setdefault(name, {})["rows"] = len(batch)
+        if receipt is not None:
+            self.report.receipts[name] = receipt
+
+    def _home(self) -> int:
+        return self.sender.index % self.spec.intervals
+
+    def fail(self, error: Exception) -> Iterator[Row]:
+        """Tell the driver what went wrong, and the tasks behind that there is nothing to do."""
+        if not isinstance(error, HeadraceError):
+            error = StepError("engine", None, None, own_traceback(error))
+        yield (self._home(), DRIVER, Kind.FAILURE, pack(error))
+        if self.sender.level < len(self.program.levels):
+            control = pack(Control(self.spec, self.sender, failed=True))
+            for interval in range(self.spec.intervals):
+                yield (interval, self.sender.level + 1, Kind.CONTROL, control)
+
+
+def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """Level 0: read splits, run inline computations, send records to the intervals of their keys."""
+    task: _Task | None = None
+    for row in rows:
+        if row[2] != Kind.SPLIT:
+            yield row
+            continue
+        work = cast(Work, unpack(row[3]))
+        if task is None:
+            task = _Task(program, host, work.spec, Sender(0, index, host.token()))
+        if work.stream is not None and work.split is not None:
+            try:
+                program.setup()
+                inject(task.router, task.report, work.stream, _reading(work.stream, work.split))
+            except Exception as error:
+                yield from task.fail(error)
+                return
+    if task is not None:
+        yield from _finished(task, dict)
+
+
+def read_batches(
+    program: Program, host: Host, index: int, spec: EpochSpec, stream: str, batches: Iterable[Batch]
+) -> Iterator[Row]:
+    """Level 0 for records that come from the runner itself (a partition of a DataFrame)."""
+    task = _Task(program, host, spec, Sender(0, index, host.token()))
+    try:
+        program.setup()
+        inject(task.router, task.report, stream, batches)
+    except Exception as error:
+        yield from task.fail(error)
+        return
+    yield from _finished(task, dict)
+
+
+def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]) -> None:
+    """Bring batches into the topology, noting how many records there are and how far they reach."""
+    counters = report.counters.setdefault(stream, {"records": 0})
+    for batch in batches:
+        if len(batch):
+            counters["records"] += len(batch)
+            report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), max(batch.timestamps))
+            router.emit(stream, batch)
+
+
+def _reading(stream: str, split: Split) -> Iterator[Batch]:
+    """The split's batches; what reading raises is the injector's failure, not that of a step behind it."""
+    try:
+        yield from split.read()
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise failed_step(error, stream, None, None) from error
+
+
+def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:
+    try:
+        holds = run()
+        rows = list(task.finish(holds))
+    except Exception as error:
+        yield from task.fail(error)
+        return
+    yield from rows
+
+
+@dataclass
+class _Inbox:
+    """Rows of one task of a keyed level, sorted by what they are."""
+
+    parcels: list[tuple[Sender, int, bytes]] = field(default_factory=list)
+    controls: list[Control] = field(default_factory=list)
+    chain: bytes | None = None
+
+    def take(self, row: Row) -> None:
+        """Put a row where it belongs."""
+        _, _, kind, blob = row
+        if kind == Kind.PARCEL:
+            self.parcels.append(cast(tuple[Sender, int, bytes], unpack(blob)))
+        elif kind == Kind.CONTROL:
+            self.controls.append(cast(Control, unpack(blob)))
+        elif kind == Kind.CHAIN:
+            self.chain = blob
+
+    def senders(self) -> list[Sender]:
+        """Every attempt whose output arrived, in a fixed order."""
+        found = {control.sender for control in self.controls} | {sender for sender, _, _ in self.parcels}
+        return sorted(found, key=lambda sender: (sender.level, sender.index, sender.token))
+
+    def bundles(self) -> dict[str, Bundle]:
+        """Records by computation, in an order that does not depend on how they arrived."""
+        bundles: dict[str, Bundle] = {}
+        order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
+        for _, _, blob in order:
+            parcel = Parcel.decode(blob)
+            parcel.unpack(bundles.setdefault(parcel.consumer, Bundle()))
+        return bundles
+
+    def frontier(self, spec: EpochSpec) -> Frontier:
+        """Unfinished work as the tasks before this level left it."""
+        greatest: dict[str, int] = {}
+        holds: dict[str, int] = {}
+        for control in self.controls:
+            for stream, timestamp in control.greatest.items():
+                greatest[stream] = max(greatest.get(stream, MIN_TIMESTAMP), timestamp)
+            for name, hold in control.holds.items():
+                holds[name] = min(holds.get(name, hold), hold)
+        return Frontier(advanced(spec, greatest), holds, spec.before.pending)
+
+
+def advanced(spec: EpochSpec, greatest: dict[str, int]) -> dict[str, InjectorProgress]:
+    """Injectors after this epoch's deliveries."""
+    return {
+        stream: spec.before.injectors[stream].after(greatest.get(stream, MIN_TIMESTAMP), watermark, done)
+        for stream, (watermark, done) in spec.deliveries.items()
+    }
+
+
+def run_level(program: Program, host: Host, level: int, interval: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """A keyed level: run its computations on this interval's records, and send on what they produce."""
+    inbox = _Inbox()
+    for row in rows:
+        if row[1] == level:
+            inbox.take(row)
+        else:
+            yield row
+    if not inbox.controls:
+        return
+    spec = inbox.controls[0].spec
+    task = _Task(program, host, spec, Sender(level, interval, host.token()))
+    if any(control.failed for control in inbox.controls):
+        if level < len(program.levels):
+            failed = pack(Control(spec, task.sender, failed=True))
+            yield from ((target, level + 1, Kind.CONTROL, failed) for target in range(spec.intervals))
+        return
+    yield from _finished(task, lambda: _run_computations(task, inbox))
+
+
+def _run_computations(task: _Task, inbox: _Inbox) -> dict[str, int]:
+    program, spec, report = task.program, task.spec, task.report
+    program.setup()
+    report.consumed = inbox.senders()
+    frontier = inbox.frontier(spec)
+    report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
+    watermarks = program.propagation.inputs(frontier, spec.before, spec.committed)
+    bundles = inbox.bundles()
+    deltas: dict[str, Delta] = {}
+    for name in program.levels[task.sender.level - 1]:
+        bundle = bundles.get(name, Bundle())
+        bundle.watermark_before = spec.committed.get(name, MIN_TIMESTAMP)
+        bundle.watermark, bundle.wall_time = watermarks[name], spec.clock
+        commit = _run_one(task, name, bundle, inbox.chain)
+        report.watermarks[name] = bundle.watermark
+        if commit.delta:
+            deltas[name] = commit.delta
+    if deltas:
+        report.delta, report.delta_bytes = task.host.save(spec.epoch, task.sender, deltas)
+    own = {name: mark.timestamp for name, (mark, _) in report.holds.items()}
+    return frontier.holds | own
+
+
+def _run_one(task: _Task, name: str, bundle: Bundle, chain: bytes | None) -> Commit:
+    """One computation on one interval; its counters, holds and timers go into the report."""
+    sender, report = task.sender, task.report
+    copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, chain)
+    commit = Worker(task.program.topology.keyed[name], copy, task.router.emit, task.spec.id_slack).run(bundle)
+    report.counters[name] = commit.counters
+    if commit.hold is not None:
+        key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
+        report.holds[name] = (commit.hold, key)
+    if commit.next_wall_timer is not None:
+        report.wall_timers[name] = commit.next_wall_timer
+    return commit

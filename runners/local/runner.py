@@ -1,0 +1,59 @@
+"""The local runner: any topology or pipeline, in memory, deterministic; the reference that others are tested against."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.clock import Clock, ManualClock
+from headrace.runners.engine.driver import Driver
+from headrace.runners.engine.files import open_journal
+from headrace.runners.engine.journal import Journal, NoJournal
+from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.local.executor import LocalExecutor
+from headrace.runners.local.scheduler import Scheduler
+
+
+class LocalRunner:
+    """Runs in this process and thread, without Spark.
+
+    The clock stands still unless a test moves it; when only a wall-time timer can go on, it jumps there. With a
+    `checkpoint` in the options the run is durable by the same protocol as on Spark.
+
+    >>> from headrace.lowlevel import BoundedInjector, Computation, CallSink
+    >>> class Count(Computation):
+    ...     def process_record(self, record, context):
+    ...         context.state = (context.state or 0) + 1
+    ...         context.produce("counts", (context.key, context.state))
+    >>> topology = Topology()
+    >>> topology.injector("queries", BoundedInjector([("britney", 1), ("britney", 2), ("carly", 2)]))
+    >>> topology.computation("count", Count(), inputs={"queries": lambda query: query}, outputs=["counts"])
+    >>> topology.sink("print", "counts", CallSink(lambda epoch, rows: print(sorted(rows))))
+    >>> result = LocalRunner().run_topology(topology)
+    [(('britney', 1), 1), (('britney', 2), 2), (('carly', 1), 2)]
+    """
+
+    def __init__(
+        self, clock: Clock | None = None, scheduler: Scheduler | None = None, intervals: int = 1, parallelism: int = 1
+    ) -> None:
+        self.clock = clock or ManualClock()
+        self.scheduler = scheduler or Scheduler()
+        self._intervals = intervals
+        self._parallelism = parallelism
+        self.copies: dict[tuple[str, int], MemoryCopy] = {}
+        """Committed state of the last run, by computation and interval: for tests that count what is left."""
+
+    def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
+        """Run to the end of the input."""
+        options = options or RunOptions()
+        if options.intervals is None:
+            options = replace(options, intervals=self._intervals)
+        topology.validate()
+        journal: Journal = NoJournal()
+        files = None
+        if options.checkpoint is not None:
+            journal, files = open_journal(options.checkpoint, topology, self.clock, "local runner")
+        executor = LocalExecutor(topology, self._parallelism, self.scheduler, files)
+        self.copies = executor.copies()
+        return Driver(topology, executor, journal, self.clock, options, self.scheduler).run()
