@@ -1,0 +1,1 @@
+"""One file an example; each runs as `python -m examples.NAME`."""

@@ -1,0 +1,236 @@
+"""What a person sees of the flights: a line that lives while the pipeline runs, and tables at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+from rich import box
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.runners.engine.options import Progress
+
+NEW_YORK = ZoneInfo("America/New_York")
+_PLAIN_EVERY = 10
+"""Where lines cannot be redrawn, one is printed for so many percent of the replay."""
+
+
+class ProgressLine:
+    """Shows an epoch's progress: redrawn in place on a terminal, now and then a plain line elsewhere.
+
+    Use it as a context manager and give its `show` to the run as the callback `progress`. `epoch_ends` keeps the number
+    of flights read by the end of each epoch.
+    """
+
+    def __init__(self, console: Console, flights: int) -> None:
+        self._console = console
+        self._flights = flights
+        self._percent_shown = 0
+        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
+        self.epoch_ends: list[int] = []
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+
+    def show(self, progress: Progress) -> None:
+        """Called after each epoch's commit."""
+        self.epoch_ends.append(progress.records_in)
+        percent = 100 * progress.records_in // max(self._flights, 1)
+        if self._live:
+            bar = ProgressBar(total=self._flights, completed=progress.records_in, width=40)
+            self._live.update(Group(bar, progress_text(progress, percent)), refresh=True)
+        elif percent >= self._percent_shown + _PLAIN_EVERY or percent == 100 > self._percent_shown:
+            self._percent_shown = percent
+            self._console.print(progress_text(progress, percent), soft_wrap=True)
+
+
+def progress_text(progress: Progress, percent: int) -> Text:
+    """One line on an epoch.
+
+    >>> progress = Progress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 0, 1_358_528_400_000_000, 0.25)
+    >>> print(progress_text(progress, 4))
+      4 %  epoch 7  flights 14,000  rows out 30,000  late 210  dropped 3  watermark Jan 18 08:00  lag 4 h 00
+    """
+    parts = [
+        f"{percent:3} %",
+        f"epoch {progress.epoch}",
+        f"flights {progress.records_in:,}",
+        f"rows out {progress.records_out:,}",
+        f"late {progress.late:,}",
+        f"dropped {progress.dropped:,}",
+        f"watermark {_watermark(progress.watermark)}",
+        f"lag {'none' if progress.lag is None else duration(progress.lag)}",
+    ]
+    return Text("  ".join(parts))
+
+
+def _watermark(watermark_us: int) -> str:
+    if watermark_us == MIN_TIMESTAMP:
+        return "not known yet"
+    return "at the end" if watermark_us >= MAX_TIMESTAMP else clock(watermark_us)
+
+
+def clock(instant_us: int) -> str:
+    """Day and time in New York.
+
+    >>> clock(1_358_514_000_000_000)
+    'Jan 18 08:00'
+    """
+    return datetime.fromtimestamp(instant_us / 1_000_000, NEW_YORK).strftime("%b %d %H:%M")
+
+
+def duration(span_us: int) -> str:
+    """Hours and minutes.
+
+    >>> duration(5_400_000_000)
+    '1 h 30'
+    """
+    hours, minutes = divmod(span_us // 60_000_000, 60)
+    return f"{hours} h {minutes:02}"
+
+
+def airports_table(hours: pd.DataFrame) -> Table:
+    """Each airport's year and its worst hour, of the final values.
+
+    Args:
+        hours: one row a window: origin, window_start (UTC), flights, mean_min, max_min.
+    """
+    table = _table("Departure delay by airport", "airport", "flights", "mean", "worst", "worst hour", "flights", "mean")
+    for origin, group in hours.groupby("origin"):
+        flights = group["flights"].sum()
+        mean = (group["flights"] * group["mean_min"]).sum() / flights
+        busy = group[group["flights"] >= min(10, group["flights"].max())]
+        hour = busy.loc[busy["mean_min"].idxmax()]
+        table.add_row(
+            str(origin),
+            f"{flights:,}",
+            minutes(mean),
+            minutes(group["max_min"].max()),
+            clock(_us(hour["window_start"])),
+            str(hour["flights"]),
+            minutes(hour["mean_min"]),
+        )
+    return table
+
+
+def panes_table(panes: pd.DataFrame, final: pd.DataFrame) -> Table:
+    """How good the early, on-time and late answers were: how far each pane's mean was from the final one."""
+    table = _table("How answers changed with the watermark", "pane", "panes", "flights seen", "mean off by", "most")
+    keys = ["origin", "window_start"]
+    both = panes.merge(final[[*keys, "flights", "mean_min"]], on=keys, suffixes=("", "_final"))
+    # An on-time pane may be empty: it says that the hour was over before any of its flights was reported.
+    off = (both["mean_min"] - both["mean_min_final"]).abs()
+    for timing in ("EARLY", "ON_TIME", "LATE"):
+        of = both["timing"] == timing
+        if of.any():
+            seen = both.loc[of, "flights"].sum() / both.loc[of, "flights_final"].sum()
+            table.add_row(timing, f"{of.sum():,}", f"{seen:.1%}", minutes(off[of].mean()), minutes(off[of].max()))
+    return table
+
+
+def changed_table(panes: pd.DataFrame, most: int = 4) -> Table:
+    """The hours whose mean changed most after they were thought to be complete."""
+    table = _table("Hours that late flights changed most", "hour", "airport", "early", "on time", "late")
+    by_timing = panes.sort_values("index").groupby(["origin", "window_start", "timing"])[["mean_min", "flights"]].last()
+    wide = by_timing.unstack("timing")
+    if {("mean_min", "ON_TIME"), ("mean_min", "LATE")} <= set(wide.columns):
+        change = (wide["mean_min", "LATE"] - wide["mean_min", "ON_TIME"]).abs()
+        for index in change.nlargest(most).index:
+            origin, start = index
+            cells = [_mean_of(wide.loc[index], timing) for timing in ("EARLY", "ON_TIME", "LATE")]
+            table.add_row(clock(_us(start)), origin, *cells)
+    return table
+
+
+def _mean_of(row: pd.Series, timing: str) -> str:
+    flights = row.get(("flights", timing))
+    if flights is None or pd.isna(flights):
+        return "-"
+    return f"{minutes(row['mean_min', timing])} ({flights:.0f} flights)" if flights else "no flights"
+
+
+def aircraft_table(sessions: pd.DataFrame, most: int = 5) -> Table:
+    """The aircraft with most departures in one session, and the longest way among these."""
+    table = _table(
+        "Busiest days of an aircraft", "aircraft", "first departure", "last departure + gap", "legs", "miles"
+    )
+    for row in sessions.sort_values(["legs", "miles"], ascending=False).head(most).itertuples():
+        start, end = clock(_us(row.window_start)), clock(_us(row.window_end))
+        table.add_row(row.tail, start, end, str(row.legs), f"{row.miles:,}")
+    return table
+
+
+def findings_table(findings: pd.DataFrame, most: int = 6) -> Table:
+    """The days on which carriers were furthest from their usual, each with its most extreme hour."""
+    table = _table("Far from usual", "day", "spikes", "dips", "most extreme", "value", "usual")
+    local = findings["hour"].dt.tz_convert(NEW_YORK)
+    by_day = findings.assign(day=local.dt.date, strength=findings["deviations"].abs()).groupby("day")
+    for day in by_day.size().nlargest(most).index:
+        group = by_day.get_group(day)
+        worst = group.loc[group["strength"].idxmax()]
+        kinds = group["kind"].value_counts()
+        unit = "min" if worst["measure"] == "delay" else "departures"
+        table.add_row(
+            f"{day:%b %d}",
+            str(kinds.get("spike", 0)),
+            str(kinds.get("dip", 0)),
+            f"{worst['carrier']} at {clock(_us(worst['hour']))[-5:]}",
+            f"{worst['value']:.0f} {unit}",
+            f"{worst['usual']:.0f}",
+        )
+    return table
+
+
+def conservation_table(branches: Sequence[tuple[str, int, int, int]]) -> Table:
+    """Where every record went.
+
+    Args:
+        branches: name, records in, contributing to final values, dropped because they came too late.
+    """
+    table = _table("Every flight accounted for", "", "in", "contributing", "dropped late", "")
+    for name, records, contributing, dropped in branches:
+        whole = "in = contributing + dropped" if records == contributing + dropped else "[red]NOT CONSERVED[/]"
+        table.add_row(name, f"{records:,}", f"{contributing:,}", f"{dropped:,}", whole)
+    return table
+
+
+def minutes(value: float) -> str:
+    """A delay as people read it.
+
+    >>> minutes(12.639)
+    '12.6 min'
+    """
+    return f"{value:.1f} min"
+
+
+def _us(instant: pd.Timestamp) -> int:
+    return int(instant.value // 1000)
+
+
+def _table(title: str, *columns: str) -> Table:
+    """Text to the left, everything behind it to the right, as figures are read."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, title_justify="left", title_style="bold", pad_edge=False)
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="left" if number == 0 else "right", no_wrap=True)
+    return table
+
+
+Show = Callable[[Progress], None]
+"""A run's progress callback."""
