@@ -1,4 +1,4 @@
-"""MillWheel's primitives: keyed computations, state, timers, low watermarks, productions, injectors (the 2013 paper)."""
+"""MillWheel's primitives: keyed computations, state, timers, low watermarks, injectors (the 2013 paper)."""
 
 from headrace.lowlevel.coder import Coder, PickleCoder
 from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation

@@ -43,7 +43,7 @@ class Context(Protocol):
         """Replace a named part of the key's storage; None takes it away."""
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The key's named parts whose names begin with `prefix`, ordered by name. `state` (the name `b""`) is not one."""
+        """The key's named parts whose names begin with `prefix`, by name; `state` is not among them."""
 
     def set_timer(
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None

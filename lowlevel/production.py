@@ -1,4 +1,4 @@
-"""Productions on their way: from a stream to its subscribers, and to the interval of each key (paper §4.2, §4.3, §6.1.2).
+"""Productions on their way: from a stream to its subscribers, to the interval of each key (paper §4.2, §4.3, §6.1.2).
 
 A `Router` stands behind the `emit` of one task. Inline computations run at once; for keyed ones the key is extracted,
 and records are gathered by interval and key, so that the consumer finds them grouped. What leaves is few large

@@ -1,4 +1,4 @@
-"""Topologies: computations, the streams between them, key extractors, injectors and sinks (MillWheel paper §4, figure 3).
+"""Topologies: computations, streams between them, key extractors, injectors, sinks (MillWheel paper §4, figure 3).
 
 Streams are known by name alone; any computation subscribes to any stream and produces to any stream.
 """
@@ -103,15 +103,18 @@ class Topology:
     def streams(self) -> set[str]:
         """Every stream that something can produce to."""
         produced = set(self.injectors)
-        for place in (*self.keyed.values(), *self.inlines.values()):
+        for place in self.places():
             produced |= place.outputs
         return produced
+
+    def places(self) -> list[Keyed | Inline]:
+        """Every computation, inline ones too."""
+        return [*self.keyed.values(), *self.inlines.values()]
 
     def validate(self) -> None:
         """Refuse a topology that cannot run; raises `TopologyError` naming what is wrong and how to mend it."""
         produced = self.streams()
-        subscribers = [*self.keyed.values(), *self.inlines.values()]
-        for place in subscribers:
+        for place in self.places():
             for stream in place.inputs:
                 self._require(stream, produced, f"computation {place.name!r}")
             if not place.inputs:
@@ -186,15 +189,14 @@ class Topology:
         senders = self.senders()
         above = {name: _closure(name, senders) for name in senders}
         return {
-            name: frozenset(other for other in above[name] if name in above[other])
-            if name in above[name]
-            else frozenset()
+            name: frozenset(other for other in above[name] if name in above[name] and name in above[other])
             for name in senders
         }
 
     def levels(self) -> list[list[str]]:
-        """Computations by depth. What a computation sends to a greater depth arrives in the same epoch, the rest with
-        the next one.
+        """Computations by depth.
+
+        What a computation sends to a greater depth arrives in the same epoch, the rest with the next one.
         """
         order = {name: place for place, name in enumerate(self.keyed)}
         senders, circles = self.senders(), self.circles()

@@ -191,7 +191,8 @@ class Worker:
             for (row, of, tag), timestamp in delta.marks.items()
             if of == domain and timestamp is not None
         ]
-        kept = (
-            mark for mark in self._copy.until(domain, MAX_TIMESTAMP) if (mark.row, domain, mark.tag) not in delta.marks
-        )
-        return min([*changed, *(mark for mark in [next(kept, None)] if mark)], default=None)
+        for mark in self._copy.until(domain, MAX_TIMESTAMP):
+            if (mark.row, domain, mark.tag) not in delta.marks:
+                changed.append(mark)
+                break
+        return min(changed, default=None)

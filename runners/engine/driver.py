@@ -7,7 +7,7 @@ same for every runner; what differs is the `Executor`, the `Journal` and the `Cl
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -306,7 +306,7 @@ class Driver:
         )
 
 
-def _total(counters: dict[str, dict[str, int]], names: Sequence[str] | dict[str, object], counter: str) -> int:
+def _total(counters: dict[str, dict[str, int]], names: Iterable[str], counter: str) -> int:
     return sum(counters.get(name, {}).get(counter, 0) for name in names)
 
 

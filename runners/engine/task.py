@@ -70,7 +70,7 @@ class Program:
         """Call `setup` of every computation, once in a process."""
         if self._ready:
             return
-        for place in (*self.topology.inlines.values(), *self.topology.keyed.values()):
+        for place in self.topology.places():
             try:
                 place.computation.setup()
             except Exception as error:

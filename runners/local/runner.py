@@ -1,4 +1,4 @@
-"""The local runner: any topology or pipeline, in memory, deterministic; the reference that others are tested against."""
+"""The local runner: any topology, in memory, deterministic; the reference that other runners are tested against."""
 
 from __future__ import annotations
 
