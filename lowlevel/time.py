@@ -1,12 +1,231 @@
-"""One time: whole microseconds UTC, with named ends. Beam's limits (`apache_beam.utils.timestamp`)."""
+"""One time: whole microseconds UTC, with named ends. Beam's limits and types (`apache_beam.utils.timestamp`).
+
+Inside the engine a time is an `int` of microseconds. `Timestamp` and `Duration` are what users see: they count in
+seconds when made from plain numbers, as in Beam.
+"""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Self, TypeAlias, overload
 
 MIN_TIMESTAMP = -9_223_372_036_854_775_000
 """Before every event; a watermark that nothing is known of yet."""
 MAX_TIMESTAMP = 9_223_372_036_854_775_000
 """After every event; the watermark of input that has ended."""
 END_OF_GLOBAL_WINDOW = MAX_TIMESTAMP - 86_400_000_000
-"""The last instant of the global window: a day before the end of time, as in Beam."""
+"""Where the global window ends, itself outside of it: a day before the end of time, as in Beam."""
 SECOND = 1_000_000
 """Microseconds in a second."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class _Micros:
+    """A whole number of microseconds that compares with its like and with plain numbers of seconds."""
+
+    __slots__ = ("micros",)
+
+    micros: int
+
+    def __init__(self, seconds: float = 0, micros: float = 0) -> None:
+        self.micros = int(seconds * SECOND) + int(micros)
+
+    @classmethod
+    def _read(cls, value: object) -> int:
+        """Microseconds of anything that can be compared with a time."""
+        if isinstance(value, _Micros):
+            return value.micros
+        if isinstance(value, (int, float)):
+            return int(value * SECOND)
+        raise TypeError(f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {cls.__name__}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, _Micros):
+            return self.micros == other.micros
+        if isinstance(other, (int, float)):
+            return self.micros == int(other * SECOND)
+        return NotImplemented
+
+    def __lt__(self, other: object) -> bool:
+        return self.micros < self._read(other)
+
+    def __le__(self, other: object) -> bool:
+        return self.micros <= self._read(other)
+
+    def __gt__(self, other: object) -> bool:
+        return self.micros > self._read(other)
+
+    def __ge__(self, other: object) -> bool:
+        return self.micros >= self._read(other)
+
+    def __hash__(self) -> int:
+        return hash(self.micros)
+
+    def __float__(self) -> float:
+        return self.micros / SECOND
+
+    def __int__(self) -> int:
+        return self.micros // SECOND
+
+    def __repr__(self) -> str:
+        whole, part = divmod(abs(self.micros), SECOND)
+        sign = "-" if self.micros < 0 else ""
+        fraction = f".{part:06d}" if part else ""
+        return f"{type(self).__name__}({sign}{whole}{fraction})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[int, int]]:
+        return type(self), (0, self.micros)
+
+
+class Timestamp(_Micros):
+    """An instant, in microseconds since 1970 UTC; a plain number stands for seconds.
+
+    Compares with timestamps, durations and numbers; adding or subtracting a duration (or seconds) gives an instant,
+    subtracting an instant gives a duration. Beam's `apache_beam.utils.timestamp.Timestamp` without nanoseconds.
+
+    >>> Timestamp.of(90) + Duration(0.5)
+    Timestamp(90.500000)
+    >>> Timestamp(90) - Timestamp(60), Timestamp(90) % 60, Timestamp(90) == 90
+    (Duration(30), Duration(30), True)
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(seconds: TimestampTypes | datetime) -> Timestamp:
+        """The instant that a number of seconds, an aware datetime or a timestamp stands for.
+
+        Raises `TypeError` for anything else, a duration included.
+        """
+        if isinstance(seconds, Timestamp):
+            return seconds
+        if isinstance(seconds, datetime):
+            return Timestamp.from_utc_datetime(seconds)
+        if isinstance(seconds, (int, float)):
+            return Timestamp(seconds)
+        raise TypeError(f"cannot interpret {seconds!r:.80} of type {type(seconds).__name__} as a Timestamp")
+
+    @staticmethod
+    def now() -> Timestamp:
+        """This machine's clock. For users: nothing inside the engine reads a clock."""
+        return Timestamp.from_utc_datetime(datetime.now(UTC))
+
+    @classmethod
+    def from_utc_datetime(cls, dt: datetime) -> Timestamp:
+        """The instant of an aware datetime.
+
+        >>> Timestamp.from_utc_datetime(datetime(1970, 1, 1, 0, 1, tzinfo=UTC))
+        Timestamp(60)
+        """
+        if dt.tzinfo is None:
+            raise ValueError(f"datetime {dt} has no time zone; give one, for instance tzinfo=datetime.UTC")
+        return cls(micros=(dt - _EPOCH) // _MICROSECOND)
+
+    @classmethod
+    def from_rfc3339(cls, rfc3339: str) -> Timestamp:
+        """The instant of a string like `2015-10-21T16:29:00.5Z`; other offsets are converted to UTC.
+
+        >>> Timestamp.from_rfc3339("1970-01-01T01:00:01.5+01:00")
+        Timestamp(1.500000)
+        """
+        try:
+            return cls.from_utc_datetime(datetime.fromisoformat(rfc3339))
+        except ValueError as error:
+            raise ValueError(f"could not parse RFC 3339 string {rfc3339!r}: {error}") from error
+
+    def to_utc_datetime(self, has_tz: bool = False) -> datetime:
+        """The datetime in UTC, naive unless `has_tz`."""
+        moment = _EPOCH + timedelta(microseconds=self.micros)
+        return moment if has_tz else moment.replace(tzinfo=None)
+
+    def to_rfc3339(self) -> str:
+        """The instant as a string.
+
+        >>> Timestamp(1.5).to_rfc3339()
+        '1970-01-01T00:00:01.500000Z'
+        """
+        return self.to_utc_datetime().isoformat() + "Z"
+
+    def seconds(self) -> int:
+        """Whole seconds since 1970, rounded down."""
+        return self.micros // SECOND
+
+    def subseconds(self) -> int:
+        """What `seconds` leaves over, in microseconds."""
+        return self.micros % SECOND
+
+    def predecessor(self) -> Timestamp:
+        """The instant one microsecond before."""
+        return Timestamp(micros=self.micros - 1)
+
+    def successor(self) -> Timestamp:
+        """The instant one microsecond after."""
+        return Timestamp(micros=self.micros + 1)
+
+    def __add__(self, other: DurationTypes) -> Timestamp:
+        return Timestamp(micros=self.micros + Duration.of(other).micros)
+
+    __radd__ = __add__
+
+    @overload
+    def __sub__(self, other: Timestamp) -> Duration: ...
+    @overload
+    def __sub__(self, other: DurationTypes) -> Timestamp: ...
+    def __sub__(self, other: DurationTypes | Timestamp) -> Timestamp | Duration:
+        if isinstance(other, Timestamp):
+            return Duration(micros=self.micros - other.micros)
+        return Timestamp(micros=self.micros - Duration.of(other).micros)
+
+    def __mod__(self, other: DurationTypes) -> Duration:
+        return Duration(micros=self.micros % Duration.of(other).micros)
+
+
+class Duration(_Micros):
+    """A length of time in microseconds; a plain number stands for seconds. Beam's `Duration`.
+
+    >>> Duration(1.5) + 1, Duration(5) % 3, -Duration(2) * 3
+    (Duration(2.500000), Duration(2), Duration(-6))
+    """
+
+    __slots__ = ()
+
+    @staticmethod
+    def of(seconds: DurationTypes) -> Duration:
+        """The length that a number of seconds or a duration stands for; `TypeError` for anything else."""
+        if isinstance(seconds, Duration):
+            return seconds
+        if isinstance(seconds, (int, float)):
+            return Duration(seconds)
+        raise TypeError(f"cannot interpret {seconds!r:.80} of type {type(seconds).__name__} as a Duration")
+
+    def __neg__(self) -> Duration:
+        return Duration(micros=-self.micros)
+
+    def __add__(self, other: DurationTypes) -> Duration:
+        if isinstance(other, Timestamp):
+            return NotImplemented
+        return Duration(micros=self.micros + Duration.of(other).micros)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: DurationTypes) -> Duration:
+        return Duration(micros=self.micros - Duration.of(other).micros)
+
+    def __rsub__(self, other: DurationTypes) -> Duration:
+        return -(self - other)
+
+    def __mul__(self, other: DurationTypes) -> Duration:
+        return Duration(micros=self.micros * Duration.of(other).micros // SECOND)
+
+    __rmul__ = __mul__
+
+    def __mod__(self, other: DurationTypes) -> Duration:
+        return Duration(micros=self.micros % Duration.of(other).micros)
+
+
+DurationTypes: TypeAlias = float | Duration
+"""What stands for a length of time: a `Duration`, or a number of seconds."""
+TimestampTypes: TypeAlias = float | Timestamp
+"""What stands for an instant: a `Timestamp`, or a number of seconds since 1970 UTC."""
