@@ -203,9 +203,13 @@ class Duration(_Micros):
     def __neg__(self) -> Duration:
         return Duration(micros=-self.micros)
 
-    def __add__(self, other: DurationTypes) -> Duration:
+    @overload
+    def __add__(self, other: Timestamp) -> Timestamp: ...
+    @overload
+    def __add__(self, other: DurationTypes) -> Duration: ...
+    def __add__(self, other: DurationTypes | Timestamp) -> Duration | Timestamp:
         if isinstance(other, Timestamp):
-            return NotImplemented
+            return other + self
         return Duration(micros=self.micros + Duration.of(other).micros)
 
     __radd__ = __add__
