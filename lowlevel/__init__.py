@@ -11,7 +11,15 @@ from headrace.lowlevel.errors import (
     StepError,
     TopologyError,
 )
-from headrace.lowlevel.injector import BaseInjector, BoundedInjector, Delivery, Injector, MemorySplit, Split
+from headrace.lowlevel.injector import (
+    BaseInjector,
+    BoundedInjector,
+    Delivery,
+    Injector,
+    ManualInjector,
+    MemorySplit,
+    Split,
+)
 from headrace.lowlevel.record import Batch, Record
 from headrace.lowlevel.sink import CallSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
@@ -33,6 +41,7 @@ __all__ = [
     "Injector",
     "InlineComputation",
     "KeyEncodingError",
+    "ManualInjector",
     "MemorySplit",
     "PickleCoder",
     "Record",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -111,6 +111,46 @@ class BoundedInjector(BaseInjector):
         parts = [rows[i : i + size] for i in range(0, len(rows), size)]
         batches = [Batch([value for value, _ in part], [timestamp for _, timestamp in part]) for part in parts]
         return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self._rows))
+
+
+class ManualInjector(BaseInjector):
+    """Delivers exactly what it is told, a step an epoch: for tests and simulations.
+
+    >>> injector = ManualInjector().records(("a", 1), ("b", 2)).watermark(10).clock(60_000_000)
+    >>> [len(injector.plan(step, 100, 1).splits) for step in range(3)], injector.plan(3, 100, 1).done
+    ([1, 0, 0], True)
+    """
+
+    def __init__(self, record_ids: bool = False, id_slack: int = 3_600_000_000) -> None:
+        self._steps: list[tuple[Batch | None, int, int | None]] = []
+        self._watermark = MIN_TIMESTAMP
+        self.record_ids = record_ids
+        self.id_slack = id_slack
+
+    def records(self, *rows: tuple[object, int], ids: Sequence[bytes] | None = None) -> Self:
+        """Next, deliver records (value, timestamp in microseconds UTC), with their ids if records can come again."""
+        batch = Batch([value for value, _ in rows], [timestamp for _, timestamp in rows], ids)
+        self._steps.append((batch, self._watermark, None))
+        return self
+
+    def watermark(self, timestamp: int) -> Self:
+        """Next, move the low watermark to a timestamp, microseconds UTC."""
+        self._watermark = timestamp
+        self._steps.append((None, timestamp, None))
+        return self
+
+    def clock(self, timestamp: int) -> Self:
+        """Next, move the wall clock to a timestamp, microseconds UTC."""
+        self._steps.append((None, self._watermark, timestamp))
+        return self
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """The next step; after the last one the input has ended."""
+        assert isinstance(position, int)
+        if position >= len(self._steps):
+            return Delivery([], position, done=True)
+        batch, watermark, clock = self._steps[position]
+        return Delivery([] if batch is None else [MemorySplit(batch)], position + 1, watermark, clock=clock)
 
 
 def heuristic_watermark(greatest: int, max_delay: int | None) -> int:

@@ -48,6 +48,7 @@ def gather(rows: Iterable[Row]) -> Outcome:
 def mixed_attempts(reports: Iterable[Report]) -> str:
     """Names a task of which one attempt was used and another is to be committed; empty if there is none.
 
+    >>> from headrace.runners.engine.epoch import Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
     >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
     'level 1, interval 0: attempts a, b'

@@ -1,0 +1,77 @@
+"""The recursive definition of the low watermark, and the authority's rules."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.authority import Authority, Sequencer
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from tests.unit.test_topology import chain, first
+
+
+def frontier(injector, holds=None, pending=None):
+    return Frontier({"in": InjectorProgress(injector)}, holds or {}, pending or {})
+
+
+def test_watermark_flows_down_the_chain():
+    known = frontier(100)
+    assert Propagation(chain("a", "b")).inputs(known, known, {}) == {"a": 100, "b": 100}
+
+
+def test_a_hold_keeps_those_behind_it_back_but_not_its_own_input():
+    known = frontier(100, holds={"a": 30})
+    assert Propagation(chain("a", "b", "c")).inputs(known, known, {}) == {"a": 100, "b": 30, "c": 30}
+
+
+def test_never_back():
+    known = frontier(100, holds={"a": 30})
+    assert Propagation(chain("a", "b")).inputs(known, known, {"a": 120, "b": 50}) == {"a": 120, "b": 50}
+
+
+def test_minimum_over_all_senders():
+    topology = chain("a", "b")
+    topology.computation("c", type(topology.keyed["a"].computation)(), {"in": first, "b": first})
+    known = frontier(100, holds={"b": 7})
+    assert Propagation(topology).inputs(known, known, {})["c"] == 7
+
+
+def test_circle_follows_one_epoch_behind_and_never_leads_its_own_productions():
+    propagation = Propagation(chain("a", "b", "c", back=[("b", "a")]))
+    before, now = frontier(50), frontier(100)
+    assert propagation.inputs(now, before, {}) == {"a": 50, "b": 50, "c": 50}
+    before = frontier(100, pending={"a": 60})
+    assert propagation.inputs(frontier(200), before, {})["a"] == 60
+    before = frontier(100, holds={"b": 40})
+    assert propagation.inputs(frontier(200), before, {})["a"] == 40
+
+
+def test_bounded_out_of_orderness_and_the_end():
+    progress = InjectorProgress(delay=30)
+    assert progress.watermark == MIN_TIMESTAMP
+    progress = progress.after(greatest=100, watermark=MIN_TIMESTAMP, done=False)
+    assert progress.watermark == 70
+    progress = progress.after(greatest=80, watermark=MIN_TIMESTAMP, done=False)
+    assert progress.watermark == 70
+    assert progress.after(greatest=MIN_TIMESTAMP, watermark=MIN_TIMESTAMP, done=True).watermark == MAX_TIMESTAMP
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 100))))
+def test_authority_is_the_minimum_of_the_last_valid_reports(reports):
+    authority, values, current = Authority(), dict.fromkeys(range(4), MIN_TIMESTAMP), 2
+    authority.assign("a", range(4), Sequencer(1, current))
+    refused = 0
+    for interval, epoch, value in reports:
+        accepted = authority.report("a", interval, Sequencer(1, epoch), value)
+        assert accepted == (epoch >= current)
+        refused += not accepted
+        if accepted:
+            values[interval] = max(values[interval], value)
+        assert authority.low_watermark("a") == min(values.values())
+    assert authority.refused == refused
+    restored = Authority.restore(authority.journal(), Sequencer(2, 0))
+    assert restored.low_watermark("a") == authority.low_watermark("a")
+    assert not restored.report("a", 0, Sequencer(1, 99), 1000)
+
+
+def test_an_interval_that_was_never_assigned_is_refused():
+    assert not Authority().report("a", 0, Sequencer(1, 1), 5)

@@ -1,0 +1,242 @@
+"""One bundle becomes one commit: order of records and timers, state, duplicates, holds, and what is left behind."""
+
+import pytest
+
+from headrace.lowlevel import Computation, StepError, TimeDomain
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.worker import Bundle, Part, Worker
+
+
+class Bench:
+    """A computation on one interval; each call of `bundle` is one epoch, committed."""
+
+    def __init__(self, computation, id_slack=0):
+        self.copy = MemoryCopy()
+        self.out = []
+        place = Keyed("step", computation, {"in": None}, frozenset({"out"}))
+        self.worker = Worker(place, self.copy, self.emit, id_slack)
+        self.watermark = MIN_TIMESTAMP
+
+    def emit(self, stream, batch):
+        self.out += list(batch.rows())
+
+    def bundle(self, *records, watermark=None, wall_time=0, ids=None, commit=True):
+        """Records are (key, value, timestamp); returns what was produced and the commit."""
+        bundle = Bundle(watermark_before=self.watermark, wall_time=wall_time)
+        bundle.watermark = self.watermark if watermark is None else watermark
+        for i, (key, value, timestamp) in enumerate(records):
+            encoded = encode_key(key)
+            part = Part("in", [value], [timestamp], None if ids is None else [ids[i]])
+            bundle.keys.setdefault(row_of(encoded), (encoded, []))[1].append(part)
+        self.out = []
+        result = self.worker.run(bundle)
+        if commit:
+            self.copy.apply(result.delta)
+            self.watermark = bundle.watermark
+        return self.out, result
+
+
+class Script(Computation):
+    """Does what the value says, a function of the context, and logs what fires."""
+
+    def process_record(self, record, context):
+        record.value(context)
+
+    def process_timer(self, timer, context):
+        context.produce("out", (timer.tag, timer.timestamp, timer.domain.name, context.watermark), timer.timestamp)
+        if timer.tag == "again":
+            context.set_timer("third", timer.timestamp + 5)
+
+
+def do(function):
+    return ("k", function, 1)
+
+
+def test_timers_fire_in_order_and_those_set_meanwhile_take_their_place():
+    bench = Bench(Script())
+    out, _ = bench.bundle(do(lambda c: c.set_timer("late", 50)), do(lambda c: c.set_timer("again", 10)), watermark=100)
+    assert [(row[0][0], row[1]) for row in out] == [("again", 10), ("third", 15), ("late", 50)]
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+
+
+def test_a_timer_fires_when_the_watermark_reaches_it_and_not_before():
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: c.set_timer("t", 50)))
+    assert bench.bundle(watermark=49)[0] == []
+    out, _ = bench.bundle(watermark=50)
+    assert out == [(("t", 50, "LOW_WATERMARK", 50), 50)]
+    assert bench.bundle(watermark=60)[0] == []
+
+
+def test_wall_timers_fire_before_the_watermark_moves():
+    bench = Bench(Script())
+    bench.bundle(
+        do(lambda c: c.set_timer("wall", 7, TimeDomain.WALL_TIME)), do(lambda c: c.set_timer("event", 5)), watermark=0
+    )
+    out, _ = bench.bundle(watermark=10, wall_time=7)
+    assert [row[0] for row in out] == [("wall", 7, "WALL_TIME", 0), ("event", 5, "LOW_WATERMARK", 10)]
+
+
+def test_replaced_and_deleted_timers_do_not_fire():
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: (c.set_timer("moved", 5), c.set_timer("gone", 5))))
+    bench.bundle(do(lambda c: (c.set_timer("moved", 50), c.delete_timer("gone"))))
+    assert bench.bundle(watermark=10)[0] == []
+    assert [row[0][0] for row in bench.bundle(watermark=50)[0]] == ["moved"]
+    assert bench.copy.count()["marks"] == 0
+
+
+def test_due_timer_moved_by_a_record_of_the_same_bundle():
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: c.set_timer("t", 5)))
+    assert bench.bundle(do(lambda c: c.set_timer("t", 500)), watermark=10)[0] == []
+
+
+def test_tags_are_apart_by_domain():
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: (c.set_timer("t", 5), c.set_timer("t", 6, TimeDomain.WALL_TIME))))
+    out, _ = bench.bundle(watermark=9, wall_time=9)
+    assert [row[0][2] for row in out] == ["WALL_TIME", "LOW_WATERMARK"]
+
+
+class Total(Computation):
+    def initial_state(self):
+        return []
+
+    def process_record(self, record, context):
+        context.state.append(record.value)
+        if context.is_late(record):
+            context.produce("out", "late")
+
+    def process_timer(self, timer, context):
+        context.state = None
+
+
+def test_state_is_changed_in_place_and_lasts():
+    bench = Bench(Total())
+    bench.bundle(("a", 1, 5), ("b", 9, 5), ("a", 2, 5))
+    _, commit = bench.bundle(("a", 3, 5))
+    assert len(commit.delta.cells) == 1
+    stored = {bench.copy.key(row): data for row, data in ((r, bench.copy.get(r, b"")) for r in map(row_of, KEYS))}
+    assert {key: Total.state_coder.decode(data) for key, data in stored.items()} == {b"sa": [1, 2, 3], b"sb": [9]}
+
+
+KEYS = (encode_key("a"), encode_key("b"))
+
+
+def test_state_only_looked_at_is_not_written():
+    class Look(Computation):
+        def process_record(self, record, context):
+            context.produce("out", context.state)
+
+    bench = Bench(Look())
+    _, commit = bench.bundle(("a", 1, 5))
+    assert not commit.delta
+
+
+def test_late_is_behind_the_watermark_by_the_microsecond():
+    bench = Bench(Total())
+    bench.bundle(watermark=100)
+    out, commit = bench.bundle(("a", 1, 99), ("a", 1, 100), ("a", 1, 101))
+    assert out == [("late", 99)]
+    assert commit.counters["late"] == 1
+
+
+def test_duplicates_are_dropped_within_and_across_bundles_and_forgotten_after_the_slack():
+    bench = Bench(Total(), id_slack=50)
+    _, commit = bench.bundle(("a", 1, 5), ("a", 1, 5), ("a", 2, 6), ids=[b"1", b"1", b"2"])
+    assert commit.counters["duplicates"] == 1
+    _, commit = bench.bundle(("a", 1, 5), ("a", 3, 7), ids=[b"1", b"3"])
+    assert commit.counters == {"duplicates": 1, "records": 1}
+    assert bench.copy.count()["ids"] == 3
+    bench.bundle(watermark=56)
+    assert bench.copy.count()["ids"] == 2
+    bench.bundle(watermark=58)
+    assert bench.copy.count()["ids"] == 0
+
+
+def test_holds_are_reported_and_released():
+    bench = Bench(Script())
+    _, commit = bench.bundle(("a", lambda c: c.hold(40), 1), ("b", lambda c: c.hold(30, "x"), 1))
+    assert commit.hold.timestamp == 30
+    _, commit = bench.bundle(("b", lambda c: c.release("x"), 1))
+    assert commit.hold.timestamp == 40
+    _, commit = bench.bundle(("a", lambda c: c.hold(60), 1))
+    assert commit.hold.timestamp == 60
+    _, commit = bench.bundle(("a", lambda c: c.release(), 1))
+    assert commit.hold is None
+    assert bench.copy.count()["marks"] == 0
+
+
+def test_the_hold_of_a_timer_ends_with_it():
+    bench = Bench(Script())
+    _, commit = bench.bundle(do(lambda c: c.set_timer("t", 50, hold=20)))
+    assert commit.hold.timestamp == 20
+    assert bench.bundle(watermark=50)[1].hold is None
+    assert bench.copy.count()["marks"] == 0
+
+
+def test_next_wall_timer_is_reported():
+    bench = Bench(Script())
+    _, commit = bench.bundle(
+        do(lambda c: (c.set_timer("a", 9, TimeDomain.WALL_TIME), c.set_timer("b", 5, TimeDomain.WALL_TIME)))
+    )
+    assert commit.next_wall_timer == 5
+    assert bench.bundle(wall_time=5)[1].next_wall_timer == 9
+
+
+def test_nothing_changes_without_a_commit():
+    bench = Bench(Total())
+    bench.bundle(("a", 1, 5), commit=False)
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+
+
+def test_what_user_code_raises_names_step_key_and_value():
+    class Picky(Computation):
+        def process_record(self, record, context):
+            raise ValueError("negative")
+
+    with pytest.raises(
+        StepError, match=r"step 'step' raised for key 'a' at -1; nothing(.|\n)*ValueError: negative"
+    ) as info:
+        Bench(Picky()).bundle(("a", -1, 5))
+    assert "in process_record" in str(info.value)
+    assert "ValueError: negative" in str(info.value)
+    assert "lowlevel/worker.py" not in str(info.value)
+
+
+def test_undeclared_stream():
+    with pytest.raises(StepError, match="produces to stream 'other', which it does not declare"):
+        Bench(Script()).bundle(do(lambda c: c.produce("other", 1)))
+
+
+def test_cells_beside_the_state():
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: (c.write(b"w/2", b"two"), c.write(b"w/1", b"one"), c.write(b"x", b"y"))))
+
+    def look(c):
+        c.write(b"w/1", None)
+        c.write(b"w/3", b"three")
+        assert list(c.scan(b"w/")) == [(b"w/2", b"two"), (b"w/3", b"three")]
+        assert c.read(b"w/1") is None
+        assert c.read(b"x") == b"y"
+        c.produce("out", "looked")
+
+    assert bench.bundle(do(look))[0] == [("looked", 1)]
+    assert bench.copy.count()["cells"] == 3
+
+
+def test_endless_timers_are_stopped(monkeypatch):
+    class Endless(Computation):
+        def process_record(self, record, context):
+            context.set_timer("t", 5)
+
+        def process_timer(self, timer, context):
+            context.set_timer("t", timer.timestamp)
+
+    monkeypatch.setattr("headrace.lowlevel.worker.ENDLESS", 100)
+    with pytest.raises(RuntimeError, match="fired 100 timers for key 'a' in one bundle"):
+        Bench(Endless()).bundle(("a", 1, 5), watermark=10)
