@@ -1,0 +1,31 @@
+"""When in processing time results are put out: triggers and their composites."""
+
+from headrace.sdk.triggers.always import Always, Never
+from headrace.sdk.triggers.count import AfterCount
+from headrace.sdk.triggers.mode import AccumulationMode
+from headrace.sdk.triggers.or_finally import OrFinally
+from headrace.sdk.triggers.parallel import AfterAll, AfterAny
+from headrace.sdk.triggers.processing_time import AfterProcessingTime
+from headrace.sdk.triggers.repeatedly import Repeatedly
+from headrace.sdk.triggers.sequence import AfterEach
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
+from headrace.sdk.triggers.watermark import AfterWatermark, DefaultTrigger
+
+__all__ = [
+    "FINISHED",
+    "AccumulationMode",
+    "AfterAll",
+    "AfterAny",
+    "AfterCount",
+    "AfterEach",
+    "AfterProcessingTime",
+    "AfterWatermark",
+    "Always",
+    "DefaultTrigger",
+    "Moment",
+    "Never",
+    "OrFinally",
+    "Progress",
+    "Repeatedly",
+    "Trigger",
+]

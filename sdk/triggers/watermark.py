@@ -1,0 +1,152 @@
+"""When: triggers on the watermark's progress (Streaming 102, listings 3 to 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headrace.sdk.triggers.repeatedly import Repeatedly
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultTrigger(Trigger):
+    """Fires when the watermark reaches the end of the window, and again for whatever comes late."""
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """Nothing to remember."""
+        return None
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """Nothing to remember."""
+        return None
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """At and after the end of the window."""
+        return moment.past_end
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """It never finishes."""
+        return None
+
+    def has_ontime_pane(self) -> bool:
+        """It does."""
+        return True
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """It never does."""
+        return False
+
+    @property
+    def quiet_until_end(self) -> bool:
+        """Yes."""
+        return True
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class AfterWatermark(Trigger):
+    """Fires once when the watermark reaches the end of the window.
+
+    Args:
+        early: asked again and again before that, for speculative panes.
+        late: asked again and again after that, for panes with late elements. Without it those are dropped.
+    """
+
+    early: Trigger | None
+    late: Trigger | None
+
+    def __init__(self, early: Trigger | None = None, late: Trigger | None = None) -> None:
+        object.__setattr__(self, "early", _repeated(early))
+        object.__setattr__(self, "late", _repeated(late))
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        """For the trigger of the current phase; where windows merge, the early phase may come back."""
+        if progress is FINISHED:
+            return progress
+        is_late, early, late = _phase(progress)
+        if self.early and (moment.merging or not is_late):
+            early = self.early.on_elements(early, count, values, moment)
+        if self.late and is_late:
+            late = self.late.on_elements(late, count, values, moment)
+        return _progress(is_late, early, late)
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        """Late only if all were late and the merged window has ended too; else it begins anew."""
+        going = [_phase(part) for part in parts if part is not FINISHED]
+        if moment.past_end and all(is_late for is_late, _, _ in going):
+            if self.late is None or not going:
+                return FINISHED
+            return _progress(True, None, self.late.on_merge([late for _, _, late in going], moment))
+        early = self.early.on_merge([early for _, early, _ in going], moment) if self.early and going else None
+        return _progress(False, early, None)
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        """At the end of the window, or when the trigger of the current phase says so."""
+        if progress is FINISHED:
+            return False
+        is_late, early, late = _phase(progress)
+        if is_late:
+            return self.late is not None and self.late.should_fire(late, moment)
+        return moment.past_end or (self.early is not None and self.early.should_fire(early, moment))
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        """On to the late phase if this was at the end of the window."""
+        is_late, early, late = _phase(progress)
+        if is_late and self.late:
+            return _progress(True, None, self.late.on_fire(late, moment))
+        if moment.past_end:
+            return FINISHED if self.late is None else _progress(True, None, None)
+        return _progress(False, self.early.on_fire(early, moment) if self.early else None, None)
+
+    def wake_at(self, progress: Progress) -> int | None:
+        """When the trigger of the current phase wants to be asked."""
+        if progress is FINISHED:
+            return None
+        is_late, early, late = _phase(progress)
+        current, its = (self.late, late) if is_late else (self.early, early)
+        return current.wake_at(its) if current else None
+
+    def has_ontime_pane(self) -> bool:
+        """It does."""
+        return True
+
+    def may_finish(self, allowed_lateness_us: int) -> bool:
+        """At the end of the window, if elements may be late and nothing fires for them."""
+        if allowed_lateness_us == 0:
+            return False
+        return self.late is None or self.late.may_finish(allowed_lateness_us)
+
+    def continuation(self) -> AfterWatermark:
+        """The same with its parts' continuations."""
+        return AfterWatermark(
+            early=self.early.continuation() if self.early else None,
+            late=self.late.continuation() if self.late else None,
+        )
+
+    @property
+    def quiet_until_end(self) -> bool:
+        """If there are no early firings."""
+        return self.early is None
+
+    @property
+    def needs_values(self) -> bool:
+        """If a part does."""
+        return any(part.needs_values for part in (self.early, self.late) if part)
+
+    @property
+    def uses_wall_time(self) -> bool:
+        """If a part does."""
+        return any(part.uses_wall_time for part in (self.early, self.late) if part)
+
+
+def _repeated(trigger: Trigger | None) -> Trigger | None:
+    return trigger if trigger is None or isinstance(trigger, Repeatedly) else Repeatedly(trigger)
+
+
+def _phase(progress: Progress) -> tuple[bool, Progress, Progress]:
+    """Whether the window is in its late phase, and the progress of the early and of the late trigger."""
+    return progress if isinstance(progress, tuple) else (False, None, None)
+
+
+def _progress(is_late: bool, early: Progress, late: Progress) -> Progress:
+    return (is_late, early, late) if is_late or early is not None else None

@@ -1,0 +1,29 @@
+"""Where in event time results are computed: fixed, sliding and session windows, the global window, and your own."""
+
+from headrace.sdk.windows.bounded import BoundedWindow, GlobalWindow, IntervalWindow
+from headrace.sdk.windows.coder import GlobalWindowCoder, IntervalWindowCoder
+from headrace.sdk.windows.combiner import TimestampCombiner
+from headrace.sdk.windows.everything import GlobalWindows
+from headrace.sdk.windows.fixed import FixedWindows
+from headrace.sdk.windows.function import AssignContext, MergeContext, NonMergingWindowFn, WindowFn
+from headrace.sdk.windows.sessions import Sessions
+from headrace.sdk.windows.sliding import SlidingWindows
+from headrace.sdk.windows.timestamped import TimestampedValue
+
+__all__ = [
+    "AssignContext",
+    "BoundedWindow",
+    "FixedWindows",
+    "GlobalWindow",
+    "GlobalWindowCoder",
+    "GlobalWindows",
+    "IntervalWindow",
+    "IntervalWindowCoder",
+    "MergeContext",
+    "NonMergingWindowFn",
+    "Sessions",
+    "SlidingWindows",
+    "TimestampCombiner",
+    "TimestampedValue",
+    "WindowFn",
+]

@@ -1,0 +1,131 @@
+"""Where: windows, bounded stretches of event time (Streaming 102, figure 3; Beam's `transforms.window`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from headrace.lowlevel.time import (
+    END_OF_GLOBAL_WINDOW,
+    MAX_TIMESTAMP,
+    MIN_TIMESTAMP,
+    Timestamp,
+    TimestampTypes,
+)
+
+
+class BoundedWindow:
+    """A window of event time with an end. Subclass it for windows of your own, with a coder for them.
+
+    Two windows are the same if their `WindowFn`'s coder gives the same bytes for them.
+    """
+
+    def __init__(self, end: TimestampTypes) -> None:
+        self._end = Timestamp.of(end)
+
+    @property
+    def end(self) -> Timestamp:
+        """The first instant after the window."""
+        return self._end
+
+    @property
+    def end_us(self) -> int:
+        """`end` in microseconds UTC."""
+        return self.max_timestamp().micros + 1
+
+    def max_timestamp(self) -> Timestamp:
+        """The last instant of the window, a microsecond before its end."""
+        return self.end.predecessor()
+
+
+@dataclass(frozen=True, slots=True, order=True, init=False, repr=False)
+class IntervalWindow(BoundedWindow):
+    """The times from `start` up to and without `end`; both in seconds or as timestamps. Ordered by end, then start.
+
+    >>> IntervalWindow(0, 10), IntervalWindow(0, 10).max_timestamp()
+    ([0.0, 10.0), Timestamp(9.999999))
+    """
+
+    end_us: int
+    """Microseconds UTC."""
+    start_us: int
+    """Microseconds UTC."""
+
+    def __init__(self, start: TimestampTypes, end: TimestampTypes) -> None:
+        _place(self, Timestamp.of(start).micros, Timestamp.of(end).micros)
+
+    @classmethod
+    def of_micros(cls, start_us: int, end_us: int) -> Self:
+        """The window between two times in microseconds; times beyond the ends of time are moved there."""
+        window = cls.__new__(cls)
+        _place(window, start_us, end_us)
+        return window
+
+    @property
+    def start(self) -> Timestamp:
+        """The first instant of the window."""
+        return Timestamp(micros=self.start_us)
+
+    @property
+    def end(self) -> Timestamp:
+        """The first instant after the window."""
+        return Timestamp(micros=self.end_us)
+
+    def max_timestamp(self) -> Timestamp:
+        """The last instant of the window, a microsecond before its end."""
+        return Timestamp(micros=self.end_us - 1)
+
+    def intersects(self, other: IntervalWindow) -> bool:
+        """Whether the two have an instant in common.
+
+        >>> IntervalWindow(0, 10).intersects(IntervalWindow(9, 12))
+        True
+        >>> IntervalWindow(0, 10).intersects(IntervalWindow(10, 12))
+        False
+        """
+        return other.start_us < self.end_us and self.start_us < other.end_us
+
+    def union(self, other: IntervalWindow) -> IntervalWindow:
+        """The smallest window that holds both."""
+        return IntervalWindow.of_micros(min(self.start_us, other.start_us), max(self.end_us, other.end_us))
+
+    def __repr__(self) -> str:
+        return f"[{float(self.start)}, {float(self.end)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return IntervalWindow.of_micros, (self.start_us, self.end_us)
+
+
+def _place(window: IntervalWindow, start_us: int, end_us: int) -> None:
+    object.__setattr__(window, "start_us", start_us if start_us > MIN_TIMESTAMP else MIN_TIMESTAMP)
+    object.__setattr__(window, "end_us", end_us if end_us < MAX_TIMESTAMP else MAX_TIMESTAMP)
+
+
+class GlobalWindow(BoundedWindow):
+    """The one window that holds all of event time; `GlobalWindow()` is always the same object.
+
+    >>> GlobalWindow() is GlobalWindow(), GlobalWindow()
+    (True, GlobalWindow)
+    """
+
+    _only: ClassVar[GlobalWindow | None] = None
+
+    def __new__(cls) -> GlobalWindow:
+        """The one instance."""
+        if GlobalWindow._only is None:
+            GlobalWindow._only = super().__new__(cls)
+        return GlobalWindow._only
+
+    def __init__(self) -> None:
+        super().__init__(Timestamp(micros=END_OF_GLOBAL_WINDOW))
+
+    @property
+    def start(self) -> Timestamp:
+        """The beginning of time."""
+        return Timestamp(micros=MIN_TIMESTAMP)
+
+    def __repr__(self) -> str:
+        return "GlobalWindow"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return GlobalWindow, ()

@@ -1,0 +1,57 @@
+"""Where: sliding windows, stretches of equal length that overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
+from headrace.sdk.windows.bounded import BoundedWindow
+from headrace.sdk.windows.fixed import IntervalsBySize
+from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, positive
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class SlidingWindows(NonMergingWindowFn):
+    """Each element is in all windows [n·period + offset, n·period + offset + size) around it; in seconds.
+
+    With a period longer than the size, elements between two windows are in none.
+
+    >>> SlidingWindows(60, 30).assign_all([70_000_000], [None])
+    [([60.0, 120.0), [30.0, 90.0))]
+    """
+
+    size: Duration
+    period: Duration
+    offset: Duration
+    _windows: IntervalsBySize = field(repr=False, compare=False)
+
+    def __init__(self, size: DurationTypes, period: DurationTypes, offset: TimestampTypes = 0) -> None:
+        size = Duration(micros=positive("SlidingWindows: size", Duration.of(size).micros))
+        period = Duration(micros=positive("SlidingWindows: period", Duration.of(period).micros))
+        object.__setattr__(self, "size", size)
+        object.__setattr__(self, "period", period)
+        object.__setattr__(self, "offset", Timestamp.of(offset) % period)
+        object.__setattr__(self, "_windows", IntervalsBySize(size.micros))
+
+    def starts(self, timestamp: int) -> range:
+        """Starts of the windows around a timestamp, the latest first; microseconds UTC."""
+        latest = timestamp - (timestamp - self.offset.micros) % self.period.micros
+        return range(latest, timestamp - self.size.micros, -self.period.micros)
+
+    def assign(self, context: AssignContext) -> list[BoundedWindow]:
+        """The windows around the element's timestamp, the latest first."""
+        return [self._windows[start][0] for start in self.starts(context.timestamp.micros)]
+
+    def assign_all(
+        self,
+        timestamps: Sequence[int],
+        values: Sequence[object],
+        windows: Sequence[BoundedWindow | None] | None = None,
+    ) -> list[tuple[BoundedWindow, ...]]:
+        """The windows around each timestamp, the latest first."""
+        made, starts = self._windows, self.starts
+        return [tuple([made[start][0] for start in starts(timestamp)]) for timestamp in timestamps]
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return SlidingWindows, (self.size, self.period, Timestamp(micros=self.offset.micros))

@@ -1,0 +1,26 @@
+"""Where: a value together with its event time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from headrace.lowlevel.time import Timestamp, TimestampTypes
+
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True, order=True, init=False)
+class TimestampedValue(Generic[V]):
+    """A value that a function returns to say its timestamp (seconds since 1970 UTC, or a `Timestamp`).
+
+    >>> TimestampedValue("britney", 12)
+    TimestampedValue(value='britney', timestamp=Timestamp(12))
+    """
+
+    value: V
+    timestamp: Timestamp
+
+    def __init__(self, value: V, timestamp: TimestampTypes) -> None:
+        object.__setattr__(self, "value", value)
+        object.__setattr__(self, "timestamp", Timestamp.of(timestamp))
