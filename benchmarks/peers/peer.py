@@ -1,0 +1,28 @@
+"""What a system under comparison is to the benchmark: a name, and a function for each workload that it can run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from benchmarks.dataset import Dataset
+
+Run = Callable[[Dataset], pa.Table]
+"""Reads the dataset's files, computes, and brings the result into this process, columns in the workload's order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """A system, and how it runs each workload."""
+
+    name: str
+    runs: Mapping[str, Run]
+    """Workload name -> the run."""
+    events: int
+    """How many events it gets by default: as many as it works through in some ten seconds."""
+    warm: int = 2_000
+    """How many events the run gets that warms it up; its time is not measured."""
+    note: str = ""
+    """How it runs, for the table."""

@@ -1,0 +1,118 @@
+"""Events a second, ours beside other systems: `python -m benchmarks.throughput`.
+
+In each round every system runs each workload once, one after the other; each result is held against the expected one.
+The first round only warms up. Slow systems get the first part of the same events, in the same density.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import pyarrow as pa
+import typer
+
+from benchmarks.dataset import Dataset, datasets
+from benchmarks.generator import Plan
+from benchmarks.measurement import Measurement, timed
+from benchmarks.peers.loop import LOOP
+from benchmarks.peers.peer import Peer
+from benchmarks.peers.registry import OURS, PEERS
+from benchmarks.report import console, print_table, rounded, save
+from benchmarks.result import canonical, difference
+from benchmarks.workload import WORKLOADS, Workload
+
+Measurements = dict[str, dict[str, Measurement]]
+"""Workload name -> peer name -> what was measured."""
+
+
+class WrongResultError(Exception):
+    """A system computed something else."""
+
+
+def main(
+    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 3,
+    events: Annotated[int | None, typer.Option(help="events for every system")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="W1, W2 or W3; several times for several")] = None,
+    peer: Annotated[list[str] | None, typer.Option(help="systems whose name contains this")] = None,
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/throughput.json"),
+) -> None:
+    """Run the workloads on all systems and compare."""
+    chosen = [WORKLOADS[name] for name in workload or WORKLOADS]
+    peers = [known for known in PEERS if not peer or any(part.lower() in known.name.lower() for part in peer)]
+    measurements = _measure(chosen, peers, runs, events)
+    for each in chosen:
+        _print(each, measurements[each.name])
+    save(output, _figures(measurements, runs))
+
+
+def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int | None) -> Measurements:
+    sizes = {peer.name: events or peer.events for peer in peers}
+    warm = {peer.name: min(peer.warm, sizes[peer.name]) for peer in peers}
+    entries = [(each, peer) for each in chosen for peer in peers if each.name in peer.runs]
+    measurements: Measurements = {each.name: {} for each in chosen}
+    for each, peer in entries:
+        measurements[each.name][peer.name] = Measurement(peer.name, sizes[peer.name], note=peer.note)
+    with datasets(Plan(events=max(sizes.values())), [*sizes.values(), *warm.values()]) as data:
+        expected = _Expected()
+        for each, peer in entries:
+            _run("warm-up", each, peer, data[warm[peer.name]], expected)
+        for number in range(1, runs + 1):
+            for each, peer in entries:
+                seconds = _run(f"run {number} of {runs}", each, peer, data[sizes[peer.name]], expected)
+                measurements[each.name][peer.name].seconds.append(seconds)
+    return measurements
+
+
+class _Expected:
+    """The right results, computed once by the plain loop."""
+
+    def __init__(self) -> None:
+        self._results: dict[tuple[str, int], pa.Table] = {}
+
+    def of(self, workload: Workload, dataset: Dataset) -> pa.Table:
+        place = workload.name, dataset.events
+        if place not in self._results:
+            self._results[place] = canonical(workload, LOOP.runs[workload.name](dataset))
+        return self._results[place]
+
+
+def _run(label: str, workload: Workload, peer: Peer, dataset: Dataset, expected: _Expected) -> float:
+    """Seconds of a run. Raises `WrongResultError` when its result is not the expected one."""
+    result, seconds = timed(lambda: peer.runs[workload.name](dataset))
+    wrong = difference(workload, expected.of(workload, dataset), canonical(workload, result))
+    if wrong:
+        raise WrongResultError(f"{peer.name} differs from the plain loop on {dataset.events:,} events\n{wrong}")
+    console.print(f"{label}  {workload.name}  {peer.name}: {dataset.events:,} events in {seconds:.2f} s")
+    return seconds
+
+
+def _print(workload: Workload, measured: dict[str, Measurement]) -> None:
+    ours = [measured[name] for name in OURS if name in measured]
+    rows = []
+    for each in measured.values():
+        ratios = [rounded(mine.times_faster(each)) if each.name not in OURS else "" for mine in ours]
+        spread = f"{rounded(min(each.seconds))} to {rounded(max(each.seconds))}"
+        rows.append([each.name, f"{each.events:,}", rounded(each.rate / 1000), spread, *ratios])
+    headings = [f"{mine.name} × faster" for mine in ours]
+    notes = [f"{each.name}: {each.note}" for each in measured.values()]
+    columns = ["system", "events", "thousand/s", "seconds", *headings]
+    print_table(f"{workload.name}: {workload.title}", columns, rows, "\n".join(notes))
+
+
+def _figures(measurements: Measurements, runs: int) -> dict[str, object]:
+    return {
+        "benchmark": "throughput",
+        "runs": runs,
+        "workloads": {
+            workload: {
+                each.name: {"events": each.events, "seconds": each.seconds, "rate": each.rate, "note": each.note}
+                for each in measured.values()
+            }
+            for workload, measured in measurements.items()
+        },
+    }
+
+
+if __name__ == "__main__":
+    typer.run(main)
