@@ -1,0 +1,393 @@
+"""A host's copy of committed state in LMDB (paper §6.2: hard state in a store, a soft copy near the work).
+
+One environment holds one computation's interval. Several processes of a host may open it, read it and bring it forward
+at the same time: readers see the snapshot that they began with, one writer at a time goes on, and the *position* (the
+name of the last committed change that is in) moves in the transaction that makes the change. So a change goes in once,
+whoever tries, and whoever dies in the middle leaves the copy as it was.
+
+Nothing is synced to the disk: a copy outlives its processes but must not be trusted after the machine went down
+(see `headrace.runners.spark.copies`), and is always made again from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+
+import lmdb
+import numpy as np
+
+from headrace.lowlevel.state import Delta, Mark
+from headrace.runners.spark import layout
+
+DAMAGE: tuple[type[Exception], ...] = (
+    lmdb.BadDbiError,
+    lmdb.CorruptedError,
+    lmdb.IncompatibleError,
+    lmdb.InvalidError,
+    lmdb.PageNotFoundError,
+    lmdb.PanicError,
+    lmdb.VersionMismatchError,
+)
+"""What LMDB raises for a file that is not, or no longer, a database: throw the copy away and make it again."""
+
+_TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"meta")
+_LAYOUT = b"%d" % layout.LAYOUT_VERSION
+_MAX_READERS = 1024
+_PIECE_ENTRIES = 20_000
+_PIECE_BYTES = 8 << 20
+_T = TypeVar("_T")
+
+if TYPE_CHECKING:
+    Transaction = lmdb.Transaction[bytes]
+Pairs = list[tuple[bytes, bytes]]
+
+
+class _Released:
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise RuntimeError(f"copy {self._path} was released; call refresh() before reading")
+
+
+class LmdbCopy:
+    """A `Copy` on disk. It is used by one thread; every process opens it once (LMDB's rule).
+
+    Reads see the state as of the last `refresh`; `release` ends that view, so that LMDB can use the space of older
+    state again. `map_size` (bytes) is what the environment can hold before it is opened again with twice that.
+    """
+
+    def __init__(self, path: Path, map_size: int = 1 << 30) -> None:
+        self.path = path
+        # In place of a view that ended: reads need no test whether there is one.
+        self._no_view = cast("Transaction", _Released(path))
+        self._view = self._no_view
+        self._open(map_size)
+
+    # --- opening and views -------------------------------------------------------------------------------------------
+
+    def _open(self, map_size: int) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
+        used = self.path / "data.mdb"
+        # Room for the file to double: another process may have grown it.
+        while used.exists() and map_size < 2 * used.stat().st_size:
+            map_size *= 2
+        self._map_size = map_size
+        self._env = lmdb.open(
+            str(self.path),
+            map_size=map_size,
+            max_dbs=len(_TABLES),
+            max_readers=_MAX_READERS,
+            sync=False,
+            metasync=False,
+            meminit=False,
+            readahead=False,
+        )
+        self._open_tables()
+        self.refresh()
+
+    def _open_tables(self) -> None:
+        with self._env.begin(write=True) as transaction:
+            tables = [self._env.open_db(name, transaction) for name in _TABLES]
+            self._keys, self._cells, self._marks, self._order, self._ids, self._ages, self._meta = tables
+            if transaction.get(b"layout", _LAYOUT, self._meta) != _LAYOUT:
+                raise lmdb.VersionMismatchError(f"copy {self.path} has another layout than {_LAYOUT.decode()}")
+            transaction.put(b"layout", _LAYOUT, db=self._meta)
+
+    def refresh(self) -> str:
+        """Let reads see the newest state; returns its position."""
+        self.release()
+        try:
+            self._view = self._env.begin()
+        except lmdb.MapResizedError:
+            self._reopen(self._map_size)
+        return self.position
+
+    def release(self) -> None:
+        """End the view that reads have; the next read needs a `refresh`."""
+        if self._view is not self._no_view:
+            self._view.abort()
+            self._view = self._no_view
+
+    def _reopen(self, map_size: int) -> None:
+        # Closing and opening instead of `set_mapsize`: that one is unsafe next to other processes.
+        self.close()
+        self._open(map_size)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        self.release()
+        self._env.close()
+
+    def discard(self) -> None:
+        """Close the copy and delete it. Processes that have it open keep what they have until they close it."""
+        self.close()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    @property
+    def position(self) -> str:
+        """Name of the last change that is in, `""` for an empty copy."""
+        return self._position_in(self._view)
+
+    def _position_in(self, transaction: Transaction) -> str:
+        return transaction.get(b"position", b"", self._meta).decode()
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def key(self, row: bytes) -> bytes | None:
+        """See `Copy`."""
+        return self._view.get(row, None, self._keys)
+
+    def get(self, row: bytes, cell: bytes) -> bytes | None:
+        """See `Copy`."""
+        name = row + cell
+        if len(name) <= layout.LONGEST_PLAIN:
+            return self._view.get(name, None, self._cells)
+        key = layout.fit(name)
+        value = self._view.get(key, None, self._cells)
+        return None if value is None else layout.unnamed(key, value)[1]
+
+    def scan(self, row: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """See `Copy`."""
+        start, size = row + prefix, len(row)
+        for name, contents in self._entries(self._cells, start[: layout.ORDER_DOUBTFUL_FROM], start):
+            yield name[size:], contents
+
+    def mark(self, row: bytes, domain: int, tag: str) -> int | None:
+        """See `Copy`."""
+        key = layout.fit(layout.mark_name(row, domain, tag))
+        value = self._view.get(key, None, self._marks)
+        return None if value is None else layout.timestamp_of(layout.unnamed(key, value)[1])
+
+    def marks(self, row: bytes) -> Iterator[tuple[int, str, int]]:
+        """See `Copy`."""
+        for name, time in self._entries(self._marks, row, row):
+            (_, domain, tag), timestamp = layout.entry_of(name, time)
+            yield domain, tag, timestamp
+
+    def until(self, domain: int, limit: int) -> Iterator[Mark]:
+        """See `Copy`."""
+        end = layout.order_end(domain, limit)
+        cursor = self._view.cursor(self._order)
+        pairs = cursor.iternext() if cursor.set_range(bytes([domain])) else iter(())
+        for key, value in pairs:
+            if key >= end:
+                return
+            if len(key) >= layout.ORDER_DOUBTFUL_FROM:
+                rest = [(key, value), *_before(pairs, end)]
+                yield from sorted(layout.mark_of(layout.unnamed(*pair)[0]) for pair in rest)
+                return
+            yield layout.mark_of(key)
+
+    def _entries(self, table: lmdb._Database, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Entries whose names begin with `prefix`, by name; `start` is the part of it that every key has."""
+        cursor = self._view.cursor(table)
+        pairs = cursor.iternext() if cursor.set_range(start) else iter(())
+        for key, value in pairs:
+            if not key.startswith(start):
+                return
+            if len(key) >= layout.ORDER_DOUBTFUL_FROM:
+                rest = [(key, value), *_while_prefix(pairs, start)]
+                names = sorted(layout.unnamed(*pair) for pair in rest)
+                yield from (entry for entry in names if entry[0].startswith(prefix))
+                return
+            if key.startswith(prefix):
+                yield key, value
+
+    def knows_id(self, record_id: bytes) -> bool:
+        """See `Copy`."""
+        return self._view.get(layout.fit(record_id), None, self._ids) is not None
+
+    def count(self) -> dict[str, int]:
+        """See `Copy`."""
+        tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks, "ids": self._ids}
+        return {name: self._view.stat(table)["entries"] for name, table in tables.items()}
+
+    def dump(self) -> Iterator[Delta]:
+        """See `Copy`. Ends with the view: do not refresh or release meanwhile."""
+        for pairs in self._pieces(self._cells):
+            cells = {(name[:16], name[16:]): contents for name, contents in pairs}
+            yield Delta(keys=self._keys_of({row for row, _ in cells}), cells=dict(cells))
+        for pairs in self._pieces(self._marks):
+            marks = dict(layout.entry_of(name, time) for name, time in pairs)
+            yield Delta(keys=self._keys_of({row for row, _, _ in marks}), marks=dict(marks))
+        for pairs in self._pieces(self._ids):
+            yield Delta(ids={record_id: layout.timestamp_of(time) for record_id, time in pairs})
+
+    def _pieces(self, table: lmdb._Database) -> Iterator[Pairs]:
+        piece, size = [], 0
+        for key, value in self._view.cursor(table):
+            piece.append(layout.unnamed(key, value))
+            size += len(value)
+            if len(piece) >= _PIECE_ENTRIES or size >= _PIECE_BYTES:
+                yield piece
+                piece, size = [], 0
+        if piece:
+            yield piece
+
+    def _keys_of(self, rows: set[bytes]) -> dict[bytes, bytes]:
+        return dict(self._view.cursor(self._keys).getmulti(sorted(rows)))
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def apply(self, delta: Delta) -> None:
+        """See `Copy`."""
+        self._write(lambda transaction: self._change(transaction, delta))
+
+    def extend(self, after: str, to: str, read: Callable[[], Iterable[Delta]], clear: bool = False) -> bool:
+        """Bring the copy from position `after` to position `to` in one transaction; the view becomes the newest one.
+
+        With `clear` the deltas are all there is. False if the copy is not (or no longer) at `after`: nothing is
+        changed then. `read` may be called again if the environment has to grow.
+        """
+        return self._write(lambda transaction: self._advance(transaction, after, to, read, clear))
+
+    def _advance(
+        self, transaction: Transaction, after: str, to: str, read: Callable[[], Iterable[Delta]], clear: bool
+    ) -> bool:
+        if self._position_in(transaction) != after:
+            return False
+        if clear:
+            for table in (self._keys, self._cells, self._marks, self._order, self._ids, self._ages):
+                transaction.drop(table, delete=False)
+        for delta in read():
+            self._change(transaction, delta)
+        transaction.put(b"position", to.encode(), db=self._meta)
+        return True
+
+    def _write(self, change: Callable[[Transaction], bool]) -> bool:
+        self.release()
+        # A process that was killed while it read would keep old pages from being used again.
+        self._env.reader_check()
+        while True:
+            try:
+                with self._env.begin(write=True) as transaction:
+                    done = change(transaction)
+            except lmdb.MapFullError:
+                self._reopen(2 * self._map_size)
+            except lmdb.MapResizedError:
+                self._reopen(self._map_size)
+            else:
+                self.refresh()
+                return done
+
+    def _change(self, transaction: Transaction, delta: Delta) -> bool:
+        self._put(transaction, self._keys, list(delta.keys.items()))
+        self._change_cells(transaction, delta)
+        if delta.marks:
+            self._change_marks(transaction, delta)
+        self._change_ids(transaction, delta)
+        self._forget_empty(transaction, delta)
+        return True
+
+    @staticmethod
+    def _put(transaction: Transaction, table: lmdb._Database, pairs: Pairs) -> None:
+        transaction.cursor(table).putmulti(_nearly_sorted(pairs))
+
+    def _change_cells(self, transaction: Transaction, delta: Delta) -> None:
+        pairs = []
+        for (row, cell), contents in delta.cells.items():
+            name = row + cell
+            if contents is None:
+                transaction.delete(layout.fit(name), db=self._cells)
+            elif len(name) <= layout.LONGEST_PLAIN:
+                pairs.append((name, contents))
+            else:
+                pairs.append(layout.named(name, contents))
+        self._put(transaction, self._cells, pairs)
+
+    def _change_marks(self, transaction: Transaction, delta: Delta) -> None:
+        plain = {}
+        for mark, timestamp in delta.marks.items():
+            name = layout.mark_name(*mark)
+            if len(name) <= layout.LONGEST_PLAIN:
+                plain[name] = timestamp
+            else:
+                self._change_long_mark(transaction, name, timestamp)
+        names = _nearly_sorted(list(plain.items()))
+        old = transaction.cursor(self._marks).getmulti([name for name, _ in names])
+        # Names of the table of order are put together right here: a call for each would double the time.
+        for key, _ in _nearly_sorted([(name[16:17] + time + name[:16] + name[17:], None) for name, time in old]):
+            transaction.delete(key, db=self._order)
+        for name in [name for name, timestamp in names if timestamp is None]:
+            transaction.delete(name, db=self._marks)
+        marks = [(name, layout.time_bytes(timestamp)) for name, timestamp in names if timestamp is not None]
+        self._put(transaction, self._marks, marks)
+        order = [(name[16:17] + time + name[:16] + name[17:], b"") for name, time in marks]
+        self._put(transaction, self._order, order)
+
+    def _change_long_mark(self, transaction: Transaction, name: bytes, timestamp: int | None) -> None:
+        key = layout.fit(name)
+        if (old := transaction.pop(key, self._marks)) is not None:
+            before = layout.unnamed(key, old)[1]
+            transaction.delete(layout.fit(layout.order_name(name, before)), db=self._order)
+        if timestamp is not None:
+            time = layout.time_bytes(timestamp)
+            transaction.put(*layout.named(name, time), db=self._marks)
+            transaction.put(*layout.named(layout.order_name(name, time), b""), db=self._order)
+
+    def _change_ids(self, transaction: Transaction, delta: Delta) -> None:
+        if delta.ids:
+            ids = [layout.named(record_id, layout.time_bytes(timestamp)) for record_id, timestamp in delta.ids.items()]
+            ages = [layout.named(layout.age_name(*entry), b"") for entry in delta.ids.items()]
+            self._put(transaction, self._ids, ids)
+            self._put(transaction, self._ages, ages)
+        if delta.forget_ids_before is not None:
+            self._forget_ids(transaction, delta.forget_ids_before)
+
+    def _forget_ids(self, transaction: Transaction, limit: int) -> None:
+        cursor = transaction.cursor(self._ages)
+        while cursor.first():
+            key, value = cursor.item()
+            timestamp, record_id = layout.age_of(layout.unnamed(key, value)[0])
+            if timestamp >= limit:
+                return
+            id_key = layout.fit(record_id)
+            time = transaction.get(id_key, None, self._ids)
+            # An id that came again at another time has an older entry here, which counts for nothing.
+            if time is not None and layout.timestamp_of(layout.unnamed(id_key, time)[1]) < limit:
+                transaction.delete(id_key, db=self._ids)
+            cursor.delete()
+
+    def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:
+        """Forget the keys of rows that have neither cells nor marks left."""
+        doubtful = {row for (row, _), contents in delta.cells.items() if contents is None}
+        doubtful.update([row for (row, _, _), timestamp in delta.marks.items() if timestamp is None])
+        doubtful.update(delta.keys)
+        if not doubtful:
+            return
+        # Rows that the delta gives something need no look into the tables.
+        doubtful.difference_update([row for (row, _), contents in delta.cells.items() if contents is not None])
+        doubtful.difference_update([row for (row, _, _), timestamp in delta.marks.items() if timestamp is not None])
+        cells, marks = transaction.cursor(self._cells), transaction.cursor(self._marks)
+        for row in doubtful:
+            in_use = any(table.set_range(row) and table.key().startswith(row) for table in (cells, marks))
+            if not in_use:
+                transaction.delete(row, db=self._keys)
+
+
+def _nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]:
+    """The entries by the first eight bytes of their keys.
+
+    Neighbours share a page of the tree, so order halves the time of a change; a full sort would cost more than that.
+    """
+    heads = b"".join([key[:8].ljust(8, b"\0") for key, _ in entries])
+    places = np.argsort(np.frombuffer(heads, ">u8").astype(np.uint64), kind="stable")
+    return [entries[place] for place in places.tolist()]
+
+
+def _before(pairs: Iterator[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in pairs:
+        if key >= end:
+            return
+        yield key, value
+
+
+def _while_prefix(pairs: Iterator[tuple[bytes, bytes]], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+    for key, value in pairs:
+        if not key.startswith(prefix):
+            return
+        yield key, value

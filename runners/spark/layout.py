@@ -1,0 +1,119 @@
+"""Entries of a host's copy of state as ordered bytes: what lies where in LMDB (paper §4.4: state in an ordered store).
+
+Every table is ordered by its key, so the layout is the index: a row's cells lie side by side by name, and the marks of
+a domain lie in order of time. LMDB keys have at most 511 bytes. A longer one keeps its first 495 bytes, a hash stands
+for the rest and the full name goes into the value; a key of exactly 511 bytes is always such a one.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+
+from headrace.lowlevel.state import Mark
+
+LAYOUT_VERSION = 1
+"""Of everything below. A copy of another version is thrown away and made again from the checkpoint."""
+_MAX_KEY = 511
+_DIGEST_SIZE = 16
+ORDER_DOUBTFUL_FROM = _MAX_KEY - _DIGEST_SIZE
+"""From this length of key on, byte order may differ from the order of the full names."""
+LONGEST_PLAIN = ORDER_DOUBTFUL_FROM - 17
+"""Names up to this length are their own keys in every table."""
+
+_MARK = struct.Struct(">16sB")
+_TIME = struct.Struct(">Q")
+_ORDER = struct.Struct(">BQ16s")
+_NAME_SIZE = struct.Struct(">I")
+_TIME_BIAS = 1 << 63
+_LAST_TIME = _TIME_BIAS - 1
+
+
+def fit(name: bytes) -> bytes:
+    """The key of a name: itself, or a prefix and a hash if it is too long.
+
+    >>> fit(b"short"), len(fit(b"x" * 511)), fit(b"x" * 600) == fit(b"x" * 601)
+    (b'short', 511, False)
+    """
+    if len(name) < _MAX_KEY:
+        return name
+    return name[:ORDER_DOUBTFUL_FROM] + blake2b(name, digest_size=_DIGEST_SIZE).digest()
+
+
+def is_cut(key: bytes) -> bool:
+    """Whether the key stands for a longer name."""
+    return len(key) == _MAX_KEY
+
+
+def named(name: bytes, contents: bytes) -> tuple[bytes, bytes]:
+    """Key and value of an entry.
+
+    >>> unnamed(*named(b"n" * 1000, b"contents")) == (b"n" * 1000, b"contents")
+    True
+    """
+    key = fit(name)
+    return (key, _NAME_SIZE.pack(len(name)) + name + contents) if is_cut(key) else (key, contents)
+
+
+def unnamed(key: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """Name and contents of an entry that `named` made."""
+    if not is_cut(key):
+        return key, value
+    end = _NAME_SIZE.size + _NAME_SIZE.unpack_from(value)[0]
+    return value[_NAME_SIZE.size : end], value[end:]
+
+
+def mark_name(row: bytes, domain: int, tag: str) -> bytes:
+    """Name of an entry in the table of marks, ordered by row."""
+    return _MARK.pack(row, domain) + tag.encode("utf-8", "surrogatepass")
+
+
+def order_name(mark: bytes, time: bytes) -> bytes:
+    """Name of an entry in the table ordered by (domain, timestamp, row, tag), from `mark_name` and `time_bytes`."""
+    return mark[16:17] + time + mark[:16] + mark[17:]
+
+
+def mark_of(order_name: bytes) -> Mark:
+    """The mark that an `order_name` stands for.
+
+    >>> mark_of(order_name(mark_name(b"r" * 16, 2, "tag"), time_bytes(-5)))
+    Mark(timestamp=-5, row=b'rrrrrrrrrrrrrrrr', tag='tag')
+    """
+    _, biased, row = _ORDER.unpack_from(order_name)
+    return Mark(biased - _TIME_BIAS, row, str(order_name[25:], "utf-8", "surrogatepass"))
+
+
+def entry_of(mark_name: bytes, time: bytes) -> tuple[tuple[bytes, int, str], int]:
+    """((row, domain, tag), timestamp) of an entry in the table of marks."""
+    row, domain = _MARK.unpack_from(mark_name)
+    return (row, domain, str(mark_name[17:], "utf-8", "surrogatepass")), timestamp_of(time)
+
+
+def order_end(domain: int, limit: int) -> bytes:
+    """The first key that lies behind all marks of a domain with a timestamp of at most `limit`."""
+    return bytes([domain + 1]) if limit >= _LAST_TIME else bytes([domain]) + time_bytes(limit + 1)
+
+
+def time_bytes(timestamp: int) -> bytes:
+    """A timestamp as 8 bytes that sort as the timestamps do."""
+    return _TIME.pack(timestamp + _TIME_BIAS)
+
+
+def timestamp_of(time: bytes) -> int:
+    """The timestamp of `time_bytes`.
+
+    >>> timestamp_of(time_bytes(-5)), time_bytes(-5) < time_bytes(3)
+    (-5, True)
+    """
+    biased: int = _TIME.unpack(time)[0]
+    return biased - _TIME_BIAS
+
+
+def age_name(record_id: bytes, timestamp: int) -> bytes:
+    """Name of an entry in the table of ids ordered by time."""
+    return time_bytes(timestamp) + record_id
+
+
+def age_of(age_name: bytes) -> tuple[int, bytes]:
+    """Timestamp and record id of an `age_name`."""
+    return timestamp_of(age_name[:8]), age_name[8:]

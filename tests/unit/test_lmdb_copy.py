@@ -1,0 +1,347 @@
+"""The copy on LMDB is the copy in memory: same answers, whoever applies what, whoever dies meanwhile."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.state import Copy, Delta, MemoryCopy
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.runners.spark import copies as copies_module
+from headrace.runners.spark.copies import Copies, advance, sweep
+from headrace.runners.spark.copy import LmdbCopy
+
+KEYS = [encode_key(f"key {i}") for i in range(4)]
+ROWS = [row_of(key) for key in KEYS]
+# Around LMDB's limit of 511 bytes, where names that agree in their first 495 bytes are told apart by a hash.
+CELLS = [b"", b"a", b"ab", b"b\xff"]
+CELLS += [b"n" * size + end for size in (400, 478, 479, 494, 495, 600) for end in (b"", b"x", b"\xff")]
+TAGS = ["", "t", "tt", "é", *("m" * size + end for size in (470, 485, 486, 493, 494, 495, 700) for end in ("", "y"))]
+TIMES = [MIN_TIMESTAMP, -1, 0, 1, 10**15, MAX_TIMESTAMP]
+IDS = [b"id", b"id2", b"i" * 502, b"i" * 503, b"i" * 504, b"i" * 511, b"i" * 900]
+DOMAINS = (0, 1, 2)
+
+times = st.sampled_from(TIMES) | st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP)
+deltas = st.builds(
+    Delta,
+    keys=st.dictionaries(st.sampled_from(ROWS), st.just(b"")).map(lambda rows: {r: KEYS[ROWS.index(r)] for r in rows}),
+    cells=st.dictionaries(
+        st.tuples(st.sampled_from(ROWS), st.sampled_from(CELLS)), st.none() | st.binary(max_size=20), max_size=12
+    ),
+    marks=st.dictionaries(
+        st.tuples(st.sampled_from(ROWS), st.sampled_from(DOMAINS), st.sampled_from(TAGS)),
+        st.none() | times,
+        max_size=12,
+    ),
+    ids=st.dictionaries(st.sampled_from(IDS), times),
+    forget_ids_before=st.none() | times,
+)
+
+
+def picture(copy: Copy) -> dict[str, object]:
+    """Everything that a copy answers."""
+    return {
+        "keys": [copy.key(row) for row in ROWS],
+        "cells": [copy.get(row, cell) for row in ROWS for cell in CELLS],
+        "scans": [list(copy.scan(row, prefix)) for row in ROWS for prefix in (*CELLS, b"nn")],
+        "mark": [copy.mark(row, domain, tag) for row in ROWS for domain in DOMAINS for tag in TAGS],
+        "marks": [sorted(copy.marks(row)) for row in ROWS],
+        "until": [list(copy.until(domain, limit)) for domain in DOMAINS for limit in TIMES],
+        "ids": [copy.knows_id(record_id) for record_id in IDS],
+        "count": copy.count(),
+    }
+
+
+def copy_of(pieces: Iterator[Delta]) -> MemoryCopy:
+    copy = MemoryCopy()
+    for piece in pieces:
+        copy.apply(piece)
+    return copy
+
+
+class AgainstMemory(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "copy"
+        self.copy = LmdbCopy(self.path)
+        self.model = MemoryCopy()
+
+    def teardown(self) -> None:
+        self.copy.close()
+        self.folder.cleanup()
+
+    @rule(delta=deltas)
+    def apply(self, delta: Delta) -> None:
+        self.copy.apply(delta)
+        self.model.apply(delta)
+
+    @rule(delta=deltas)
+    def extend(self, delta: Delta) -> None:
+        assert not self.copy.extend("elsewhere", "x", lambda: [delta])
+        here = self.copy.position
+        assert self.copy.extend(here, here + "x", lambda: [delta])
+        self.model.apply(delta)
+
+    @rule(delta=deltas)
+    def start_anew(self, delta: Delta) -> None:
+        self.copy.extend(self.copy.position, "anew", lambda: [delta], clear=True)
+        self.model = copy_of(iter([delta]))
+
+    @precondition(lambda self: self.model.count()["cells"])
+    @rule()
+    def open_again(self) -> None:
+        self.copy.close()
+        self.copy = LmdbCopy(self.path)
+
+    @invariant()
+    def same_answers(self) -> None:
+        assert picture(self.copy) == picture(self.model)
+
+    @invariant()
+    def dump_is_everything(self) -> None:
+        assert picture(copy_of(self.copy.dump())) == picture(self.model)
+
+
+AgainstMemory.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
+TestAgainstMemory = AgainstMemory.TestCase
+
+
+def load(step: int, keys: int = 50) -> Delta:
+    """What step `step` of a chain changes: every second row is emptied again later."""
+    delta = Delta()
+    for i in range(keys):
+        row = row_of(b"%d" % i)
+        delta.keys[row] = b"%d" % i
+        gone = i % 2 == 0 and step % 3 == 2
+        delta.cells[row, b""] = None if gone else b"%d " % step * 20
+        delta.marks[row, 0, "t"] = None if gone else step * 1000 + i
+    delta.ids = {b"%d-%d" % (step, i): step for i in range(keys)}
+    delta.forget_ids_before = step - 2
+    return delta
+
+
+def read(name: str) -> list[Delta]:
+    return [load(int(name))]
+
+
+def expected(steps: int) -> dict[str, object]:
+    return contents(copy_of(load(step) for step in range(steps)))
+
+
+def contents(copy: Copy) -> dict[str, object]:
+    rows = [row_of(b"%d" % i) for i in range(50)]
+    cells = [(copy.key(row), copy.get(row, b""), copy.mark(row, 0, "t")) for row in rows]
+    return {"cells": cells, "due": list(copy.until(0, MAX_TIMESTAMP)), "count": copy.count()}
+
+
+def chain(steps: int) -> list[str]:
+    return [str(step) for step in range(steps)]
+
+
+def test_a_copy_holds_more_than_its_map(tmp_path: Path) -> None:
+    copy, model = LmdbCopy(tmp_path, map_size=1 << 16), MemoryCopy()
+    for step in range(3):
+        copy.apply(load(step, 3000))
+        model.apply(load(step, 3000))
+    assert contents(copy) == contents(model)
+
+
+def test_snapshots_are_cut_into_pieces(tmp_path: Path) -> None:
+    copy = LmdbCopy(tmp_path)
+    copy.apply(load(0, 25_000))
+    pieces = list(copy.dump())
+    assert max(len(piece.cells) + len(piece.marks) + len(piece.ids) for piece in pieces) <= 20_000
+    assert copy_of(iter(pieces)).count() == copy.count()
+
+
+def test_big_values_cut_pieces_too(tmp_path: Path) -> None:
+    copy = LmdbCopy(tmp_path)
+    copy.apply(Delta(cells={(row_of(b"%d" % i), b""): bytes(3 << 20) for i in range(6)}))
+    assert len(list(copy.dump())) == 2
+
+
+def test_a_released_copy_is_not_read(tmp_path: Path) -> None:
+    copy = LmdbCopy(tmp_path)
+    copy.release()
+    with pytest.raises(RuntimeError, match="call refresh"):
+        copy.get(ROWS[0], b"")
+
+
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=8), st.integers(0, 8))
+@settings(max_examples=25)
+def test_advance_leads_from_anywhere_to_the_chains_end(stops: list[int], start: int) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        copy = LmdbCopy(Path(folder))
+        for stop in stops:
+            advance(copy, chain(stop), read)
+            assert contents(copy) == expected(stop), f"after {stops} at {stop}"
+        # A chain that begins with a snapshot of the first steps, and goes on as before.
+        snapshot = list(copy_of(load(step) for step in range(start)).dump())
+        advance(copy, ["snapshot", "100"], lambda name: snapshot if name == "snapshot" else [load(start)])
+        assert contents(copy) == expected(start + 1)
+
+
+def test_advance_reads_only_what_is_missing(tmp_path: Path) -> None:
+    copy, asked = LmdbCopy(tmp_path), []
+
+    def spy(name: str) -> list[Delta]:
+        asked.append(name)
+        return read(name)
+
+    advance(copy, chain(5), spy)
+    advance(copy, chain(7), spy)
+    advance(copy, chain(7), spy)
+    assert asked == chain(7)
+
+
+def test_an_unreadable_delta_changes_nothing(tmp_path: Path) -> None:
+    copy = LmdbCopy(tmp_path)
+    advance(copy, chain(3), read)
+
+    def broken(name: str) -> Iterator[Delta]:
+        yield load(3)
+        raise CheckpointError("gone")
+
+    with pytest.raises(CheckpointError, match="gone"):
+        advance(copy, chain(4), broken)
+    copy.refresh()
+    assert copy.position == "2"
+    assert contents(copy) == expected(3)
+
+
+def walk(folder: str, seed: int, failures: multiprocessing.Queue[str]) -> None:
+    """One of several processes that bring the same copy forward, some behind the others."""
+    chance = random.Random(seed)
+    copies = Copies("run", Path(folder))
+    steps = 0
+    while steps < 40:
+        steps += chance.randrange(1, 4)
+        with copies.lease("count", "0") as copy:
+            advance(copy, chain(steps), read)
+            time.sleep(chance.random() * 0.01)
+            if contents(copy) != expected(steps):
+                failures.put(f"process {seed} saw something else at {steps}")
+    failures.put("done")
+
+
+def test_processes_share_a_copy(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    outcome: multiprocessing.Queue[str] = context.Queue()
+    walkers = [context.Process(target=walk, args=(str(tmp_path), seed, outcome)) for seed in range(3)]
+    for walker in walkers:
+        walker.start()
+    assert [outcome.get(timeout=60) for _ in walkers] == ["done"] * 3
+    for walker in walkers:
+        walker.join()
+
+
+def stop_in_the_middle(folder: str, reached: multiprocessing.Queue[int], reading: bool) -> None:
+    copy = LmdbCopy(Path(folder))
+    if reading:
+        reached.put(os.getpid())
+        time.sleep(60)
+
+    def slowly() -> Iterator[Delta]:
+        yield load(3, 5000)
+        reached.put(os.getpid())
+        time.sleep(60)
+
+    copy.extend("2", "3", slowly)
+
+
+@pytest.mark.parametrize("reading", [False, True], ids=["writer", "reader"])
+def test_a_process_killed_with_the_copy_open_harms_nobody(tmp_path: Path, reading: bool) -> None:
+    copy = LmdbCopy(tmp_path)
+    advance(copy, chain(3), read)
+    context = multiprocessing.get_context("spawn")
+    reached: multiprocessing.Queue[int] = context.Queue()
+    victim = context.Process(target=stop_in_the_middle, args=(str(tmp_path), reached, reading))
+    victim.start()
+    os.kill(reached.get(timeout=60), signal.SIGKILL)
+    victim.join()
+    assert copy.refresh() == "2"
+    assert contents(copy) == expected(3)
+    for steps in range(4, 61):
+        advance(copy, chain(steps), read)
+    assert contents(copy) == expected(60)
+    # The dead reader's view would keep the pages of all these steps from being used again.
+    assert (tmp_path / "data.mdb").stat().st_size < 1 << 20
+
+
+def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
+    copies = Copies("run", tmp_path)
+    with copies.lease("count", "0") as copy:
+        advance(copy, chain(3), read)
+        file = copy.path / "data.mdb"
+    copies.close()
+    file.write_bytes(b"\x00garbage" * 2000)
+    with copies.lease("count", "0") as copy:
+        assert copy.position == ""
+        advance(copy, chain(3), read)
+        assert contents(copy) == expected(3)
+
+
+def test_a_copy_of_another_layout_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copies = Copies("run", tmp_path)
+    with copies.lease("count", "0") as copy:
+        advance(copy, chain(3), read)
+    copies.close()
+    monkeypatch.setattr("headrace.runners.spark.copy._LAYOUT", b"another")
+    with copies.lease("count", "0") as copy:
+        assert copy.position == ""
+
+
+def test_few_copies_are_open_at_once(tmp_path: Path) -> None:
+    copies = Copies("run", tmp_path, limit=3)
+    for interval in [*range(6), *range(6)]:
+        with copies.lease("count", str(interval)) as copy:
+            advance(copy, chain(interval), read)
+            assert contents(copy) == expected(interval)
+    assert len(copies._open) == 3
+    copies.discard()
+    assert not any(tmp_path.iterdir())
+
+
+def test_runs_and_computations_do_not_meet(tmp_path: Path) -> None:
+    names = ["a", "a/b", "a b", "A", "..", "", "x" * 300, "ä"]
+    paths = set()
+    for run in names:
+        for computation in names:
+            with Copies(run, tmp_path).lease(computation, "0") as copy:
+                assert copy.position == ""
+                copy.extend("", "1", lambda: [load(1)])
+                paths.add(copy.path)
+    assert len(paths) == len(names) ** 2
+    assert all(tmp_path in path.parents for path in paths)
+
+
+def test_sweep_takes_what_no_run_will_use(tmp_path: Path) -> None:
+    root = tmp_path / "boot"
+    with Copies("old", root).lease("c", "0") as old, Copies("new", root).lease("c", "0"):
+        os.utime(old.path / "data.mdb", (0, 0))
+        os.utime(root / next(p.name for p in root.iterdir() if p.name.startswith("old")), (0, 0))
+    (tmp_path / "earlier boot" / "run").mkdir(parents=True)
+    sweep(root)
+    assert [path.name for path in tmp_path.iterdir()] == ["boot"]
+    assert [path.name[:3] for path in root.iterdir()] == ["new"]
+
+
+def test_a_root_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(copies_module.ROOT_VARIABLE, str(tmp_path))
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    with pytest.raises(CheckpointError, match="set HEADRACE_COPIES"):
+        copies_module.copies_root()
