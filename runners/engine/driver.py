@@ -7,11 +7,12 @@ same for every runner; what differs is the `Executor`, the `Journal` and the `Cl
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from headrace.lowlevel.authority import Authority, Sequencer
+from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injector import Delivery
@@ -80,6 +81,7 @@ class Driver:
         self._clock = clock
         self._options = options
         self._steps = steps or _EveryStep()
+        self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
         self._propagation = Propagation(topology)
         self._id_slack = max(
@@ -107,7 +109,7 @@ class Driver:
         outcome = self._attempt(spec, plan)
         self._state = self._advance(spec, plan, outcome)
         self._steps.step("commit", spec.epoch)
-        self._journal.commit(self._state, outcome.written)
+        self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
         self._steps.step("committed", spec.epoch)
         self._executor.committed(spec.epoch)
         self._acknowledge()
@@ -116,7 +118,7 @@ class Driver:
         self._steps.step("delivered", spec.epoch)
         if self._options.progress is not None:
             self._options.progress(self._progress(time.perf_counter() - started))
-        self._journal.upkeep()
+        self._order_snapshots()
 
     # Beginning
 
@@ -284,6 +286,17 @@ class Driver:
         for stream, injector in self._topology.injectors.items():
             if (committed := getattr(injector, "committed", None)) is not None:
                 committed(self._state.positions[stream])
+
+    def _order_snapshots(self) -> None:
+        """Have snapshots made that are worth it, if none are being made."""
+        if self._snapshots is None and (due := self._journal.snapshots_due()):
+            self._snapshots = self._executor.snapshots(due)
+
+    def _snapshots_ready(self) -> list[Snapshot]:
+        if self._snapshots is None or (ready := self._snapshots()) is None:
+            return []
+        self._snapshots = None
+        return ready
 
     def _deliver(self, state: State) -> None:
         for name, (_, sink) in self._topology.sinks.items():

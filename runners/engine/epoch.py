@@ -7,11 +7,12 @@ before it; rows for `DRIVER` reach the driver.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.watermark import Frontier
@@ -32,7 +33,7 @@ class Kind(IntEnum):
     CONTROL = 2
     """A pickled `Control`, from every task to every task of the next level."""
     CHAIN = 3
-    """A pickled chain: how a task brings its copy up to date."""
+    """A pickled `CopyPlan`: how a task brings its copy up to date."""
     REPORT = 4
     """A pickled `Report`, from every task to the driver."""
     FAILURE = 5
@@ -113,9 +114,8 @@ class Report:
     sender: Sender
     consumed: list[Sender] = field(default_factory=list)
     """Attempts whose productions it took in."""
-    delta: str | None = None
-    """Name of the delta file that it wrote; None if nothing changed."""
-    delta_bytes: int = 0
+    delta: DeltaFile | None = None
+    """The delta file that it wrote; None if nothing changed."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     """Computation or injector stream -> counter -> amount."""
     watermarks: dict[str, int] = field(default_factory=dict)
@@ -149,6 +149,9 @@ class Executor(Protocol):
 
     def abandoned(self, epoch: int) -> None:
         """The epoch is given up."""
+
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
+        """Begin to make snapshots, away from the hot path; the result asks for them, None if they are not ready."""
 
 
 def pack(value: object) -> bytes:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.epoch import Pending, Row
 
@@ -40,17 +41,6 @@ class State:
     """Sink -> receipts of the last epoch, in the order of tasks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """A delta file that an epoch's commit names."""
-
-    level: int
-    interval: int
-    name: str
-    size: int
-    """Bytes."""
-
-
 class Journal(Protocol):
     """The place of the commits. A commit that is not there never happened."""
 
@@ -60,14 +50,19 @@ class Journal(Protocol):
     def recover(self) -> State | None:
         """The newest committed state; None at the very beginning."""
 
-    def commit(self, state: State, written: Sequence[Written]) -> None:
-        """Make an epoch happen; raises `FencedError` if another driver has taken over."""
+    def commit(
+        self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+    ) -> None:
+        """Make an epoch happen, with the delta file of each (level, interval) that changed.
+
+        Snapshots given count from now on. Raises `FencedError` if another driver has taken over.
+        """
 
     def chains(self) -> list[Row]:
         """Rows that tell tasks how to bring their copies up to date."""
 
-    def upkeep(self) -> None:
-        """Snapshots and garbage collection, when they are due; between epochs."""
+    def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
+        """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
 
 
 class NoJournal:
@@ -79,12 +74,15 @@ class NoJournal:
         """Nothing to recover."""
         return None
 
-    def commit(self, state: State, written: Sequence[Written]) -> None:
+    def commit(
+        self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+    ) -> None:
         """The driver's own memory is enough."""
 
     def chains(self) -> list[Row]:
         """Copies are in memory and always up to date."""
         return []
 
-    def upkeep(self) -> None:
-        """Nothing to keep."""
+    def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
+        """There is nothing that could be replayed."""
+        return []

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
+from headrace.lowlevel.checkpoint import DeltaFile
 from headrace.runners.engine.epoch import Kind, Pending, Report, Row, unpack
-from headrace.runners.engine.journal import Written
 
 
 @dataclass(slots=True)
@@ -18,7 +18,8 @@ class Outcome:
     """What user code raised, if any did."""
     mixed: str = ""
     """Which attempts do not fit together; empty if all do."""
-    written: list[Written] = field(default_factory=list)
+    deltas: dict[tuple[int, int], DeltaFile] = field(default_factory=dict)
+    """(level, interval) -> the delta file that its task wrote."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -66,7 +67,7 @@ def mixed_attempts(reports: Iterable[Report]) -> str:
 def _add(outcome: Outcome, report: Report) -> None:
     sender = report.sender
     if report.delta is not None:
-        outcome.written.append(Written(sender.level, sender.index, report.delta, report.delta_bytes))
+        outcome.deltas[sender.level, sender.index] = report.delta
     for name, counters in report.counters.items():
         sums = outcome.counters.setdefault(name, {})
         for counter, amount in counters.items():

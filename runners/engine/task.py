@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, cast
 
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
@@ -42,11 +43,11 @@ class Host(Protocol):
     def token(self) -> str:
         """A fresh attempt token."""
 
-    def copy(self, computation: str, level: int, interval: int, epoch: int, chain: bytes | None) -> Copy:
-        """The committed state of an interval as of the epoch before `epoch`."""
+    def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
+        """The committed state of an interval as of the epoch before `epoch`; `plan` says what it is made of."""
 
-    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> tuple[str, int]:
-        """Keep a task's deltas where the driver can name them: name and size in bytes."""
+    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
+        """Keep a task's deltas where a commit can name them; None where nothing is written."""
 
 
 @dataclass
@@ -210,7 +211,7 @@ class _Inbox:
 
     parcels: list[tuple[Sender, int, bytes]] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
-    chain: bytes | None = None
+    plan: CopyPlan | None = None
 
     def take(self, row: Row) -> None:
         """Put a row where it belongs."""
@@ -220,7 +221,7 @@ class _Inbox:
         elif kind == Kind.CONTROL:
             self.controls.append(cast(Control, unpack(blob)))
         elif kind == Kind.CHAIN:
-            self.chain = blob
+            self.plan = cast(CopyPlan, unpack(blob))
 
     def senders(self) -> list[Sender]:
         """Every attempt whose output arrived, in a fixed order."""
@@ -289,20 +290,20 @@ def _run_computations(task: _Task, inbox: _Inbox) -> dict[str, int]:
         bundle = bundles.get(name, Bundle())
         bundle.watermark_before = spec.committed.get(name, MIN_TIMESTAMP)
         bundle.watermark, bundle.wall_time = watermarks[name], spec.clock
-        commit = _run_one(task, name, bundle, inbox.chain)
+        commit = _run_one(task, name, bundle, inbox.plan)
         report.watermarks[name] = bundle.watermark
         if commit.delta:
             deltas[name] = commit.delta
     if deltas:
-        report.delta, report.delta_bytes = task.host.save(spec.epoch, task.sender, deltas)
+        report.delta = task.host.save(spec.epoch, task.sender, deltas)
     own = {name: mark.timestamp for name, (mark, _) in report.holds.items()}
     return frontier.holds | own
 
 
-def _run_one(task: _Task, name: str, bundle: Bundle, chain: bytes | None) -> Commit:
+def _run_one(task: _Task, name: str, bundle: Bundle, plan: CopyPlan | None) -> Commit:
     """One computation on one interval; its counters, holds and timers go into the report."""
     sender, report = task.sender, task.report
-    copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, chain)
+    copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, plan)
     commit = Worker(task.program.topology.keyed[name], copy, task.router.emit, task.spec.id_slack).run(bundle)
     report.counters[name] = commit.counters
     if commit.hold is not None:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 
+from headrace.lowlevel.checkpoint import (
+    CopyPlan,
+    DeltaFile,
+    DeltaHeader,
+    Snapshot,
+    SnapshotOrder,
+    write_deltas,
+    write_snapshot,
+)
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
+from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.epoch import DRIVER, EpochSpec, Row, Sender, work_rows
-from headrace.runners.engine.files import DeltaFiles
 from headrace.runners.engine.task import Program, read_splits, run_level
 from headrace.runners.local.scheduler import Scheduler
 
@@ -17,11 +26,14 @@ from headrace.runners.local.scheduler import Scheduler
 class LocalExecutor:
     """The executor of the local runner: deterministic, and at the same time the `Host` of its tasks."""
 
-    def __init__(self, topology: Topology, parallelism: int, scheduler: Scheduler, files: DeltaFiles | None) -> None:
+    def __init__(
+        self, topology: Topology, parallelism: int, scheduler: Scheduler, store: Store | None, generation: int
+    ) -> None:
         self.parallelism = parallelism
         self._program = Program(topology)
         self._scheduler = scheduler
-        self._files = files
+        self._store = store
+        self._generation = generation
         self._copies: dict[tuple[str, int], MemoryCopy] = {}
         self._uncommitted: list[tuple[int, dict[str, Delta]]] = []
         self._numbers = count(1)
@@ -68,28 +80,37 @@ class LocalExecutor:
         """Forget what the tasks saved."""
         self._uncommitted.clear()
 
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
+        """Made at once from the copies in memory, which are at the last commit."""
+        assert self._store is not None
+        made = []
+        for order, _ in orders:
+            names = self._program.levels[order.level - 1]
+            copies = {name: self._copies[name, order.interval] for name in names}
+            made.append(write_snapshot(self._store, order, copies))
+        return lambda: made
+
     # Host
 
     def token(self) -> str:
-        """Tokens in order: a run repeats exactly."""
-        return f"{next(self._numbers)}"
+        """Tokens in order, so that a run repeats exactly; apart from those of drivers before it."""
+        return f"g{self._generation}n{next(self._numbers)}"
 
-    def copy(self, computation: str, level: int, interval: int, epoch: int, chain: bytes | None) -> Copy:
+    def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
         """The copy in memory; after a restart it is first read from the checkpoint."""
         place = (computation, interval)
         if place not in self._copies:
-            self._copies[place] = MemoryCopy()
-            if self._files is not None and chain is not None:
-                for delta in self._files.read_chain(chain, computation):
-                    self._copies[place].apply(delta)
+            loaded = plan.load(self._store, computation) if plan is not None and self._store is not None else {}
+            self._copies[place] = loaded.get(computation, MemoryCopy())
         return self._copies[place]
 
-    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> tuple[str, int]:
+    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Keep the deltas for the commit, and write them if there is a checkpoint."""
         self._uncommitted.append((sender.index, deltas))
-        if self._files is None:
-            return "", 0
-        written = self._files.write(epoch, sender, deltas)
+        if self._store is None:
+            return None
+        header = DeltaHeader(epoch, sender.level, sender.index, sender.token)
+        written = write_deltas(self._store, header, deltas)
         self._scheduler.step(f"saved level {sender.level} task {sender.index}", epoch)
         return written
 

@@ -8,7 +8,7 @@ from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.files import open_journal
+from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.journal import Journal, NoJournal
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local.executor import LocalExecutor
@@ -51,9 +51,9 @@ class LocalRunner:
             options = replace(options, intervals=self._intervals)
         topology.validate()
         journal: Journal = NoJournal()
-        files = None
+        store = None
         if options.checkpoint is not None:
-            journal, files = open_journal(options.checkpoint, topology, self.clock, "local runner")
-        executor = LocalExecutor(topology, self._parallelism, self.scheduler, files)
+            journal, store = open_checkpoint(options.checkpoint, topology, self.clock, "local runner")
+        executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation)
         self.copies = executor.copies()
         return Driver(topology, executor, journal, self.clock, options, self.scheduler).run()

@@ -8,7 +8,7 @@ from random import Random
 from headrace.runners.engine.epoch import Row
 
 
-class Crash(Exception):
+class Crash(BaseException):
     """A crash that a scheduler chose: the driver stops at once, as if its process had been killed."""
 
 

@@ -1,0 +1,128 @@
+"""A journal in a checkpoint: the driver's memory as manifests, snapshots when they are worth it, garbage collected."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterable, Mapping
+from secrets import token_bytes
+
+from headrace.lowlevel.checkpoint import (
+    Checkpoint,
+    CopyPlan,
+    DeltaFile,
+    Fingerprint,
+    Holder,
+    Manifest,
+    PendingProduction,
+    Snapshot,
+    SnapshotOrder,
+)
+from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.sequencer import Interval, attempt_token, split_evenly
+from headrace.lowlevel.store import ObjectStore, Store
+from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.watermark import InjectorProgress
+from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.epoch import Kind, Pending, Row, pack
+from headrace.runners.engine.journal import State
+
+Intervals = Mapping[int, tuple[Interval, ...]]
+"""Level -> its key intervals."""
+_GARBAGE_EVERY = 32
+"""Epochs between collections."""
+_POSITIONS = PickleCoder()
+
+
+class CheckpointJournal:
+    """The `Journal` of a durable run."""
+
+    def __init__(self, store: Store, topology: Topology, clock: Clock, runner: str) -> None:
+        owner = f"{runner} on {socket.gethostname()}, process {os.getpid()}"
+        self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now())
+        self._levels = range(1, len(topology.levels()) + 1)
+        self.generation = self._checkpoint.generation
+        self.identity = self._checkpoint.identity
+        """The same for as long as the checkpoint exists."""
+
+    def recover(self) -> State | None:
+        """The last commit."""
+        manifest = self._checkpoint.manifest
+        return None if manifest is None else _state(manifest)
+
+    def commit(
+        self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+    ) -> None:
+        """One put-if-absent; raises `FencedError` if another driver has taken over."""
+        intervals = split_evenly(state.intervals)
+        self._checkpoint.commit(_manifest(state, deltas, dict.fromkeys(self._levels, intervals)), snapshots)
+        if state.epoch % _GARBAGE_EVERY == 0:
+            self._checkpoint.collect_garbage()
+
+    def chains(self) -> list[Row]:
+        """For every task the files that make up its state."""
+        manifest = self._checkpoint.manifest
+        plans: Iterable[CopyPlan] = () if manifest is None else manifest.plans.values()
+        return [(plan.interval, plan.level, Kind.CHAIN, pack(plan)) for plan in plans]
+
+    def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
+        """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
+        manifest = self._checkpoint.manifest
+        due = []
+        for level, interval in () if manifest is None else manifest.plans:
+            if self._checkpoint.needs_snapshot(level, interval):
+                order = self._checkpoint.order_snapshot(level, interval, attempt_token(token_bytes(8)))
+                due.append((order, self._checkpoint.chain(level, interval)))
+        return due
+
+
+def open_checkpoint(url: str, topology: Topology, clock: Clock, runner: str) -> tuple[CheckpointJournal, Store]:
+    """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is another topology's."""
+    store = ObjectStore(url)
+    return CheckpointJournal(store, topology, clock, runner), store
+
+
+def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], intervals: Intervals) -> Manifest:
+    return Manifest(
+        epoch=state.epoch,
+        wall_clock=state.clock,
+        intervals=intervals,
+        positions={stream: _POSITIONS.encode(position) for stream, position in state.positions.items()},
+        ended=frozenset(state.done),
+        injector_watermarks={stream: progress.watermark for stream, progress in state.injectors.items()},
+        greatest_timestamps={stream: progress.greatest for stream, progress in state.injectors.items()},
+        input_watermarks=state.watermarks,
+        output_watermarks=state.journal,
+        holds=state.holds,
+        holders={name: Holder(*holder) for name, holder in state.holders.items()},
+        wall_timers=state.wall_timers,
+        deltas=deltas,
+        pending=tuple(
+            PendingProduction(item.level, item.interval, item.consumer, item.oldest, item.parcel)
+            for item in state.pending
+        ),
+        receipts={sink: tuple(receipts) for sink, receipts in state.receipts.items()},
+        counters=state.counters,
+    )
+
+
+def _state(manifest: Manifest) -> State:
+    return State(
+        epoch=manifest.epoch,
+        intervals=max(map(len, manifest.intervals.values()), default=1),
+        clock=manifest.wall_clock,
+        positions={stream: _POSITIONS.decode(position) for stream, position in manifest.positions.items()},
+        done=set(manifest.ended),
+        injectors={
+            stream: InjectorProgress(watermark, manifest.greatest_timestamps[stream])
+            for stream, watermark in manifest.injector_watermarks.items()
+        },
+        watermarks=dict(manifest.input_watermarks),
+        journal={name: dict(values) for name, values in manifest.output_watermarks.items()},
+        holds={name: dict(values) for name, values in manifest.holds.items()},
+        holders={name: (holder.timestamp, holder.key, holder.tag) for name, holder in manifest.holders.items()},
+        wall_timers={name: dict(values) for name, values in manifest.wall_timers.items()},
+        pending=[Pending(p.interval, p.level, p.consumer, p.oldest, p.data) for p in manifest.pending],
+        counters={name: dict(counters) for name, counters in manifest.counters.items()},
+        receipts={sink: list(receipts) for sink, receipts in manifest.receipts.items()},
+    )
