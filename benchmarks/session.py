@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 CORES = 2
 QUICK_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Writes a checkpoint file without starting a process for it, as the default manager does on a local disk."""
+DEFAULT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"
 MANAGER_OPTION = "spark.sql.streaming.checkpointFileManagerClass"
 _SETTINGS = {
     "spark.ui.enabled": "false",

@@ -77,7 +77,7 @@ class CheckpointJournal:
 
 
 def open_checkpoint(url: str, topology: Topology, clock: Clock, runner: str) -> tuple[CheckpointJournal, Store]:
-    """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is another topology's."""
+    """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is not ours."""
     store = ObjectStore(url)
     return CheckpointJournal(store, topology, clock, runner), store
 
