@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -238,8 +239,24 @@ class KeyContext:
         """Send what was produced so far on its way."""
         for stream, (values, timestamps) in self._produced.items():
             if values:
+                self._check_format(stream, values)
                 self._produced[stream] = ([], [])
                 self._emit(stream, Batch(values, timestamps))
+
+    def _check_format(self, stream: str, values: list[object]) -> None:
+        """Refuse values that are not of the stream's record format."""
+        wanted = self._place.formats.get(stream)
+        if wanted is None or set(map(type, values)) == {wanted}:
+            return
+        for value in values:
+            if not isinstance(value, wanted):
+                raise StepError(
+                    self._place.name,
+                    None,
+                    value,
+                    f"stream {stream!r} takes records of type {wanted.__name__}, not {type(value).__name__}; "
+                    "produce that type or change the format in the topology",
+                )
 
 
 def _hold_tag(domain: int, tag: str) -> str:

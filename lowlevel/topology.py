@@ -24,6 +24,8 @@ class Keyed:
     inputs: Mapping[str, KeyExtractor]
     """Input stream -> key extractor."""
     outputs: frozenset[str]
+    formats: Mapping[str, type] = field(default_factory=dict)
+    """Output stream -> type that its records must have; streams without one take anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,17 @@ class Topology:
         self.injectors[stream] = injector
 
     def computation(
-        self, name: str, computation: Computation, inputs: Mapping[str, KeyExtractor], outputs: Iterable[str] = ()
+        self,
+        name: str,
+        computation: Computation,
+        inputs: Mapping[str, KeyExtractor],
+        outputs: Iterable[str] | Mapping[str, type] = (),
     ) -> None:
-        """Add a computation with its input streams, the key extractor for each, and the streams it produces to."""
+        """Add a computation with its input streams, the key extractor for each, and the streams it produces to.
+
+        Outputs given as a mapping state each stream's record format, a type: to produce anything else is an error
+        (paper figure 3). Raises `TopologyError`.
+        """
         self._claim(name)
         if not isinstance(computation, Computation):
             raise TopologyError(
@@ -81,7 +91,8 @@ class Topology:
                     f"computation {name!r} has no key extractor for its input stream {stream!r} (got {extractor!r}); "
                     "give a function from a value to its key"
                 )
-        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs))
+        formats = dict(outputs) if isinstance(outputs, Mapping) else {}
+        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs), formats)
 
     def inline(
         self, name: str, computation: InlineComputation, inputs: Iterable[str], outputs: Iterable[str] = ()
