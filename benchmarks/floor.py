@@ -1,0 +1,88 @@
+"""What an almost empty epoch costs, beside Spark's own micro-batches: `python -m benchmarks.floor`.
+
+Everything runs in one Spark session. In each round every system takes one step with ten events, one after the other, so
+that all see the same noise of the machine; the first rounds only warm up.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from pathlib import Path
+from statistics import quantiles
+from typing import Annotated, Protocol
+
+import typer
+
+from benchmarks.measurement import Measurement
+from benchmarks.micro_batch import MicroBatches, stateful, stateless, stateless_python
+from benchmarks.report import console, print_table, rounded, save
+from benchmarks.session import DEFAULT_MANAGER, QUICK_MANAGER
+from benchmarks.tiny_epoch import TinyEpochs
+
+OURS = "Headrace epoch: grouping, state, durable checkpoint"
+_WARM_UP = 5
+_EVENTS = 10
+
+
+class System(Protocol):
+    """Something that takes steps."""
+
+    name: str
+
+    def step(self) -> float:
+        """Take one, and say how many seconds it took."""
+
+    def close(self) -> None:
+        """Stop."""
+
+
+def main(
+    runs: Annotated[int, typer.Option(min=2, help="measured rounds")] = 15,
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/floor.json"),
+) -> None:
+    """Step our engine and Spark's queries in turn and compare."""
+    with ExitStack() as stack:
+        systems = [stack.enter_context(closing(system)) for system in _systems()]
+        measured = [Measurement(system.name, _EVENTS) for system in systems]
+        for number in range(-_WARM_UP, runs):
+            for system, measurement in zip(systems, measured, strict=True):
+                seconds = system.step()
+                if number >= 0:
+                    measurement.seconds.append(seconds)
+            if number == -1:
+                console.print(f"warm after {_WARM_UP} rounds of {len(systems)} systems, measuring {runs}")
+    _print(measured)
+    save(output, {"benchmark": "floor", "runs": runs, "seconds": {each.name: each.seconds for each in measured}})
+
+
+def _systems() -> list[System]:
+    queries = {
+        "transformWithState": stateful,
+        "stateless foreachBatch": stateless,
+        "stateless foreachBatch, one Python map": stateless_python,
+    }
+    managers = {"quick file manager": QUICK_MANAGER, "default file manager": DEFAULT_MANAGER}
+    return [
+        TinyEpochs(OURS),
+        *(
+            MicroBatches(f"{name}, {label}", build, manager)
+            for name, build in queries.items()
+            for label, manager in managers.items()
+        ),
+    ]
+
+
+def _print(measured: list[Measurement]) -> None:
+    ours = measured[0]
+    rows = []
+    for each in measured:
+        tenths = quantiles(each.seconds, n=10)
+        ratio = "" if each is ours else rounded(1 / ours.times_faster(each))
+        rows.append([each.name, *(rounded(1000 * figure) for figure in (each.median, tenths[0], tenths[-1])), ratio])
+    columns = ["step of ten events", "median ms", "10th percentile", "90th percentile", "ours is this part of it"]
+    notes = "Spark's: triggerExecution of the micro-batch. Ours: from planning an epoch until the next can be planned."
+    print_table("An almost empty step", columns, rows, notes)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,107 @@
+"""Our engine, one tiny epoch at a time: one grouping, state, a durable checkpoint."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from queue import SimpleQueue
+
+import pyarrow.parquet as pq
+
+from benchmarks.micro_batch import tiny_file
+from headrace.lowlevel import Batch, CallSink, Computation, Topology
+from headrace.lowlevel.computation import Context
+from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.lowlevel.record import Record
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.spark import SparkRunner
+
+
+@dataclass(frozen=True, slots=True)
+class FileSplit:
+    """A file that a task reads."""
+
+    path: str
+
+    def read(self) -> Iterator[Batch]:
+        events = pq.read_table(self.path)
+        yield Batch(list(zip(events["key"].to_pylist(), events["value"].to_pylist(), strict=True)), [0] * len(events))
+
+
+class Gate(BaseInjector):
+    """Has nothing to read until it is given a file, and stops the driver meanwhile; None ends the input."""
+
+    def __init__(self) -> None:
+        self.files: SimpleQueue[Path | None] = SimpleQueue()
+        self.asked: SimpleQueue[float] = SimpleQueue()
+        """When the driver came for the next file: it had finished the epoch before."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {}
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        assert isinstance(position, int)
+        self.asked.put(time.perf_counter())
+        path = self.files.get()
+        if path is None:
+            return Delivery([], position, done=True)
+        return Delivery([FileSplit(str(path))], position + 1)
+
+
+class RunningCount(Computation):
+    """A count per key, put out whenever it changes."""
+
+    def initial_state(self) -> object:
+        return 0
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state += 1  # type: ignore[operator]
+        context.produce("counts", (context.key, context.state))
+
+
+class TinyEpochs:
+    """A run of ours. Each `step` adds one tiny file and waits until its epoch is committed and delivered."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._home = tempfile.TemporaryDirectory(prefix="headrace-bench-")
+        self._numbers = count()
+        self._gate = Gate()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self._wait()
+
+    def _run(self) -> None:
+        topology = Topology()
+        topology.injector("events", self._gate)
+        topology.computation("count", RunningCount(), {"events": lambda event: event[0]}, ["counts"])
+        topology.sink("counts", "counts", CallSink(lambda epoch, rows: None))
+        try:
+            SparkRunner().run_topology(topology, RunOptions(checkpoint=f"{self._home.name}/checkpoint"))
+        except BaseException as failure:
+            self._failure = failure
+        self._gate.asked.put(time.perf_counter())
+
+    def _wait(self) -> float:
+        asked = self._gate.asked.get()
+        if self._failure is not None:
+            raise self._failure
+        return asked
+
+    def step(self) -> float:
+        """Seconds from planning the epoch to being ready for the next: its commit, delivery and upkeep included."""
+        path = tiny_file(Path(self._home.name), next(self._numbers))
+        started = time.perf_counter()
+        self._gate.files.put(path)
+        return self._wait() - started
+
+    def close(self) -> None:
+        self._gate.files.put(None)
+        self._thread.join()
+        self._home.cleanup()
