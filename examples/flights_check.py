@@ -71,18 +71,18 @@ def hours(replay: pd.DataFrame, epoch_ends: Sequence[int], lateness: Lateness) -
     gone = left["watermark_us"] > start + HOUR_US + lateness.allowed_us
     grouped = left.assign(window_start=start)[~gone].groupby(HOUR_KEYS)["delay_min"]
     values = grouped.agg(flights="count", mean_min="mean", max_min="max").reset_index()
-    return Expected(values, int(gone.sum()))
+    return Expected(_as_instants(values), int(gone.sum()))
 
 
 def sessions(replay: pd.DataFrame, epoch_ends: Sequence[int], lateness: Lateness) -> Expected:
-    """Runs of departures of one aircraft less than the gap apart, of all flights that left with a known aircraft.
+    """Runs of departures of one aircraft less than the gap apart.
 
     Raises:
         ValueError: a flight came so late that the session it belongs to may have been gone although it was taken
             itself; which of them it joined cannot be told by this way of counting.
     """
     legs = _with_watermark(replay, epoch_ends, lateness)
-    legs = legs[legs["delay_min"].notna() & legs["tail"].notna()].sort_values(["tail", "scheduled_us"])
+    legs = legs[legs["delay_min"].notna()].sort_values(["tail", "scheduled_us"])
     gone = legs["watermark_us"] > legs["scheduled_us"] + lateness.gap_us + lateness.allowed_us
     legs = legs[~gone]
     apart = legs.groupby("tail")["scheduled_us"].diff().fillna(lateness.gap_us) >= lateness.gap_us
@@ -97,12 +97,18 @@ def sessions(replay: pd.DataFrame, epoch_ends: Sequence[int], lateness: Lateness
         miles=("miles", "sum"),
     )
     values["window_end"] += lateness.gap_us
-    return Expected(values[SESSION_KEYS + SESSION_VALUES], int(gone.sum()))
+    return Expected(_as_instants(values[SESSION_KEYS + SESSION_VALUES]), int(gone.sum()))
 
 
 def _with_watermark(replay: pd.DataFrame, epoch_ends: Sequence[int], lateness: Lateness) -> pd.DataFrame:
     before = watermark_before(replay["scheduled_us"].to_numpy(), epoch_ends, lateness.max_delay_us)
     return replay.assign(watermark_us=before.to_numpy())
+
+
+def _as_instants(values: pd.DataFrame) -> pd.DataFrame:
+    """The ends of windows as in the files of panes."""
+    ends = [column for column in ("window_start", "window_end") if column in values]
+    return values.astype(dict.fromkeys(ends, "datetime64[us, UTC]"))
 
 
 def final(panes: pd.DataFrame, keys: Sequence[str]) -> pd.DataFrame:

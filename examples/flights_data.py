@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     ]
 )
 """Columns of the replay. Times are microseconds UTC; `delay_min` is null for a cancelled flight, `tail` (the aircraft's
-registration) for a few flights where nobody noted it."""
+registration) for some of those."""
 
 _ROWS_A_GROUP = 4096
 _ELSEWHERE = "America/Puerto_Rico"

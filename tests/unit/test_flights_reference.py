@@ -25,7 +25,9 @@ DAY_US = 24 * HOUR_US
 LATENESS = check.Lateness(max_delay_us=4 * HOUR_US, allowed_us=DAY_US, gap_us=4 * HOUR_US)
 
 
-@pytest.mark.parametrize("module", ["flights_data", "flights_usual", "flights_check", "flights_report"])
+@pytest.mark.parametrize(
+    "module", ["flights_data", "flights_usual", "flights_check", "flights_progress", "flights_tables"]
+)
 def test_docstring_examples(module: str) -> None:
     assert doctest.testmod(import_module(f"examples.{module}")).failed == 0
 
@@ -61,6 +63,10 @@ def test_the_event_time_is_the_scheduled_departure_in_utc(replay: pd.DataFrame) 
 def test_a_cancelled_flight_is_reported_when_it_should_have_left(replay: pd.DataFrame) -> None:
     cancelled = replay[replay["delay_min"].isna()]
     assert (cancelled["reported_us"] == cancelled["scheduled_us"]).all()
+
+
+def test_every_flight_that_left_has_an_aircraft(replay: pd.DataFrame) -> None:
+    assert replay.loc[replay["delay_min"].notna(), "tail"].notna().all()
 
 
 def _source_rows(**changes: object) -> pd.DataFrame:
@@ -170,12 +176,18 @@ def test_the_reference_equals_counting_one_by_one(replay: pd.DataFrame, epoch: i
     hours, sessions, late_hours, late_sessions = _one_by_one(part, ends)
     by_hour, by_session = check.hours(part, ends, LATENESS), check.sessions(part, ends, LATENESS)
     assert (by_hour.dropped, by_session.dropped) == (late_hours, late_sessions)
-    assert {tuple(row[:2]): tuple(row[2:]) for row in by_hour.values.itertuples(index=False)} == {
+    assert _by_key(by_hour.values, check.HOUR_KEYS, check.HOUR_VALUES) == {
         key: (len(delays), sum(delays) / len(delays), max(delays)) for key, delays in hours.items()
     }
-    assert {tuple(row[:3]): tuple(row[3:]) for row in by_session.values.itertuples(index=False)} == {
+    assert _by_key(by_session.values, check.SESSION_KEYS, check.SESSION_VALUES) == {
         key: (len(miles), sum(miles)) for key, miles in sessions.items()
     }
+
+
+def _by_key(table: pd.DataFrame, keys: list[str], values: list[str]) -> dict[tuple[object, ...], tuple[object, ...]]:
+    ends = {key: "int64" for key in keys if key.startswith("window")}
+    rows = table.astype(ends)[keys + values].itertuples(index=False)
+    return {tuple(row[: len(keys)]): tuple(row[len(keys) :]) for row in rows}
 
 
 def test_with_small_epochs_the_most_delayed_flight_of_january_is_dropped(replay: pd.DataFrame) -> None:
