@@ -24,7 +24,7 @@ from headrace.lowlevel.worker import Bundle, Part
 
 _SHIP_AT = 100_000
 """Records that are gathered for a consumer before they are shipped."""
-_DIRECT = (str, bytes, int)
+_DIRECT = (str, int)
 """Types of which equal keys always have equal encodings, so that the key itself can be looked up in a dictionary."""
 
 
@@ -78,15 +78,21 @@ class Parcel:
 class _Gather:
     """Records for one consumer of one stream, by key, until they are shipped."""
 
-    def __init__(self, consumer: str, stream: str, extract: KeyExtractor) -> None:
+    def __init__(self, consumer: str, stream: str, extract: KeyExtractor, send: Callable[[_Gather], None]) -> None:
         self.consumer, self.stream, self.extract = consumer, stream, extract
         self.size = 0
+        self._send = send
+        self._kind: type | None = None
         self._groups: dict[object, tuple[list[object], list[int], list[bytes]]] = {}
         self._identified = False
 
     def add(self, batch: Batch) -> None:
-        """Extract keys and put every record with its key's others."""
-        keys = self._keys(batch)
+        """Extract keys and put every record with its key's others; send when enough has come together."""
+        kind, keys = self._keys(batch)
+        if self.size and (self.size >= _SHIP_AT or kind is not self._kind):
+            # A key must not be in two groups under two forms: its records would change their order.
+            self._send(self)
+        self._kind = kind
         groups = self._groups
         self.size += len(batch)
         if batch.ids is not None:
@@ -106,18 +112,16 @@ class _Gather:
                 group[0].append(value)
                 group[1].append(timestamp)
 
-    def _keys(self, batch: Batch) -> Sequence[object]:
-        """The keys, or their encodings where equal keys could differ in type (1, 1.0 and True)."""
-        index = 0
+    def _keys(self, batch: Batch) -> tuple[type, Sequence[object]]:
+        """Their type and the keys, or their encodings where equal keys could differ in type (1, 1.0 and True)."""
         try:
             keys = list(map(self.extract, batch.values))
             kinds = set(map(type, keys))
-            if len(kinds) == 1 and kinds <= set(_DIRECT):
-                return keys if kinds != {bytes} else [_Encoded(encode_key(key)) for key in keys]
-            return [_Encoded(encode_key(key)) for key in keys]
+            if len(kinds) == 1 and (kind := kinds.pop()) in _DIRECT:
+                return kind, keys
+            return _Encoded, [_Encoded(encode_key(key)) for key in keys]
         except Exception as error:
-            index = self._failing(batch)
-            raise failed_step(error, self.consumer, None, batch.values[index]) from error
+            raise failed_step(error, self.consumer, None, batch.values[self._failing(batch)]) from error
 
     def _failing(self, batch: Batch) -> int:
         """Which value of a batch has no key; only asked once the batch has failed."""
@@ -177,7 +181,8 @@ class Router:
     def _subscribe(self, topology: Topology) -> None:
         for keyed in topology.keyed.values():
             for stream, extract in keyed.inputs.items():
-                self._gathers.setdefault(stream, []).append(_Gather(keyed.name, stream, extract))
+                gather = _Gather(keyed.name, stream, extract, self._send)
+                self._gathers.setdefault(stream, []).append(gather)
         for inline in topology.inlines.values():
             for stream in sorted(inline.inputs):
                 self._inlines.setdefault(stream, []).append(inline)
@@ -193,8 +198,6 @@ class Router:
             self._run_inline(inline, stream, batch)
         for gather in self._gathers.get(stream, ()):
             gather.add(batch)
-            if gather.size >= _SHIP_AT:
-                self._send(gather)
         for sink in self._sinks.get(stream, ()):
             rows = self.staged.setdefault(sink, Batch([], []))
             rows.values += batch.values  # type: ignore[operator]

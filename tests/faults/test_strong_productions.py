@@ -1,0 +1,86 @@
+"""A lost task runs again and makes something else: the epoch is repeated, no mixture is seen (paper §6.1.2)."""
+
+from itertools import count
+
+import pytest
+
+from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.sequencer import interval_of
+from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.driver import Driver
+from headrace.runners.engine.epoch import DRIVER, Kind, unpack
+from headrace.runners.engine.journal import NoJournal
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.task import run_level
+from headrace.runners.local import Scheduler
+from headrace.runners.local.executor import LocalExecutor
+
+NUMBERS = count()
+KEY = next(key for key in map(str, count()) if interval_of(row_of(encode_key(key)), 2) == 0)
+"""A key of interval 0, whose task is the one that is lost."""
+
+
+class Random(Computation):
+    """Sends every key's record to both consumers under a number that differs each time it runs."""
+
+    def process_record(self, record, context):
+        number = next(NUMBERS)
+        for target in range(8):
+            context.produce("out", (target, record.value, number))
+
+
+class Keep(Computation):
+    def process_record(self, record, context):
+        context.produce("kept", record.value)
+
+
+class LosesATask(LocalExecutor):
+    """At level 1 the only task runs twice; some of level 2 gets its first output, the rest its second."""
+
+    def __init__(self, topology, times):
+        super().__init__(topology, 1, Scheduler(), None, 1)
+        self.times = times
+        self.fired = 0
+
+    def _run_level(self, spec, level, rows):
+        out = super()._run_level(spec, level, rows)
+        if level == 1 and self.fired < self.times:
+            self.fired += 1
+            again = list(run_level(self._program, self, 1, 0, [row for row in rows if row[1] == 1 and row[0] == 0]))
+            mine = [row for row in out if row[1] != DRIVER and row[0] == 0]
+            theirs = [row for row in again if row[1] != DRIVER and row[0] != 0]
+            report = [row for row in again if row[2] == Kind.REPORT]
+            kept = [row for row in out if row[0] != 0 and row not in mine and row[1] == DRIVER]
+            others = [row for row in out if row[2] in (Kind.PARCEL, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
+            return mine + theirs + report + kept + others
+        return out
+
+
+def _of(row):
+    """The interval of the task that sent a row between levels."""
+    sent = unpack(row[3])
+    return (sent[0] if row[2] == Kind.PARCEL else sent.sender).index
+
+
+def run(times):
+    topology, kept = Topology(), []
+    topology.injector("in", BoundedInjector([("a", 1)]))
+    topology.computation("random", Random(), {"in": lambda value: KEY}, ["out"])
+    topology.computation("keep", Keep(), {"out": lambda value: value[0]}, ["kept"])
+    topology.sink("kept", "kept", CallSink(lambda epoch, rows: kept.extend(value for value, _ in rows)))
+    executor = LosesATask(topology, times)
+    Driver(topology, executor, NoJournal(), ManualClock(), RunOptions(intervals=2)).run()
+    return kept, executor.fired
+
+
+def test_no_mixture_of_attempts_is_committed():
+    kept, fired = run(times=2)
+    assert fired == 2, "the fault did not fire"
+    assert sorted(target for target, _, _ in kept) == list(range(8))
+    assert len({number for _, _, number in kept}) == 1
+
+
+def test_an_epoch_that_never_fits_together_is_given_up():
+    with pytest.raises(RuntimeError, match=r"epoch 1 was given up: in 3 attempts .*level 1, interval 0: attempts"):
+        run(times=99)

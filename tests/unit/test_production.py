@@ -1,0 +1,76 @@
+"""From streams to subscribers and intervals: nothing lost, order kept per key, equal keys together."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel import Batch, Computation, KeyEncodingError, ManualInjector, StepError, Topology
+from headrace.lowlevel.coder import decode_key, encode_key, row_of
+from headrace.lowlevel.production import Parcel, Router
+from headrace.lowlevel.sequencer import interval_of
+from headrace.lowlevel.worker import Bundle
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+keys = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.tuples(inner), max_leaves=4)
+
+
+@given(keys)
+def test_keys_come_back(key):
+    back = decode_key(encode_key(key))
+    assert (back, type(back)) == (key, type(key))
+
+
+@given(keys, keys)
+def test_different_keys_have_different_bytes(one, other):
+    assert (encode_key(one) == encode_key(other)) == (
+        repr(one + 0.0 if type(one) is float else one) == repr(other + 0.0 if type(other) is float else other)
+    ) or _zeros(one, other)
+
+
+def _zeros(one, other):
+    """-0.0 and 0.0 are one key, wherever they stand in a tuple."""
+    return repr(one).replace("-0.0", "0.0") == repr(other).replace("-0.0", "0.0")
+
+
+@pytest.mark.parametrize("key", [{1}, [1], {"a": 1}, object, (1, [2])])
+def test_keys_without_a_deterministic_encoding_are_refused(key):
+    with pytest.raises(KeyEncodingError, match="cannot be encoded deterministically; use None, bool"):
+        encode_key(key)
+
+
+def route(batches, intervals):
+    """What arrives at each interval of one computation, by key."""
+    topology = Topology()
+    topology.injector("in", ManualInjector())
+    topology.computation("step", Computation(), {"in": lambda value: value[0]})
+    arrived = []
+    router = Router(topology, intervals, lambda interval, parcel: arrived.append((interval, parcel.encode())))
+    for batch in batches:
+        router.emit("in", batch)
+    router.close()
+    bundles = [Bundle() for _ in range(intervals)]
+    for interval, data in arrived:
+        Parcel.decode(data).unpack(bundles[interval])
+    return bundles
+
+
+@given(st.lists(st.lists(st.tuples(keys, st.integers(0, 99)), max_size=20), max_size=5), st.integers(1, 5))
+def test_every_record_arrives_once_in_order_at_the_interval_of_its_key(batches, intervals):
+    rows = [[((key, number), timestamp) for number, (key, timestamp) in enumerate(batch)] for batch in batches]
+    bundles = route([Batch([value for value, _ in batch], [t for _, t in batch]) for batch in rows], intervals)
+    expected = {}
+    for batch in rows:
+        for value, timestamp in batch:
+            expected.setdefault(encode_key(value[0]), []).append((value, timestamp))
+    found = {}
+    for interval, bundle in enumerate(bundles):
+        for row, (encoded, parts) in bundle.keys.items():
+            assert row == row_of(encoded)
+            assert interval_of(row, intervals) == interval
+            found[encoded] = [pair for part in parts for pair in zip(part.values, part.timestamps, strict=True)]
+    assert found == expected
+
+
+def test_a_key_that_cannot_be_encoded_names_the_step_and_the_value():
+    with pytest.raises(StepError, match=r"step 'step' raised at \(\[1\], 2\)(.|\n)*key \[1\] of type list"):
+        route([Batch([("a", 1), ([1], 2)], [0, 0])], 2)
