@@ -11,6 +11,21 @@ _SHIFT = 1 << 63
 """Makes signed microseconds unsigned, so that bytes are ordered as times are."""
 
 
+def encode_interval(start_us: int, end_us: int) -> bytes:
+    """Sixteen bytes for an interval of event time in microseconds."""
+    return _PAIR.pack(start_us + _SHIFT, end_us + _SHIFT)
+
+
+def decode_interval(code: bytes) -> tuple[int, int]:
+    """Start and end of an encoded interval, microseconds.
+
+    >>> decode_interval(encode_interval(-1, 2))
+    (-1, 2)
+    """
+    start, end = _PAIR.unpack(code)
+    return start - _SHIFT, end - _SHIFT
+
+
 class IntervalWindowCoder:
     """Sixteen bytes: start, then end. Ordered as the windows' starts are.
 
@@ -26,12 +41,11 @@ class IntervalWindowCoder:
                 f"window {value!r:.80} is a {type(value).__name__}, not an IntervalWindow; "
                 "give the window function a get_window_coder() for its windows"
             )
-        return _PAIR.pack(value.start_us + _SHIFT, value.end_us + _SHIFT)
+        return encode_interval(value.start_us, value.end_us)
 
     def decode(self, data: bytes) -> IntervalWindow:
         """The window of the bytes."""
-        start, end = _PAIR.unpack(data)
-        return IntervalWindow.of_micros(start - _SHIFT, end - _SHIFT)
+        return IntervalWindow.of_micros(*decode_interval(data))
 
     def is_deterministic(self) -> bool:
         """Whether equal windows always have equal bytes."""

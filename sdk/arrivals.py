@@ -1,0 +1,264 @@
+"""Where: the records of one key and bundle, sorted by the windows they belong to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, TypeAlias, cast
+
+from headrace.sdk.frames import Frame, Frames
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
+from headrace.sdk.windows import TimestampCombiner as Stamp
+
+Times: TypeAlias = Sequence[int]
+
+
+class InputForm(Enum):
+    """What the payload of a record is on a stream into a grouping; the value is a pair of key and payload."""
+
+    PLAIN = "plain"
+    """The value itself. Its windows follow from the timestamp."""
+    WINDOWED = "windowed"
+    """A triple: the value, its windows, its pane or None."""
+    LIFTED = "lifted"
+    """A quadruple made by `LiftedCombine`: code of the window, accumulator, number of elements in it, and the number
+    of those for which this is the last of their windows."""
+
+
+class Arrival(NamedTuple):
+    """What a bundle brings for one window."""
+
+    frame: Frame
+    items: list[object]
+    """Values, or accumulators where the input is lifted."""
+    elements: int
+    """Number of elements."""
+    lost: int
+    """Number of those that are lost if this window is closed: the others are in a later window too."""
+    timestamps: list[int] | None
+    """Event times of the elements, microseconds UTC; None where panes do not need them."""
+
+
+class Arrivals(NamedTuple):
+    """A bundle's records by window."""
+
+    by_window: list[Arrival]
+    late: int = 0
+    """Elements left out as the one window they had was closed."""
+    outside: int = 0
+    """Elements that the window function put into no window."""
+
+
+Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
+"""Sorts records, given as values (pairs of key and payload), timestamps and the input watermark."""
+
+
+def sorter(windowing: Windowing, form: InputForm, frames: Frames) -> Sorter:
+    """The quickest way to sort such records by window."""
+    timed = windowing.timestamp_combiner is not Stamp.OUTPUT_AT_EOW
+    if form is InputForm.LIFTED:
+        return _Lifted(frames)
+    if form is InputForm.WINDOWED:
+        return _Windowed(frames, timed)
+    kinds: dict[type, Callable[[], Sorter]] = {
+        FixedWindows: lambda: _Fixed(cast(FixedWindows, windowing.window_fn), frames, timed),
+        SlidingWindows: lambda: _Sliding(cast(SlidingWindows, windowing.window_fn), frames, timed),
+        GlobalWindows: lambda: _Global(frames, timed),
+        Sessions: lambda: _Sessions(cast(Sessions, windowing.window_fn), windowing, frames, timed),
+    }
+    return kinds.get(type(windowing.window_fn), lambda: _Assigned(windowing, frames, timed))()
+
+
+def _payload(value: object) -> object:
+    return value[1]  # type: ignore[index]
+
+
+class _Global:
+    def __init__(self, frames: Frames, timed: bool) -> None:
+        self._frame = frames.of_window(GlobalWindow())
+        self._timed = timed
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        count = len(values)
+        stamps = list(timestamps) if self._timed else None
+        return Arrivals([Arrival(self._frame, list(map(_payload, values)), count, count, stamps)])
+
+
+class _Fixed:
+    def __init__(self, window_fn: FixedWindows, frames: Frames, timed: bool) -> None:
+        self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
+        self._frames = frames
+        self._timed = timed
+        self._known: dict[int, Frame] = {}
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        size, offset = self._size, self._offset
+        items: dict[int, list[object]] = defaultdict(list)
+        for (_, payload), timestamp in zip(cast("Sequence[tuple[object, object]]", values), timestamps, strict=True):
+            items[timestamp - (timestamp - offset) % size].append(payload)
+        stamps = _by_start(timestamps, size, offset) if self._timed else None
+        return Arrivals(
+            [
+                Arrival(self._frame(start), its, len(its), len(its), None if stamps is None else stamps[start])
+                for start, its in items.items()
+            ]
+        )
+
+    def _frame(self, start: int) -> Frame:
+        found = self._known.get(start)
+        if found is None:
+            if len(self._known) > 10_000:
+                self._known.clear()
+            found = self._known[start] = self._frames.of_interval(start, start + self._size)
+        return found
+
+
+def _by_start(timestamps: Times, size: int, offset: int) -> dict[int, list[int]]:
+    stamps: dict[int, list[int]] = defaultdict(list)
+    for timestamp in timestamps:
+        stamps[timestamp - (timestamp - offset) % size].append(timestamp)
+    return stamps
+
+
+class _Sliding:
+    """Elements of one period are in the same windows, but for the last one if the size is no multiple of the period."""
+
+    def __init__(self, window_fn: SlidingWindows, frames: Frames, timed: bool) -> None:
+        self._fn = window_fn
+        self._frames = frames
+        self._timed = timed
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        size = self._fn.size.micros
+        found: dict[int, Arrival] = {}
+        outside = 0
+        for group, stamps in self._alike(values, timestamps):
+            starts = self._fn.starts(stamps[0])
+            lost = len(group)
+            if not starts:
+                outside += lost
+            for start in starts:
+                held = found.get(start)
+                if held is None:
+                    frame = self._frames.of_interval(start, start + size)
+                    found[start] = Arrival(frame, list(group), len(group), lost, list(stamps) if self._timed else None)
+                else:
+                    held.items.extend(group)
+                    if held.timestamps is not None:
+                        held.timestamps.extend(stamps)
+                    found[start] = held._replace(elements=held.elements + len(group), lost=held.lost + lost)
+                lost = 0
+        return Arrivals(list(found.values()), outside=outside)
+
+    def _alike(self, values: Sequence[object], timestamps: Times) -> list[tuple[list[object], list[int]]]:
+        """The payloads and timestamps of elements that are in the same windows."""
+        period, offset = self._fn.period.micros, self._fn.offset.micros
+        into = (self._fn.size.micros - 1) % period
+        alike: dict[tuple[int, bool], tuple[list[object], list[int]]] = {}
+        for value, timestamp in zip(values, timestamps, strict=True):
+            behind = (timestamp - offset) % period
+            group = alike.setdefault((timestamp - behind, behind > into), ([], []))
+            group[0].append(_payload(value))
+            group[1].append(timestamp)
+        return list(alike.values())
+
+
+class _Sessions:
+    """Elements closer together than the gap go into one window at once: that is what merging would come to."""
+
+    def __init__(self, window_fn: Sessions, windowing: Windowing, frames: Frames, timed: bool) -> None:
+        self._gap = window_fn.gap_size.micros
+        self._wait = self._gap + windowing.allowed_lateness_us
+        self._frames = frames
+        self._timed = timed
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        order = sorted(range(len(values)), key=timestamps.__getitem__)
+        oldest = watermark - self._wait
+        late = 0
+        while late < len(order) and timestamps[order[late]] <= oldest:
+            late += 1
+        runs: list[Arrival] = []
+        begin = late
+        for at in range(late + 1, len(order) + 1):
+            if at == len(order) or timestamps[order[at]] >= timestamps[order[at - 1]] + self._gap:
+                runs.append(self._run(values, timestamps, order[begin:at]))
+                begin = at
+        return Arrivals(runs, late)
+
+    def _run(self, values: Sequence[object], timestamps: Times, order: list[int]) -> Arrival:
+        frame = self._frames.of_interval(timestamps[order[0]], timestamps[order[-1]] + self._gap)
+        items = [_payload(values[index]) for index in order]
+        stamps = [timestamps[index] for index in order] if self._timed else None
+        return Arrival(frame, items, len(items), len(items), stamps)
+
+
+class _Exploded:
+    """Collects elements that each come with their windows."""
+
+    def __init__(self, frames: Frames, timed: bool) -> None:
+        self._frames = frames
+        self._timed = timed
+
+    def collect(
+        self, payloads: Sequence[object], timestamps: Times, windows: Sequence[Sequence[BoundedWindow]]
+    ) -> Arrivals:
+        found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
+        outside = 0
+        for payload, timestamp, its in zip(payloads, timestamps, windows, strict=True):
+            frames = [self._frames.of_window(window) for window in its]
+            if not frames:
+                outside += 1
+                continue
+            final = max(frames, key=lambda frame: frame.closes) if len(frames) > 1 else frames[0]
+            for frame in frames:
+                _, items, lost, stamps = found.setdefault(frame.code, (frame, [], [], []))
+                items.append(payload)
+                lost.append(frame is final)
+                stamps.append(timestamp)
+        return Arrivals(
+            [
+                Arrival(frame, items, len(items), sum(lost), stamps if self._timed else None)
+                for frame, items, lost, stamps in found.values()
+            ],
+            outside=outside,
+        )
+
+
+class _Windowed(_Exploded):
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        triples = cast("list[tuple[object, Sequence[BoundedWindow], object]]", list(map(_payload, values)))
+        return self.collect([triple[0] for triple in triples], timestamps, [triple[1] for triple in triples])
+
+
+class _Assigned(_Exploded):
+    def __init__(self, windowing: Windowing, frames: Frames, timed: bool) -> None:
+        super().__init__(frames, timed)
+        self._assign_all = windowing.window_fn.assign_all
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        payloads = list(map(_payload, values))
+        return self.collect(payloads, timestamps, self._assign_all(timestamps, payloads))
+
+
+class _Lifted:
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        found: dict[bytes, tuple[list[object], list[int], list[int]]] = {}
+        for _, (code, accumulator, count, lost) in cast(
+            "Sequence[tuple[object, tuple[bytes, object, int, int]]]", values
+        ):
+            held = found.setdefault(code, ([], [], []))
+            held[0].append(accumulator)
+            held[1].append(count)
+            held[2].append(lost)
+        return Arrivals(
+            [
+                Arrival(self._frames.of_code(code), items, sum(counts), sum(lost), None)
+                for code, (items, counts, lost) in found.items()
+            ]
+        )

@@ -1,0 +1,176 @@
+"""Where: the windows of one key that a bundle touches, from storage and back to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+
+from headrace.lowlevel.computation import Context
+from headrace.lowlevel.timer import TimeDomain
+from headrace.sdk.arrivals import Arrival
+from headrace.sdk.frames import RECORD, Frame
+from headrace.sdk.merging import Merged, merge_windows
+from headrace.sdk.rules import Rules
+from headrace.sdk.triggers import Moment
+from headrace.sdk.windowstate import TOMBSTONE, WindowState
+
+
+class KeyWindows:
+    """Finds, opens, merges, stores and frees the windows of the key that a context is at."""
+
+    def __init__(self, rules: Rules, context: Context) -> None:
+        self._rules = rules
+        self._context = context
+        self.watermark = context.watermark
+        """Input watermark of the bundle's elements; microseconds UTC."""
+        self.wall_time = context.wall_time
+        self._open: dict[bytes, WindowState] = {}
+        self._dormant: dict[bytes, bytes] | None = None
+        """Records not looked at yet, by code; None as long as nobody had to know all of them."""
+
+    def __iter__(self) -> Iterator[WindowState]:
+        return iter(self._open.values())
+
+    def find(self, frame: Frame) -> WindowState | None:
+        """A window's state; None if there is none."""
+        return self._open.get(frame.code) or self._load(frame)
+
+    def find_or_open(self, frame: Frame) -> WindowState | None:
+        """A window's state, new if there is none; None if the window is closed."""
+        state = self._open.get(frame.code)
+        if state is not None:
+            return state
+        if frame.closes <= self.watermark:
+            return None
+        return self._load(frame) or self._begin(frame)
+
+    def _begin(self, frame: Frame) -> WindowState:
+        state = self._open[frame.code] = WindowState(frame)
+        if self.watermark < frame.end:
+            state.due = frame.end
+        else:
+            state.due = frame.closes
+            state.timely = False
+        return state
+
+    def _load(self, frame: Frame) -> WindowState | None:
+        data = self._context.read(frame.cell) if self._dormant is None else self._dormant.pop(frame.code, None)
+        if data is None:
+            return None
+        state = self._open[frame.code] = WindowState.decode(frame, data)
+        if not state.finished:
+            state.content = self._rules.contents.unpack(state.content)
+        return state
+
+    # Merging
+
+    def merge(self, arrivals: list[Arrival]) -> tuple[list[Arrival], int]:
+        """Merge windows as far as new elements make it necessary.
+
+        The elements go to the merged windows; with how many were dropped, as their own window is closed.
+        """
+        came = [arrival for arrival in arrivals if arrival.frame.closes > self.watermark]
+        late = sum(arrival.lost for arrival in arrivals if arrival.frame.closes <= self.watermark)
+        windows = self._mergeable()
+        if not windows and len(came) < 2:
+            return came, late
+        windows.update((arrival.frame.code, arrival.frame) for arrival in came)
+        home: dict[bytes, Frame] = {}
+        for merged in merge_windows(self._rules.windowing.window_fn, self._rules.frames, list(windows.values())):
+            if len(merged.parts) > 1 or merged.parts[0].code != merged.frame.code:
+                self._join(merged)
+            home.update((part.code, merged.frame) for part in merged.parts)
+        return [arrival._replace(frame=home[arrival.frame.code]) for arrival in came], late
+
+    def _mergeable(self) -> dict[bytes, Frame]:
+        """All windows of the key but those that have finished, by code."""
+        if self._dormant is None:
+            stored = ((cell[len(RECORD) :], data) for cell, data in self._context.scan(RECORD))
+            self._dormant = {code: data for code, data in stored if code not in self._open}
+        windows = {state.frame.code: state.frame for state in self if not state.finished}
+        for code, data in self._dormant.items():
+            if data != TOMBSTONE:
+                windows[code] = self._rules.frames.of_code(code)
+        return windows
+
+    def _join(self, merged: Merged) -> None:
+        """Let one window take over what several hold: content, progress, panes, timers and holds."""
+        parts = [state for part in merged.parts if (state := self.find(part)) is not None and not state.finished]
+        if not parts:
+            return
+        frame, rules = merged.frame, self._rules
+        target = next((part for part in parts if part.frame.code == frame.code), None) or self._replace(frame)
+        moment = self.moment(frame, self.watermark)
+        stamps = [part.stamp for part in parts if part.stamp is not None]
+        target.progress = rules.trigger.on_merge([part.progress for part in parts], moment)
+        rules.contents.merge(target, parts)
+        target.fresh = sum(part.fresh for part in parts)
+        target.index = max(part.index for part in parts)
+        target.nonspeculative = max(part.nonspeculative for part in parts)
+        target.timely = not moment.past_end or any(part.timely for part in parts)
+        target.stamp = reduce(rules.windowing.timestamp_combiner.combine, stamps) if stamps else None
+        target.due = frame.closes if moment.past_end else frame.end
+        target.changed = True
+        for part in parts:
+            if part is not target:
+                self.free(part)
+        self.set_wake(target)
+
+    def _replace(self, frame: Frame) -> WindowState:
+        """A new state for a window; if one was stored for it, it is that of a finished window."""
+        before = self.find(frame)
+        target = self._open[frame.code] = WindowState(frame)
+        if before is not None:
+            target.stored, target.timer = before.stored, before.timer
+        return target
+
+    # Storage
+
+    def store(self, state: WindowState) -> None:
+        """Write a window's record, timer and hold."""
+        frame, context = state.frame, self._context
+        if state.timer != state.due:
+            context.set_timer(frame.tag, state.due)
+            state.timer = state.due
+        hold = state.wanted_hold
+        if hold != state.held:
+            if hold is None:
+                context.release(frame.tag)
+            else:
+                context.hold(hold, frame.tag)
+            state.held = hold
+        packed = None if state.finished else self._rules.contents.pack(state, context)
+        context.write(frame.cell, state.encode(packed))
+
+    def free(self, state: WindowState) -> None:
+        """Take away a window's record, timers and hold; its content is gone or another window's by now."""
+        frame, context = state.frame, self._context
+        if state.timer is not None:
+            context.delete_timer(frame.tag)
+        if state.wake is not None:
+            context.delete_timer(frame.tag, TimeDomain.WALL_TIME)
+        if state.held is not None:
+            context.release(frame.tag)
+        if state.stored:
+            context.write(frame.cell, None)
+        state.removed = True
+        del self._open[frame.code]
+
+    def set_wake(self, state: WindowState) -> None:
+        """Set the wall-time timer to what the trigger wants; for a time that has come it was asked already."""
+        if not self._rules.uses_wall_time:
+            return
+        wake = None if state.finished else self._rules.trigger.wake_at(state.progress)
+        if wake is not None and wake <= self.wall_time:
+            wake = None
+        if wake != state.wake:
+            if wake is None:
+                self._context.delete_timer(state.frame.tag, TimeDomain.WALL_TIME)
+            else:
+                self._context.set_timer(state.frame.tag, wake, TimeDomain.WALL_TIME)
+            state.wake = wake
+            state.changed = True
+
+    def moment(self, frame: Frame, watermark: int) -> Moment:
+        """What a trigger sees of a window at a watermark."""
+        return Moment(frame.end, watermark, self.wall_time, self._rules.merging)
