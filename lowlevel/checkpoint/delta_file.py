@@ -1,0 +1,144 @@
+"""Delta files: what one attempt at a task changed in the computations of its level and interval (paper §6.2).
+
+The tables of `headrace.lowlevel.state` as Arrow columns, an IPC stream a table; empty tables take no space. Parts of
+snapshots are written the same way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from headrace.lowlevel.checkpoint import envelope, paths
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.state import FORMAT_VERSION, Delta
+from headrace.lowlevel.store import Store
+
+KIND = "delta file"
+# Large: a column may be longer than the 2 GiB that Arrow's plain type can address.
+_BYTES = pa.large_binary()
+_INTEGER = pa.int64()
+_SCHEMAS = {
+    "keys": pa.schema([("row", _BYTES), ("key", _BYTES)]),
+    "cells": pa.schema([("row", _BYTES), ("cell", _BYTES), ("contents", _BYTES)]),
+    "marks": pa.schema([("row", _BYTES), ("domain", _INTEGER), ("tag", _BYTES), ("timestamp", _INTEGER)]),
+    "ids": pa.schema([("id", _BYTES), ("timestamp", _INTEGER)]),
+}
+
+
+class DeltaHeader(NamedTuple):
+    """Which attempt a delta file is of."""
+
+    epoch: int
+    level: int
+    interval: int
+    token: str
+    part: int = 0
+    """Number of the part, in a snapshot of several."""
+
+
+class DeltaFile(NamedTuple):
+    """A delta file as a commit names it; which level and interval it is of, the commit says beside it."""
+
+    epoch: int
+    token: str
+    size: int
+    """Bytes."""
+
+
+def write_deltas(store: Store, header: DeltaHeader, deltas: Mapping[str, Delta]) -> DeltaFile:
+    """Keep an attempt's deltas, by computation, where a commit can name them. Raises `StoreError`."""
+    data = encode_deltas(header, deltas)
+    store.put(paths.delta(header.epoch, header.level, header.interval, header.token), data)
+    return DeltaFile(header.epoch, header.token, len(data))
+
+
+def encode_deltas(header: DeltaHeader, deltas: Mapping[str, Delta]) -> bytes:
+    """Bytes of a delta file."""
+    blobs: list[memoryview] = []
+    entries = []
+    for name, delta in deltas.items():
+        tables = _columns(delta)
+        entries.append({"name": name, "tables": list(tables), "forget_ids_before": delta.forget_ids_before})
+        blobs += [_ipc(table, columns) for table, columns in tables.items()]
+    head = json.dumps({"header": header, "deltas": entries}).encode()
+    return envelope.wrap(KIND, FORMAT_VERSION, [head, *blobs])
+
+
+def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[DeltaHeader, dict[str, Delta]]:
+    """Header and deltas of a delta file called `name` in messages; `only` leaves out all other computations.
+
+    Raises `CheckpointError` naming the file for anything that `encode_deltas` did not write.
+    """
+    head, *blobs = envelope.unwrap(KIND, FORMAT_VERSION, data, name)
+    content = json.loads(bytes(head))
+    deltas = {}
+    for entry in content["deltas"]:
+        own, blobs = blobs[: len(entry["tables"])], blobs[len(entry["tables"]) :]
+        if only is None or entry["name"] == only:
+            tables = dict(zip(entry["tables"], own, strict=True))
+            deltas[entry["name"]] = _delta(tables, entry["forget_ids_before"])
+    return DeltaHeader(*content["header"]), deltas
+
+
+def read_deltas(store: Store, path: str, header: DeltaHeader, only: str | None = None) -> dict[str, Delta]:
+    """The deltas of the object at `path`, which must be there, whole, and of the attempt that `header` names."""
+    name = f"{path} in {store.describe()}"
+    if (data := store.get(path)) is None:
+        raise CheckpointError(
+            f"{name} is missing, but a commit names it; put the file back, or start over on an empty checkpoint"
+        )
+    found, deltas = decode_deltas(data, name, only)
+    if found != header:
+        raise CheckpointError(f"{name} holds {found} instead of {header}; files were moved or renamed")
+    return deltas
+
+
+def _columns(delta: Delta) -> dict[str, list[Sequence[object]]]:
+    """The columns of the tables that have entries."""
+    columns: dict[str, list[Sequence[object]]] = {
+        "keys": [list(delta.keys), list(delta.keys.values())],
+        "cells": [[row for row, _ in delta.cells], [cell for _, cell in delta.cells], list(delta.cells.values())],
+        "marks": [
+            [row for row, _, _ in delta.marks],
+            [domain for _, domain, _ in delta.marks],
+            # A tag is any string of the user's, also one that is not valid Unicode.
+            [tag.encode("utf-8", "surrogatepass") for _, _, tag in delta.marks],
+            list(delta.marks.values()),
+        ],
+        "ids": [list(delta.ids), list(delta.ids.values())],
+    }
+    return {table: lists for table, lists in columns.items() if lists[0]}
+
+
+def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> Delta:
+    lists = {table: _lists(tables.get(table), len(schema)) for table, schema in _SCHEMAS.items()}
+    cell_rows, cells, contents = lists["cells"]
+    mark_rows, domains, tags, timestamps = lists["marks"]
+    names = [tag.decode("utf-8", "surrogatepass") for tag in tags]
+    return Delta(
+        keys=dict(zip(*lists["keys"], strict=True)),
+        cells=dict(zip(zip(cell_rows, cells, strict=True), contents, strict=True)),
+        marks=dict(zip(zip(mark_rows, domains, names, strict=True), timestamps, strict=True)),
+        ids=dict(zip(*lists["ids"], strict=True)),
+        forget_ids_before=forget_ids_before,
+    )
+
+
+def _ipc(table: str, columns: Sequence[Sequence[object]]) -> memoryview:
+    schema = _SCHEMAS[table]
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema) as stream:
+        stream.write_batch(pa.record_batch(arrays, schema=schema))
+    return memoryview(sink.getvalue())
+
+
+def _lists(blob: memoryview | None, count: int) -> list[list[Any]]:
+    if blob is None:
+        return [[]] * count
+    batch = pa.ipc.open_stream(pa.py_buffer(blob)).read_next_batch()
+    return [column.to_pylist() for column in batch.columns]

@@ -1,0 +1,79 @@
+r"""The outside of every object of a checkpoint: what it is, of which version, and whether it is whole.
+
+    b"HEADRACE"  16 bytes of checksum over all that follows  {"kind": …, "version": …, "sizes": […]}\n  parts
+
+A reader checks the sum first: an object that was cut short or changed is told from one that a later release wrote.
+That much of the layout is for all versions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+
+from headrace.lowlevel.errors import CheckpointError
+
+MAGIC = b"HEADRACE"
+_SUM_BYTES = 16
+_BODY = len(MAGIC) + _SUM_BYTES
+Bytes = bytes | bytearray | memoryview
+
+
+def wrap(kind: str, version: int, parts: Sequence[Bytes]) -> bytes:
+    """One object out of its parts.
+
+    >>> [bytes(part) for part in unwrap("note", 1, wrap("note", 1, [b"a", b"bc"]), "x")]
+    [b'a', b'bc']
+    """
+    sizes = [len(part) for part in parts]
+    line = json.dumps({"kind": kind, "version": version, "sizes": sizes}).encode() + b"\n"
+    summed = blake2b(line, digest_size=_SUM_BYTES)
+    for part in parts:
+        summed.update(part)
+    return b"".join([MAGIC, summed.digest(), line, *parts])
+
+
+def unwrap(kind: str, version: int, data: bytes, name: str) -> list[memoryview]:
+    """The parts of an object called `name`; `CheckpointError` if it is damaged, of another kind or another version.
+
+    >>> unwrap("note", 1, wrap("note", 2, []), "dir/x")
+    Traceback (most recent call last):
+      ...
+    headrace.lowlevel.errors.CheckpointError: dir/x has format version 2 of a note, this release reads version 1; ...
+    """
+    return unwrap_any({kind: version}, data, name)[1]
+
+
+def unwrap_any(versions: dict[str, int], data: bytes, name: str) -> tuple[str, list[memoryview]]:
+    """Kind and parts of an object that may be of several kinds; `versions` has the version read of each."""
+    if data[: len(MAGIC)] != MAGIC or data[len(MAGIC) : _BODY] != _sum(data):
+        raise CheckpointError(
+            f"{name} is damaged (its checksum does not fit its {len(data)} bytes); put an intact copy of the file "
+            "there, or start over on an empty checkpoint"
+        )
+    end = data.index(b"\n", _BODY) + 1
+    head = json.loads(data[_BODY:end])
+    kind, version = head["kind"], head["version"]
+    if kind not in versions:
+        raise CheckpointError(
+            f"{name} is a {kind} where a {' or '.join(versions)} belongs; files were moved or renamed"
+        )
+    if version != versions[kind]:
+        raise CheckpointError(
+            f"{name} has format version {version} of a {kind}, this release reads version {versions[kind]}; "
+            "go on with the release that wrote it, or start over on an empty checkpoint"
+        )
+    return kind, _split(memoryview(data)[end:], head["sizes"])
+
+
+def _sum(data: bytes) -> bytes:
+    return blake2b(memoryview(data)[_BODY:], digest_size=_SUM_BYTES).digest()
+
+
+def _split(body: memoryview, sizes: Sequence[int]) -> list[memoryview]:
+    parts = []
+    for size in sizes:
+        parts.append(body[:size])
+        body = body[size:]
+    return parts

@@ -1,0 +1,42 @@
+"""The marker: the object that makes a place a checkpoint. It is the first one written and never changes."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+
+from headrace.lowlevel.checkpoint import envelope, paths
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.store import Store
+
+KIND = "checkpoint"
+FORMAT_VERSION = 1
+"""Of the arrangement of a checkpoint's objects."""
+
+
+def read_marker(store: Store) -> str | None:
+    """The checkpoint's identity; None where there is nothing at all.
+
+    Raises `CheckpointError` for a place that holds something else, or a checkpoint of another format.
+    """
+    data = store.get(paths.MARKER)
+    if data is None:
+        if store.is_empty():
+            return None
+        # Two drivers may begin at once: the other one's marker is there before anything else of it.
+        data = store.get(paths.MARKER)
+    if data is None:
+        raise CheckpointError(
+            f"{store.describe()} holds files but is no checkpoint of Headrace (it has no object {paths.MARKER!r}); "
+            "give an empty or new directory"
+        )
+    envelope.unwrap(KIND, FORMAT_VERSION, data, f"{paths.MARKER} in {store.describe()}")
+    return blake2b(data, digest_size=8).hexdigest()
+
+
+def ensure_marker(store: Store, owner: str, now_us: int) -> str:
+    """The checkpoint's identity; an empty place becomes a checkpoint."""
+    while (identity := read_marker(store)) is None:
+        content = json.dumps({"made_by": owner, "made": now_us}).encode()
+        store.put_if_absent(paths.MARKER, envelope.wrap(KIND, FORMAT_VERSION, [content]))
+    return identity

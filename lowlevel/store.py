@@ -1,0 +1,219 @@
+"""Where a checkpoint lies: a flat space of named objects, written whole and never changed (paper §6.2, §7.1).
+
+The seam is small on purpose: what the checkpoint needs beyond reading and writing is one conditional write,
+`put_if_absent`, which every object store has. `ObjectStore` offers it over local directories, memory and cloud stores.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from obstore import store as obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+
+from headrace.lowlevel.errors import HeadraceError
+
+_OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_USERS: dict[str, int] = {}
+"""The process that obstore's threads belong to, once there are any."""
+_REMEDIES = {
+    errno.ENOSPC: "free some space there and start again",
+    errno.EDQUOT: "free some space there and start again",
+    errno.EFBIG: "raise the limit on file sizes and start again",
+    errno.EACCES: "give this user the right to read and write there, or choose another place",
+    errno.EPERM: "give this user the right to read and write there, or choose another place",
+    errno.EROFS: "choose a place that can be written to",
+    errno.ENOTDIR: "choose a directory: a part of that path is a file",
+}
+
+
+class StoreError(HeadraceError, OSError):
+    """The store refused or failed. Committed epochs are intact; a write that failed may or may not have happened."""
+
+
+class Store(Protocol):
+    """Named objects. An object appears whole or not at all, and once an operation returns everybody sees its effect."""
+
+    def get(self, path: str) -> bytes | None:
+        """Contents of an object; None if there is none."""
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write an object, replacing one of that name."""
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """Write an object unless the name is taken. Of several writers exactly one gets True."""
+
+    def list(self, prefix: str) -> list[str]:
+        """Names of all objects in the folder `prefix` and below it, sorted."""
+
+    def delete(self, path: str) -> None:
+        """Take an object away; nothing happens if there is none."""
+
+    def is_empty(self) -> bool:
+        """Whether there is no object at all."""
+
+    def describe(self) -> str:
+        """The place as a person would name it, for messages."""
+
+
+class ObjectStore:
+    """A `Store` in a local directory (path or `file://`), in memory (`memory://`), or at any URL that obstore knows.
+
+    Cloud stores (`s3://bucket/prefix`, `gs://…`, `az://…`) take credentials from the environment. A local write is on
+    the disk when it returns, as it is in cloud stores. The store can be pickled and opens the same place in another
+    process, except one in memory, which belongs to its process.
+
+    >>> store = ObjectStore("memory://")
+    >>> store.put_if_absent("a/b", b"1"), store.put_if_absent("a/b", b"2"), store.get("a/b"), store.list("a")
+    (True, False, b'1', ['a/b'])
+    """
+
+    def __init__(self, place: str | os.PathLike[str]) -> None:
+        self._root = _local_root(os.fspath(place))
+        self._place = os.fspath(place) if self._root is None else str(self._root)
+        self._objects: obstore.ObjectStore | None = None
+        if self._root is None:
+            with self._explained("open", ""):
+                self._objects = obstore.from_url(self._place)
+
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str]]:
+        if self._place.startswith("memory:"):
+            raise StoreError(
+                "a memory:// store exists in one process only and cannot be sent to another; "
+                "give the checkpoint a directory, or a URL such as s3://bucket/prefix"
+            )
+        return type(self), (self._place,)
+
+    def describe(self) -> str:
+        """See `Store`."""
+        return self._place
+
+    def get(self, path: str) -> bytes | None:
+        """See `Store`; raises `StoreError`."""
+        if (objects := self._existing()) is None:
+            return None
+        with self._explained("read", path):
+            try:
+                return bytes(objects.get(path).bytes())
+            except FileNotFoundError:
+                return None
+
+    def put(self, path: str, data: bytes) -> None:
+        """See `Store`; raises `StoreError`."""
+        with self._explained("write", path):
+            self._created().put(path, data)
+            self._sync(path)
+
+    def put_if_absent(self, path: str, data: bytes) -> bool:
+        """See `Store`; raises `StoreError`."""
+        with self._explained("write", path):
+            try:
+                self._created().put(path, data, mode="create")
+            except AlreadyExistsError:
+                return False
+            self._sync(path)
+            return True
+
+    def list(self, prefix: str) -> list[str]:
+        """See `Store`; raises `StoreError`."""
+        if (objects := self._existing()) is None:
+            return []
+        with self._explained("list", prefix):
+            return sorted(entry["path"] for chunk in objects.list(prefix, chunk_size=1000) for entry in chunk)
+
+    def delete(self, path: str) -> None:
+        """See `Store`; raises `StoreError`."""
+        if (objects := self._existing()) is not None:
+            with self._explained("delete", path), suppress(FileNotFoundError):
+                objects.delete(path)
+
+    def is_empty(self) -> bool:
+        """See `Store`; raises `StoreError`."""
+        if (objects := self._existing()) is None:
+            return True
+        with self._explained("list", ""):
+            return not any(len(chunk) for chunk in objects.list(chunk_size=1))
+
+    def _existing(self) -> obstore.ObjectStore | None:
+        """The store for reading: looking at a directory that is not there does not make it."""
+        if self._objects is None and self._root is not None and self._root.exists():
+            with self._explained("open", ""):
+                return self._created()
+        return self._objects
+
+    def _created(self) -> obstore.ObjectStore:
+        if self._objects is None:
+            assert self._root is not None
+            if self._root.exists() and not self._root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, str(self._root))
+            self._objects = obstore.LocalStore(self._root, automatic_cleanup=True, mkdir=True)
+        return self._objects
+
+    def _sync(self, path: str) -> None:
+        """Bring a local file and the folders that lead to it to the disk; obstore leaves that to the system."""
+        if self._root is None:
+            return
+        place = self._root / path
+        # A file that is gone already was somebody's garbage.
+        with suppress(FileNotFoundError):
+            while place != self._root.parent:
+                _fsync(place)
+                place = place.parent
+
+    @contextmanager
+    def _explained(self, action: str, path: str) -> Iterator[None]:
+        try:
+            _refuse_fork()
+            yield
+        except (BaseError, OSError, ValueError) as error:
+            if isinstance(error, StoreError):
+                raise
+            raise StoreError(f"cannot {action} {self._name(path)}: {_reason(error)}") from error
+
+    def _name(self, path: str) -> str:
+        return f"{self._place.rstrip('/')}/{path}" if path else self._place
+
+
+def _local_root(place: str) -> Path | None:
+    """The directory of a local place, absolute, so that workers in other directories find it; None for a URL."""
+    if not place:
+        raise StoreError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
+    if place.startswith("file://"):
+        return Path(unquote(urlsplit(place).path)).absolute()
+    return None if "://" in place else Path(place).absolute()
+
+
+def _refuse_fork() -> None:
+    """The threads of obstore do not outlive a fork: a child would wait for them for ever."""
+    user = _USERS.setdefault("obstore", os.getpid())
+    if user != os.getpid():
+        raise StoreError(
+            f"process {os.getpid()} was forked from one that already used a checkpoint store, which cannot work; "
+            "start processes with the method 'spawn', or fork before the first use"
+        )
+
+
+def _fsync(place: Path) -> None:
+    descriptor = os.open(place, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _reason(error: Exception) -> str:
+    """One sentence out of a store's error: the system's own words and what to do about it, where that is known."""
+    text = str(error)
+    found = _OS_ERROR.search(text)
+    number = int(found[1]) if found else getattr(error, "errno", None)
+    if number is None:
+        return text.split("\n\nDebug source", 1)[0]
+    remedy = _REMEDIES.get(number)
+    return os.strerror(number).lower() + (f"; {remedy}" if remedy else "")

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.checkpoint import (
+    CopyPlan,
+    DeltaFile,
+    Fingerprint,
+    Holder,
+    Manifest,
+    PendingProduction,
+    Snapshot,
+    SnapshotOrder,
+)
+from headrace.lowlevel.checkpoint.envelope import unwrap, wrap
+from headrace.lowlevel.checkpoint.fingerprint import Member
+from headrace.lowlevel.checkpoint.log import read_entry
+from headrace.lowlevel.checkpoint.manifest import BLOBS_KIND, FORMAT_VERSION, KIND, encode_manifest
+from headrace.lowlevel.computation import Computation, InlineComputation
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.injector import BoundedInjector
+from headrace.lowlevel.sequencer import split_evenly
+from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.topology import Topology
+from tests.stores import DictStore
+
+PATH = "log/00000000000000000007"
+names = st.text(max_size=6)
+times = st.integers(-(2**63), 2**63 - 1)
+small = st.integers(0, 5)
+tokens = st.text("abc012", min_size=1, max_size=4)
+by_name = st.dictionaries(names, times, max_size=3)
+by_interval = st.dictionaries(names, st.dictionaries(small, times, max_size=3), max_size=3)
+files = st.builds(DeltaFile, small, tokens, small)
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> dict[tuple[int, int], CopyPlan]:
+    made = {}
+    for place in draw(st.sets(st.tuples(small, small), max_size=3)):
+        plan = CopyPlan(*place)
+        for file in draw(st.lists(files, max_size=4)):
+            plan = plan.after(file)
+        if plan.last and draw(st.booleans()):
+            order = SnapshotOrder(*place, 3, draw(st.sampled_from(plan.names)), 1, draw(tokens))
+            plan = plan.on(Snapshot(order, tuple(draw(st.lists(st.tuples(names, small), max_size=2))), draw(small)))
+        made[place] = plan
+    return made
+
+
+members = st.builds(Member, names, names, names, st.tuples(names), st.tuples(names, names))
+manifests = st.builds(
+    Manifest,
+    epoch=st.integers(1, 2**40),
+    wall_clock=times,
+    intervals=st.dictionaries(small, st.integers(1, 5).map(split_evenly), max_size=2),
+    positions=st.dictionaries(names, st.binary(), max_size=3),
+    ended=st.frozensets(names, max_size=3),
+    injector_watermarks=by_name,
+    greatest_timestamps=by_name,
+    input_watermarks=by_name,
+    output_watermarks=by_interval,
+    holds=by_interval,
+    holders=st.dictionaries(names, st.builds(Holder, times, st.binary(), names), max_size=3),
+    wall_timers=by_interval,
+    deltas=st.dictionaries(st.tuples(small, small), st.none() | files, max_size=3),
+    pending=st.lists(
+        st.builds(PendingProduction, small, small, names, times, st.binary() | st.just(bytes(70_000))), max_size=3
+    ).map(tuple),
+    receipts=st.dictionaries(names, st.lists(st.binary(), max_size=3).map(tuple), max_size=3),
+    counters=st.dictionaries(names, by_name, max_size=3),
+    finished=st.booleans(),
+    generation=small,
+    owner=names,
+    previous=small,
+    topology=st.builds(Fingerprint, st.lists(members, max_size=3).map(tuple), st.tuples(st.tuples(names))),
+    plans=plans(),
+)
+
+
+def written(manifest: Manifest) -> DictStore:
+    encoded = encode_manifest(manifest, "blobs/b")
+    return DictStore({PATH: encoded.entry} | ({} if encoded.blobs is None else {"blobs/b": encoded.blobs}))
+
+
+@given(manifests)
+def test_every_field_comes_back(manifest: Manifest) -> None:
+    assert read_entry(written(manifest), 7) == manifest
+
+
+def test_every_field_is_tried() -> None:
+    # So that a field that is added cannot be forgotten above.
+    assert set(manifests.wrapped_strategy.kwargs) == {field.name for field in fields(Manifest)}  # type: ignore[attr-defined]
+
+
+MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: split_evenly(2)}, counters={"count": {"late": 3}})
+
+
+def test_an_entry_can_be_read_by_anything() -> None:
+    head, topology, plans = unwrap(KIND, FORMAT_VERSION, encode_manifest(MANIFEST, "b").entry, "x")
+    assert json.loads(bytes(head))["counters"] == {"count": {"late": 3}}
+    assert json.loads(bytes(topology)) == [[], []]
+    assert json.loads(bytes(plans)) == []
+
+
+@pytest.mark.parametrize(("size", "apart"), [(64 * 1024, False), (64 * 1024 + 1, True)])
+def test_much_bulk_lies_apart(size: int, apart: bool) -> None:
+    manifest = replace(MANIFEST, receipts={"out": (bytes(size),)})
+    store = written(manifest)
+    assert ("blobs/b" in store.objects) == apart
+    assert len(store.objects[PATH]) < 70_000
+    assert read_entry(store, 7) == manifest
+
+
+def test_bulk_that_is_missing_is_named() -> None:
+    store = written(replace(MANIFEST, receipts={"out": (bytes(100_000),)}))
+    store.delete("blobs/b")
+    with pytest.raises(CheckpointError, match="blobs/b in dict:// is missing, but the log names it"):
+        read_entry(store, 7)
+
+
+def test_an_entry_of_a_later_release() -> None:
+    store = DictStore({PATH: wrap(KIND, FORMAT_VERSION + 1, [b"who knows"])})
+    with pytest.raises(CheckpointError, match=rf"{PATH} in dict:// has format version 2 of a commit.*reads version 1"):
+        read_entry(store, 7)
+
+
+def test_another_kind_of_object() -> None:
+    store = DictStore({PATH: wrap(BLOBS_KIND, FORMAT_VERSION, [])})
+    with pytest.raises(CheckpointError, match=r"is a commit's bulk where a commit or seal belongs"):
+        read_entry(store, 7)
+
+
+class Count(Computation):
+    pass
+
+
+class Other(Computation):
+    pass
+
+
+def topology(
+    computation: Computation | None = None, inputs: tuple[str, ...] = ("words",), sink: str = "out"
+) -> Topology:
+    made = Topology()
+    made.injector("words", BoundedInjector([]))
+    made.injector("more", BoundedInjector([]))
+    made.computation("count", computation or Count(), dict.fromkeys(inputs, str), ["counts"])
+    made.inline("split", InlineComputation(), ["counts"], ["parts"])
+    made.sink(sink, "parts", CallSink(print))
+    return made
+
+
+def test_the_fingerprint_of_a_topology() -> None:
+    fingerprint = Fingerprint.of(topology())
+    assert Member("computation", "count", "Count", ("words",), ("counts",)) in fingerprint.members
+    assert Member("inline computation", "split", "InlineComputation", ("counts",), ("parts",)) in fingerprint.members
+    assert Member("sink", "out", "CallSink", ("parts",), ()) in fingerprint.members
+    assert fingerprint.levels == (("count",),)
+    assert fingerprint.differences(Fingerprint.of(topology())) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "differences"),
+    [
+        (topology(Other()), ["computation 'count' is a Other instead of a Count"]),
+        (topology(inputs=("more", "words")), ["computation 'count' has inputs more, words instead of words"]),
+        (topology(sink="file"), ["sink 'file' is new", "sink 'out' is gone"]),
+    ],
+)
+def test_what_changed_is_named(changed: Topology, differences: list[str]) -> None:
+    assert Fingerprint.of(topology()).differences(Fingerprint.of(changed)) == differences
+
+
+def test_levels_that_changed_although_no_member_did() -> None:
+    before, after = Fingerprint((), (("a",), ("b",))), Fingerprint((), (("a", "b"),))
+    assert before.differences(after) == ["computations by level are a, b instead of a | b"]
