@@ -1,3 +1,80 @@
-"""Headrace: a Beam-style SDK on MillWheel primitives, executed by Apache Spark."""
+"""Headrace: a Beam-style SDK on MillWheel primitives, executed by Apache Spark.
+
+>>> import headrace as beam
+>>> with beam.Pipeline("LocalRunner") as pipeline:
+...     _ = pipeline | beam.Create([1, 2, 3]) | beam.Map(lambda number: number * number) | "Print" >> beam.Map(print)
+1
+4
+9
+"""
+
+from headrace import io, options, pvalue, testing, transforms, utils
+from headrace.pvalue import PCollection, Row, TaggedOutput
+from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.transforms.computation import RunComputation
+from headrace.transforms import (
+    CoGroupByKey,
+    CombineFn,
+    CombineGlobally,
+    CombinePerKey,
+    CombineValues,
+    Create,
+    DoFn,
+    Filter,
+    FlatMap,
+    FlatMapTuple,
+    Flatten,
+    FlattenWith,
+    GroupByKey,
+    Impulse,
+    Map,
+    MapTuple,
+    ParDo,
+    PTransform,
+    Windowing,
+    WindowInto,
+    combiners,
+    ptransform_fn,
+    trigger,
+    window,
+)
 
 __version__ = "0.1.0.dev0"
+
+__all__ = [
+    "CoGroupByKey",
+    "CombineFn",
+    "CombineGlobally",
+    "CombinePerKey",
+    "CombineValues",
+    "Create",
+    "DoFn",
+    "Filter",
+    "FlatMap",
+    "FlatMapTuple",
+    "Flatten",
+    "FlattenWith",
+    "GroupByKey",
+    "Impulse",
+    "Map",
+    "MapTuple",
+    "PCollection",
+    "PTransform",
+    "ParDo",
+    "Pipeline",
+    "Row",
+    "RunComputation",
+    "TaggedOutput",
+    "WindowInto",
+    "Windowing",
+    "combiners",
+    "io",
+    "options",
+    "ptransform_fn",
+    "pvalue",
+    "testing",
+    "transforms",
+    "trigger",
+    "utils",
+    "window",
+]

@@ -1,0 +1,5 @@
+"""Under the name that Beam programs import: options of a pipeline."""
+
+from headrace.sdk.options import EngineOptions, PipelineOptions, SetupOptions, StandardOptions, TypeOptions
+
+__all__ = ["EngineOptions", "PipelineOptions", "SetupOptions", "StandardOptions", "TypeOptions"]

@@ -1,0 +1,23 @@
+"""Under the name that Beam programs import: assertions about collections."""
+
+from headrace.sdk.testing.assertions import (
+    BeamAssertException,
+    TestWindowedValue,
+    assert_that,
+    equal_to,
+    equal_to_approx,
+    equal_to_per_window,
+    is_empty,
+    is_not_empty,
+)
+
+__all__ = [
+    "BeamAssertException",
+    "TestWindowedValue",
+    "assert_that",
+    "equal_to",
+    "equal_to_approx",
+    "equal_to_per_window",
+    "is_empty",
+    "is_not_empty",
+]

@@ -1,0 +1,55 @@
+"""Under the names that Beam programs import: all transforms, and the modules of windows, triggers and combiners."""
+
+from headrace.transforms import combiners, core, ptransform, trigger, util, window
+from headrace.transforms.core import (
+    CombineFn,
+    CombineGlobally,
+    CombinePerKey,
+    CombineValues,
+    Create,
+    DoFn,
+    Filter,
+    FlatMap,
+    FlatMapTuple,
+    Flatten,
+    FlattenWith,
+    GroupByKey,
+    Impulse,
+    Map,
+    MapTuple,
+    ParDo,
+    Windowing,
+    WindowInto,
+)
+from headrace.transforms.ptransform import PTransform, ptransform_fn
+from headrace.transforms.util import CoGroupByKey
+
+__all__ = [
+    "CoGroupByKey",
+    "CombineFn",
+    "CombineGlobally",
+    "CombinePerKey",
+    "CombineValues",
+    "Create",
+    "DoFn",
+    "Filter",
+    "FlatMap",
+    "FlatMapTuple",
+    "Flatten",
+    "FlattenWith",
+    "GroupByKey",
+    "Impulse",
+    "Map",
+    "MapTuple",
+    "PTransform",
+    "ParDo",
+    "WindowInto",
+    "Windowing",
+    "combiners",
+    "core",
+    "ptransform",
+    "ptransform_fn",
+    "trigger",
+    "util",
+    "window",
+]

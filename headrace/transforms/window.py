@@ -1,0 +1,31 @@
+"""Under the name that Beam programs import: windows and window functions."""
+
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windows import (
+    BoundedWindow,
+    FixedWindows,
+    GlobalWindow,
+    GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+    WindowFn,
+)
+
+__all__ = [
+    "BoundedWindow",
+    "FixedWindows",
+    "GlobalWindow",
+    "GlobalWindows",
+    "IntervalWindow",
+    "NonMergingWindowFn",
+    "Sessions",
+    "SlidingWindows",
+    "TimestampCombiner",
+    "TimestampedValue",
+    "WindowFn",
+    "WindowedValue",
+]

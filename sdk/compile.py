@@ -1,0 +1,178 @@
+"""From a pipeline to a topology: element-wise steps fused into stages, each grouping a keyed computation.
+
+Every collection that comes from a source, a grouping, a `Flatten` or a raw computation is a stream of the topology and
+begins a stage: the tree of element-wise steps that read it, up to where elements leave for another grouping, sink,
+`Flatten` or raw computation. Names come from the labels of the steps, so that the same program compiles to the same
+topology.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import cast
+
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.topology import Topology
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
+from headrace.sdk.fusion.stage import Stage
+from headrace.sdk.graph import FUSED, GROUPING, Collection, Graph, element_step
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.mixedgrouping import MixedGrouping
+from headrace.sdk.pipeline import Pipeline, Step
+from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.computation import RunComputation
+from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.window_into import WindowInto
+from headrace.sdk.transforms.write import Write
+
+_key_of = cast(KeyExtractor, itemgetter(0))
+"""Written in C: it is called for every record that goes to a grouping."""
+
+
+def compile_pipeline(pipeline: Pipeline) -> Topology:
+    """The topology of a pipeline. Raises `TopologyError` for one that cannot run.
+
+    >>> from headrace.sdk.transforms.create import Create
+    >>> from headrace.sdk.transforms.element import Map
+    >>> pipeline = Pipeline("LocalRunner")
+    >>> _ = pipeline | "Numbers" >> Create([1, 2]) | "Double" >> Map(lambda number: 2 * number)
+    >>> topology = compile_pipeline(pipeline)
+    >>> list(topology.injectors), list(topology.inlines)
+    (['Numbers'], ['Double'])
+    """
+    return _Compiler(Graph(pipeline.steps)).topology()
+
+
+class _Compiler:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._topology = Topology()
+        self._streams: dict[str, str] = {}
+
+    def topology(self) -> Topology:
+        """Add every step in the order of the program."""
+        for step in self._graph.steps:
+            self._add(step)
+        return self._topology
+
+    def _add(self, step: Step) -> None:
+        transform, label = step.transform, step.full_label
+        for output in step.outputs.values():
+            if self._graph.begins_stage(output):
+                self._claim(self._stream(output), label)
+        if isinstance(transform, Source):
+            self._topology.injector(label, transform.injector())
+        elif isinstance(transform, GROUPING):
+            self._group(step)
+        elif isinstance(transform, RunComputation):
+            streams = [self._into(step, index).stream for index in range(len(step.inputs))]
+            inputs = dict(zip(streams, transform.keys, strict=True))
+            self._topology.computation(label, transform.computation, inputs, transform.streams)
+        elif isinstance(transform, Write):
+            self._topology.sink(label, self._into(step, 0).stream, transform.sink())
+        for output in step.outputs.values():
+            if self._graph.begins_stage(output):
+                self._stage(output)
+
+    def _claim(self, stream: str, label: str) -> None:
+        if stream in self._streams:
+            raise TopologyError(
+                f"steps {self._streams[stream]!r} and {label!r} both put out a stream named {stream!r}; "
+                "rename the step, or the computation's output"
+            )
+        self._streams[stream] = label
+
+    # Streams
+
+    def _stream(self, collection: Collection) -> str:
+        """The stream that carries a collection which begins a stage."""
+        producer = collection.producer
+        assert producer is not None
+        if isinstance(producer.transform, RunComputation):
+            assert collection.tag is not None
+            return collection.tag
+        return producer.full_label
+
+    def _into(self, step: Step, index: int) -> Exit:
+        """How the elements of an input reach a step that is no part of a stage."""
+        collection = self._graph.inputs(step)[index]
+        label, transform = step.full_label, step.transform
+        if isinstance(transform, Flatten):
+            output = step.outputs[None]
+            spare = f"{label}#windowed" if self._graph.has_spare(output) else None
+            return Exit(label, 0, label, self._graph.forms[output], spare=spare)
+        if isinstance(transform, GROUPING):
+            form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
+            spare = f"{label}#windowed" if self._graph.has_spare(collection) else None
+            return Exit(label, 0, f"{label}#in", form, keyed=True, spare=spare)
+        if self._is_bare(collection):
+            return Exit(label, 0, self._stream(collection), None)
+        return Exit(label, 0, f"{label}#in{index}", None)
+
+    def _is_bare(self, collection: Collection) -> bool:
+        """Whether a stream of the topology has the values of a collection, and nothing but them."""
+        graph = self._graph
+        plain = graph.forms[collection] is Form.PLAIN and not graph.has_spare(collection)
+        return plain and graph.begins_stage(collection)
+
+    # Stages
+
+    def _stage(self, root: Collection) -> None:
+        """Add the stage on a collection, if anything is to be done with it there."""
+        stream = self._stream(root)
+        plan = StagePlan({stream: self._graph.forms[root]}, [root.windowing])
+        if self._graph.has_spare(root):
+            plan.entries[f"{stream}#windowed"] = Form.WINDOWED
+        self._plan_readers(plan, root, 0)
+        if plan.steps or plan.exits:
+            name = _stage_name(plan, stream)
+            self._topology.inline(name, Stage(name, plan), list(plan.entries), plan.outputs())
+
+    def _plan_readers(self, plan: StagePlan, collection: Collection, node: int) -> None:
+        for step, index in self._graph.readers.get(collection, ()):
+            if isinstance(step.transform, FUSED):
+                self._plan_step(plan, step, node)
+            elif (leave := self._into(step, index)).stream not in plan.entries:
+                plan.exits.append(_at(leave, node))
+
+    def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
+        outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
+        numbers = {tag: len(plan.windowings) + i for i, tag in enumerate(outputs)}
+        plan.windowings += [output.windowing for output in outputs.values()]
+        if not isinstance(step.transform, WindowInto):
+            plan.steps.append(element_step(step, node, numbers))
+        elif numbers:
+            plan.steps.append(WindowStep(step.full_label, node, numbers[None]))
+        for tag, output in outputs.items():
+            self._plan_readers(plan, output, numbers[tag])
+
+    # Groupings
+
+    def _group(self, step: Step) -> None:
+        transform, label = step.transform, step.full_label
+        entry = self._into(step, 0)
+        windowing = self._graph.inputs(step)[0].windowing
+        combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
+        inputs = {entry.stream: _key_of}
+        if entry.spare is not None:
+            inputs[entry.spare] = _key_of
+            grouping: Grouping = MixedGrouping(windowing, combine, label, entry.spare)
+        else:
+            form = InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED
+            grouping = Grouping(windowing, combine, form, label)
+        self._topology.computation(label, grouping, inputs, [label])
+
+
+def _at(leave: Exit, node: int) -> Exit:
+    return Exit(leave.label, node, leave.stream, leave.form, leave.keyed, leave.spare)
+
+
+def _stage_name(plan: StagePlan, stream: str) -> str:
+    """The labels of its first and its last step; each step is in one stage, so no other stage is named so."""
+    if not plan.steps:
+        return f"{stream}#out"
+    first, last = plan.steps[0].label, plan.steps[-1].label
+    return first if len(plan.steps) == 1 else f"{first} to {last}"

@@ -1,0 +1,231 @@
+"""A fused stage as the engine runs it: whole batches through one loop, exceptions of elements apart."""
+
+from __future__ import annotations
+
+import linecache
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
+from typing import cast
+
+from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.record import Batch, Emit
+from headrace.sdk.fusion.loop import Loop, LoopWriter
+from headrace.sdk.fusion.plan import ElementStep, Form, StagePlan, plain_form
+from headrace.sdk.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.pvalue import TaggedOutput
+from headrace.sdk.shipping import shipped
+from headrace.sdk.transforms.element import DoFn
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windows import BoundedWindow, TimestampedValue
+
+Windows = tuple[BoundedWindow, ...]
+
+
+class Stage(InlineComputation):
+    """Element-wise steps on one collection, up to where its elements leave for other streams.
+
+    Args:
+        name: A name for error messages' source lines; the stage's name in the topology.
+        plan: The steps; only this is shipped.
+    """
+
+    def __init__(self, name: str, plan: StagePlan) -> None:
+        self.name = name
+        self.plan = plan
+        self._live: _LiveStage | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"name": self.name, "plan": self.plan, "_live": None}
+
+    def setup(self) -> None:
+        """Set the steps' functions up, in copies of their own: what they open must not stick to the plan."""
+        plan = shipped(self.plan, self.name)
+        live = _LiveStage(self.name, plan)
+        for step in plan.element_steps():
+            live.call(step, step.fn.setup)
+            if type(step.fn).teardown is not DoFn.teardown:
+                weakref.finalize(live, step.fn.teardown)
+        self._live = live
+
+    def start_bundle(self) -> None:
+        """Start a bundle in every step."""
+        assert self._live is not None, "setup() comes first"
+        self._live.start_bundle()
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        """Run a batch of an input stream through all steps."""
+        assert self._live is not None, "setup() comes first"
+        self._live.run(0, self.plan.entries[stream], batch.values, batch.timestamps, emit)
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Finish the bundle in every step; what they put out then goes through the steps behind."""
+        assert self._live is not None, "setup() comes first"
+        self._live.finish_bundle(emit)
+
+
+class _LiveStage:
+    """A stage's functions and loops in one process."""
+
+    def __init__(self, name: str, plan: StagePlan) -> None:
+        self._name = name
+        self._plan = plan
+        self._loops: dict[tuple[int, Form], Loop] = {}
+        self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
+        self._finishing = [step for step in plan.element_steps() if step.finishes()]
+
+    @staticmethod
+    def call(step: ElementStep, hook: Callable[[], object]) -> object:
+        """Call a function's life-cycle hook; what it raises is the step's failure."""
+        try:
+            return hook()
+        except Exception as error:
+            raise failed_step(error, step.label, None, None) from error
+
+    def start_bundle(self) -> None:
+        for step in self._plan.element_steps():
+            self.call(step, step.fn.start_bundle)
+
+    def finish_bundle(self, emit: Emit) -> None:
+        for step in self._finishing:
+            outputs = self.call(step, step.fn.finish_bundle)
+            if outputs is not None:
+                self.call(step, lambda step=step, outputs=outputs: self._take_last(step, outputs))  # type: ignore[misc]
+                self._drain(emit)
+
+    def _take_last(self, step: ElementStep, outputs: object) -> None:
+        for output in cast(Iterable[object], outputs):
+            value = output.value if isinstance(output, TaggedOutput) else output
+            if not isinstance(value, WindowedValue):
+                raise TypeError(
+                    f"finish_bundle put out {value!r:.200}, which has no timestamp and no window; "
+                    "put out WindowedValue(value, timestamp, [window])"
+                )
+            self._put(step, output, 0, None, None, Form.PLAIN)
+
+    # Batches
+
+    def run(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+        """Run elements of a collection through what reads it, and then those that were set apart on the way."""
+        self._run_loop(node, form, values, timestamps, emit)
+        self._drain(emit)
+
+    def _drain(self, emit: Emit) -> None:
+        while self._apart:
+            node, form = min(self._apart, key=lambda key: (key[0], key[1].value))
+            self._run_loop(node, form, *self._apart.pop((node, form)), emit)
+
+    def _run_loop(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+        loop = self._loops.get((node, form)) or self._write(node, form)
+        try:
+            loop.run(values, timestamps, emit)
+        except StepError:
+            raise
+        except Exception as error:
+            raise _located(error, loop) from error
+
+    def _write(self, node: int, form: Form) -> Loop:
+        filename = f"headrace/sdk/fusion/{self._name} {node} {form.value}"
+        loop = LoopWriter(self._plan, self, filename).write(node, form)
+        self._loops[node, form] = loop
+        return loop
+
+    # What a loop calls
+
+    def later(self, node: int, form: Form) -> Callable[[object, int], None]:
+        """See `Surroundings`."""
+
+        def later(value: object, timestamp: int) -> None:
+            values, timestamps = self._apart.setdefault((node, form), ([], []))
+            values.append(value)
+            timestamps.append(timestamp)
+
+        return later
+
+    def refuse(self, number: int) -> Callable[[object], None]:
+        """See `Surroundings`."""
+
+        def refuse(result: object) -> None:
+            raise TypeError(
+                f"process returned the {type(result).__name__} {result!r:.80}, which is no iterable of outputs; "
+                "yield it, or return a list with it"
+            )
+
+        return refuse
+
+    def divert(self, number: int, form: Form) -> Callable[[object, int, Windows | None, object], None]:
+        """See `Surroundings`."""
+        step = cast(ElementStep, self._plan.steps[number])
+
+        def divert(result: object, timestamp: int, windows: Windows | None, pane: object) -> None:
+            self._put(step, result, timestamp, windows, pane, form)
+
+        return divert
+
+    def _put(
+        self, step: ElementStep, result: object, timestamp: int, windows: Windows | None, pane: object, form: Form
+    ) -> None:
+        """Set an output apart that is more than a value: it has a tag, a timestamp or windows of its own.
+
+        `windows` are those of the input, None for the one that its timestamp gives it. An input in several windows
+        stands for as many elements, so it has its output as often.
+        """
+        tag: str | None = None
+        if isinstance(result, TaggedOutput):
+            tag, result = result.tag, result.value
+        node = step.outputs.get(tag)
+        if node is None:
+            return
+        copies = 1 if windows is None else len(windows)
+        if isinstance(result, TimestampedValue):
+            self._put_timestamped(node, result, copies)
+        elif isinstance(result, WindowedValue):
+            self._put_windowed(node, result, copies)
+        elif form is Form.PLAIN:
+            self.later(node, form)(result, timestamp)
+        else:
+            assert windows is not None, "only the form PLAIN leaves windows out"
+            self.later(node, form)((result, windows[0] if form is Form.FIRED else windows, pane), timestamp)
+
+    def _put_timestamped(self, node: int, result: TimestampedValue[object], copies: int) -> None:
+        """A value with a timestamp gets the windows of that timestamp."""
+        form = plain_form(self._plan.windowings[node])
+        timestamp = result.timestamp.micros
+        value = result.value
+        if form is Form.WINDOWED:
+            value = (value, self._derived(node, value, timestamp), None)
+        later = self.later(node, form)
+        for _ in range(copies):
+            later(value, timestamp)
+
+    def _put_windowed(self, node: int, result: WindowedValue, copies: int) -> None:
+        """A value with windows keeps them; if they are those of its timestamp, nothing need be carried."""
+        timestamp = result.timestamp.micros
+        windows = tuple(result.windows) * copies
+        pane = None if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
+        is_plain = pane is None and plain_form(self._plan.windowings[node]) is Form.PLAIN
+        if is_plain and windows == self._derived(node, result.value, timestamp):
+            self.later(node, Form.PLAIN)(result.value, timestamp)
+        else:
+            self.later(node, Form.WINDOWED)((result.value, windows, pane), timestamp)
+
+    def _derived(self, node: int, value: object, timestamp: int) -> Windows:
+        return self._plan.windowings[node].window_fn.assign_all((timestamp,), (value,))[0]
+
+
+def _located(error: Exception, loop: Loop) -> Exception:
+    """The error of the step at which the loop was left, with the element that it was at; or the error as it is."""
+    traceback: TracebackType | None = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename != loop.filename:
+        traceback = traceback.tb_next
+    place = loop.places.get(traceback.tb_lineno) if traceback is not None else None
+    if traceback is None or place is None:
+        return error
+    # Python reads source lines for tracebacks from this cache.
+    linecache.cache[loop.filename] = (1, None, [line + "\n" for line in loop.lines], loop.filename)
+    element = traceback.tb_frame.f_locals[place.variable]
+    if place.expects is None:
+        return failed_step(error, place.label, None, element)
+    return StepError(place.label, None, element, f"TypeError: it takes {place.expects}, got {element!r:.200}")

@@ -1,0 +1,108 @@
+"""The pipeline's graph as the compiler sees it: steps that do something, who reads what, and in which form it comes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
+from headrace.sdk.pipeline import Step
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.computation import RunComputation
+from headrace.sdk.transforms.element import MultiParDo, ParDo
+from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.window_into import WindowInto
+from headrace.sdk.transforms.write import Write
+
+Collection: TypeAlias = PCollection[object]
+FUSED = (ParDo, MultiParDo, WindowInto)
+"""Transforms that run inside a stage."""
+GROUPING = (GroupByKey, CombinePerKey)
+"""Transforms that are a keyed computation of ours."""
+_PUTTING_OUT = (*FUSED, *GROUPING, Flatten, Source)
+_ENDING = (Write, RunComputation)
+"""Transforms that do something even if nothing reads what they put out."""
+
+
+class Graph:
+    """Steps and collections of a pipeline."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.steps = _leaves(steps)
+        """The steps that do something themselves, in the order in which they were applied."""
+        self.readers: dict[Collection, list[tuple[Step, int]]] = {}
+        """Collection -> the steps that read it, with the number of the input that it is."""
+        self.forms: dict[Collection, Form] = {}
+        """Collection -> how its elements carry windows, so long as no step chooses other windows."""
+        self._open: set[Collection] = set()
+        for step in self.steps:
+            for index, value in enumerate(step.inputs):
+                if isinstance(value, PCollection):
+                    self.readers.setdefault(value, []).append((step, index))
+            for output in step.outputs.values():
+                self.forms[output] = self._form(step, output)
+                if self._may_choose_windows(step):
+                    self._open.add(output)
+
+    def inputs(self, step: Step) -> list[Collection]:
+        """The collections that a step reads."""
+        return [value for value in step.inputs if isinstance(value, PCollection)]
+
+    def begins_stage(self, collection: Collection) -> bool:
+        """Whether the elements come from a stream of the topology, rather than from a step in the same stage."""
+        assert collection.producer is not None
+        return not isinstance(collection.producer.transform, FUSED)
+
+    def has_spare(self, collection: Collection) -> bool:
+        """Whether some elements may be in other windows than those that the form PLAIN lets them be in."""
+        return self.forms[collection] is Form.PLAIN and collection in self._open
+
+    def _form(self, step: Step, output: Collection) -> Form:
+        transform = step.transform
+        if isinstance(transform, FUSED):
+            source = self.inputs(step)[0]
+            if isinstance(transform, WindowInto):
+                return WindowStep(step.full_label, 0, 0).output_form(self.forms[source], output.windowing)
+            return element_step(step, 0, {}).output_form(self.forms[source], source.windowing)
+        if isinstance(transform, GROUPING):
+            return Form.FIRED
+        if isinstance(transform, Flatten):
+            return self._flattened(step, output)
+        return Form.PLAIN
+
+    def _flattened(self, step: Step, output: Collection) -> Form:
+        """One form for all inputs: PLAIN only if all are in the windows of the output's window function."""
+        same = all(source.windowing.window_fn == output.windowing.window_fn for source in self.inputs(step))
+        plain = all(self.forms[source] is Form.PLAIN for source in self.inputs(step))
+        return Form.PLAIN if same and plain else Form.WINDOWED
+
+    def _may_choose_windows(self, step: Step) -> bool:
+        if isinstance(step.transform, (ParDo, MultiParDo)) and element_step(step, 0, {}).chooses_windows():
+            return True
+        if isinstance(step.transform, (ParDo, MultiParDo, Flatten)):
+            return any(source in self._open for source in self.inputs(step))
+        return False
+
+
+def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
+    """A `ParDo`'s place in a stage."""
+    transform = step.transform
+    par_do = transform.par_do if isinstance(transform, MultiParDo) else cast(ParDo, transform)
+    return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs)
+
+
+def _leaves(steps: Sequence[Step]) -> list[Step]:
+    leaves = []
+    for step in steps:
+        if isinstance(step.transform, _ENDING) or (step.outputs and isinstance(step.transform, _PUTTING_OUT)):
+            leaves.append(step)
+        elif step.outputs:
+            raise TopologyError(
+                f"step {step.full_label!r} puts out a collection that no step inside it makes; "
+                "build its output with other transforms in expand()"
+            )
+    return leaves

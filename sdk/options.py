@@ -1,0 +1,190 @@
+"""Options of a pipeline, from flags, keywords or a dictionary (`apache_beam.options.pipeline_options`)."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+ViewT = TypeVar("ViewT", bound="PipelineOptions")
+
+
+class PipelineOptions:
+    """All options of a pipeline. A subclass declares some in `_add_argparse_args`; `view_as` shows them.
+
+    Flags that no subclass declares are kept, so that each part of a program finds its own.
+
+    Args:
+        flags: Command line flags; `sys.argv` if None.
+        **overrides: Values of options by name.
+
+    >>> class Threshold(PipelineOptions):
+    ...     @classmethod
+    ...     def _add_argparse_args(cls, parser):
+    ...         parser.add_argument("--threshold", type=int, default=10)
+    >>> options = PipelineOptions(["--threshold=3", "--checkpoint=there"])
+    >>> options.view_as(Threshold).threshold, options.view_as(EngineOptions).checkpoint
+    (3, 'there')
+    """
+
+    _flags: list[str]
+    _values: dict[str, object]
+
+    def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
+        # Past __setattr__, which is for options.
+        self.__dict__["_flags"] = list(sys.argv[1:] if flags is None else flags)
+        self.__dict__["_values"] = dict(overrides)
+        self._parse()
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        """Declare options; a subclass's own ones."""
+
+    @classmethod
+    def _parser(cls) -> argparse.ArgumentParser:
+        # No abbreviations: what is one option's beginning may be another part's option.
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+        for kind in reversed(cls.__mro__):
+            if issubclass(kind, PipelineOptions) and "_add_argparse_args" in vars(kind):
+                kind._add_argparse_args(parser)
+        return parser
+
+    def _parse(self) -> list[str]:
+        """Put this class's options among the values; the flags that are none of them."""
+        namespace, unknown = self._parser().parse_known_args(self._flags)
+        for name, value in vars(namespace).items():
+            self._values.setdefault(name, value)
+        return unknown
+
+    @classmethod
+    def from_dictionary(cls: type[ViewT], options: Mapping[str, object]) -> ViewT:
+        """Options of a dictionary: True is a flag without a value, a list a flag for each of its items.
+
+        >>> PipelineOptions.from_dictionary({"runner": "LocalRunner"}).view_as(StandardOptions).runner
+        'LocalRunner'
+        """
+        flags = []
+        for name, value in options.items():
+            if value is True:
+                flags.append(f"--{name}")
+            elif isinstance(value, (list, tuple)):
+                flags += [f"--{name}={item}" for item in value]
+            elif value is not None and value is not False:
+                flags.append(f"--{name}={value}")
+        return cls(flags)
+
+    def view_as(self, kind: type[ViewT]) -> ViewT:
+        """The same options, seen as a subclass: a change through one view shows in all."""
+        view = kind.__new__(kind)
+        view.__dict__.update(self.__dict__)
+        view._parse()
+        return view
+
+    def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, object]:
+        """Every option and its value, of all subclasses there are.
+
+        Args:
+            drop_default: Leave out those that have their default value.
+            retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
+        """
+        unknown = list(self._flags)
+        defaults: dict[str, object] = {}
+        for kind in _subclasses(PipelineOptions):
+            view = self.view_as(kind)
+            left = view._parse()
+            unknown = [flag for flag in unknown if flag in left]
+            defaults.update(vars(kind._parser().parse_args([])))
+        values = dict(self._values)
+        if retain_unknown_options:
+            values = _unknown_options(unknown) | values
+        if drop_default:
+            values = {name: value for name, value in values.items() if value != defaults.get(name)}
+        return values
+
+    def display_data(self) -> dict[str, object]:
+        """The options that were given."""
+        return self.get_all_options(drop_default=True, retain_unknown_options=True)
+
+    def __getattr__(self, name: str) -> object:
+        if not name.startswith("_") and name in self.__dict__.get("_values", ()):
+            return self._values[name]
+        raise AttributeError(f"{type(self).__name__} has no option {name!r}; declare it in _add_argparse_args")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._values[name] = value
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.display_data()})"
+
+
+def _subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
+    return [found for direct in kind.__subclasses__() for found in (direct, *_subclasses(direct))]
+
+
+def _unknown_options(flags: Sequence[str]) -> dict[str, object]:
+    """Values of flags that nobody declared: `--name=value`, `--name value` and `--name`."""
+    options: dict[str, object] = {}
+    name = None
+    for flag in flags:
+        if flag.startswith("--"):
+            name, has_value, value = flag[2:].partition("=")
+            options[name] = value if has_value else True
+            name = None if has_value else name
+        elif name is not None:
+            options[name] = flag
+            name = None
+    return options
+
+
+class StandardOptions(PipelineOptions):
+    """Which runner, and whether the input has no end."""
+
+    runner: str | None
+    streaming: bool
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--runner", default=None, help="LocalRunner or SparkRunner")
+        parser.add_argument("--streaming", action="store_true", help="accepted; whether input ends is known from it")
+
+
+class TypeOptions(PipelineOptions):
+    """What is checked when the pipeline is built."""
+
+    allow_unsafe_triggers: bool
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument(
+            "--allow_unsafe_triggers", action="store_true", help="accept a trigger that can finish before its window"
+        )
+
+
+class SetupOptions(PipelineOptions):
+    """How code reaches the workers. Functions of the main module always travel with what they use of it."""
+
+    save_main_session: bool
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--save_main_session", action="store_true", help="accepted; it is always so")
+
+
+class EngineOptions(PipelineOptions):
+    """Settings of our own engine."""
+
+    checkpoint: str | None
+    intervals: int | None
+    max_records_per_epoch: int | None
+    poll_seconds: float | None
+    progress: Callable[[object], None] | None
+    """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
+
+    @classmethod
+    def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--checkpoint", default=None, help="directory or URL that makes the run resumable")
+        parser.add_argument("--intervals", type=int, default=None, help="key intervals to begin with")
+        parser.add_argument("--max_records_per_epoch", type=int, default=None, help="records to read in one epoch")
+        parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
+        parser.set_defaults(progress=None)

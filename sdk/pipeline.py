@@ -1,0 +1,170 @@
+"""A pipeline: the graph of transforms as the program writes it (`apache_beam.pipeline`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import cast
+
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.topology import Topology
+from headrace.sdk.options import PipelineOptions, StandardOptions
+from headrace.sdk.ptransform import NamedPTransform, PTransform, named_values
+from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
+from headrace.sdk.result import PipelineResult
+from headrace.sdk.running import Runner, find_runner, run_options
+
+
+@dataclass(eq=False)
+class Step:
+    """A transform in its place in the pipeline."""
+
+    full_label: str
+    """Its label after those of the composite transforms around it, as in `outer/inner`."""
+    transform: PTransform  # type: ignore[type-arg]
+    inputs: list[PValue]
+    outputs: dict[str | None, PCollection[object]] = field(default_factory=dict)
+    """Tag -> collection that this step itself puts out; empty for a composite one."""
+
+    def add_output(self, output: PCollection[object]) -> None:
+        """Make a collection an output of this step."""
+        output.producer = self
+        self.outputs[output.tag] = output
+
+
+class Pipeline:
+    """A graph of transforms, built by applying them with `|`, and run at the end of a `with` block.
+
+    Args:
+        runner: A runner, or the name of one (`"LocalRunner"`, `"SparkRunner"`). Without one the option `--runner`
+            decides, then the environment variable `HEADRACE_RUNNER` (`local` or `spark`), then it is Spark.
+        options: `PipelineOptions`.
+        argv: Flags to make options of, where `options` is not given.
+
+    >>> with Pipeline("LocalRunner") as pipeline:
+    ...     steps = pipeline.steps
+    >>> steps
+    []
+    """
+
+    def __init__(
+        self,
+        runner: Runner | str | None = None,
+        options: PipelineOptions | None = None,
+        argv: list[str] | None = None,
+    ) -> None:
+        if options is not None and not isinstance(options, PipelineOptions):
+            raise ValueError(f"options must be PipelineOptions, got {options!r}")
+        self.options = options or PipelineOptions(argv or [])
+        self.runner: Runner | str | None = runner or self.options.view_as(StandardOptions).runner
+        if self.runner is not None and not isinstance(self.runner, str) and not hasattr(self.runner, "run_topology"):
+            raise TypeError(f"runner must be a runner or the name of one, got {self.runner!r}")
+        self.steps: list[Step] = []
+        """Every step, in the order in which they were applied."""
+        self.result: PipelineResult | None = None
+        self._around: list[str] = []
+        self._labels: set[str] = set()
+
+    def __or__(self, transform: PTransform[PBegin, OutT]) -> OutT:
+        return self.apply(transform, PBegin(self))
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        # As with a PCollection: functions capture it without using it.
+        return str, ("a pipeline: it exists only where it is built",)
+
+    def apply(self, transform: PTransform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
+        """Apply a transform to a collection, or to nested tuples, lists and dicts of them; what `|` does.
+
+        Raises:
+            TypeError: `transform` is no transform, or takes a collection and is applied to something else.
+            RuntimeError: Another step has the same full label.
+        """
+        if isinstance(transform, NamedPTransform):
+            named: NamedPTransform[InT, OutT] = transform
+            return self.apply(named.transform, inputs, label or named.label)
+        if not isinstance(transform, PTransform):
+            raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
+        step = Step(self._claim(label or transform.label), transform, self._inputs_of(transform, inputs))
+        self.steps.append(step)
+        with self._inside(step.full_label):
+            result = transform.expand(cast(InT, inputs))
+        self._own(step, result)
+        return result
+
+    def _claim(self, label: str) -> str:
+        full_label = "/".join([*self._around, label])
+        if full_label in self._labels:
+            raise RuntimeError(
+                f"a step with the label {full_label!r} already exists in the pipeline; "
+                "give this one a label of its own: pcollection | 'label' >> transform"
+            )
+        self._labels.add(full_label)
+        return full_label
+
+    def has_label(self, full_label: str) -> bool:
+        """Whether a step of this label exists."""
+        return full_label in self._labels
+
+    @property
+    def current_label(self) -> str:
+        """The full label of the step that is being applied."""
+        return self._around[-1] if self._around else ""
+
+    def _inputs_of(self, transform: PTransform[InT, OutT], inputs: object) -> list[PValue]:
+        values = [value for _, value in named_values(inputs)]
+        if inputs is None or any(isinstance(value, PDone) for value in values):
+            raise TypeError(
+                f"transform {transform.label!r} was applied to the output of a step that has none ({inputs!r}); "
+                "apply it to a collection"
+            )
+        if any(value.pipeline is not self for value in values):
+            raise ValueError(f"transform {transform.label!r} was given collections of different pipelines")
+        return values
+
+    @contextmanager
+    def _inside(self, full_label: str) -> Iterator[None]:
+        around, self._around = self._around, [full_label]
+        try:
+            yield
+        finally:
+            self._around = around
+
+    def _own(self, step: Step, result: object) -> None:
+        """Make the step the producer of what no inner step produced, and give its type hints to the outputs."""
+        hint, tagged = step.transform.output_hints
+        values = result.all() if isinstance(result, DoOutputsTuple) else [value for _, value in named_values(result)]
+        for value in values:
+            if isinstance(value, PCollection):
+                if value.producer is None:
+                    step.add_output(value)
+                value.element_type = tagged.get(value.tag) or hint or value.element_type
+
+    def topology(self) -> Topology:
+        """What the pipeline compiles to; the same program gives the same topology."""
+        from headrace.sdk.compile import compile_pipeline
+
+        return compile_pipeline(self)
+
+    def run(self) -> PipelineResult:
+        """Run the pipeline to the end of its input.
+
+        Raises:
+            TopologyError: There is nothing to run, or it cannot run.
+            StepError: A step raised; the message names it and what it was at.
+        """
+        if not self.steps:
+            raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
+        runner = find_runner(self.runner)
+        self.result = PipelineResult(runner.run_topology(self.topology(), run_options(self.options)))
+        return self.result
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None and self.steps:
+            self.run().wait_until_finish()

@@ -1,0 +1,46 @@
+"""A record with named fields (`apache_beam.Row`)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+
+class Row:
+    """Named values, read as attributes.
+
+    >>> flight = Row(carrier="UA", delay=2)
+    >>> flight.carrier, flight == Row(carrier="UA", delay=2), flight
+    ('UA', True, Row(carrier='UA', delay=2))
+    """
+
+    def __init__(self, **fields: object) -> None:
+        self.__dict__.update(fields)
+
+    @classmethod
+    def of(cls, fields: dict[str, object]) -> Self:
+        """The row of a dict, which it takes over."""
+        row = cls.__new__(cls)
+        row.__dict__ = fields
+        return row
+
+    def as_dict(self) -> dict[str, object]:
+        """Names and values."""
+        return dict(self.__dict__)
+
+    _asdict = as_dict
+
+    def __getattr__(self, name: str) -> object:
+        # Only asked for what is no field.
+        raise AttributeError(f"row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")
+
+    def __iter__(self) -> object:
+        return iter(self.__dict__.values())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Row) and self.__dict__ == other.__dict__
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.items()))
+
+    def __repr__(self) -> str:
+        return f"Row({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"

@@ -1,0 +1,68 @@
+"""From a pipeline to a runner: which one, with which options; loaded by name, as the sdk knows no engine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from importlib import import_module
+from typing import Protocol, cast
+
+from headrace.lowlevel.topology import Topology
+from headrace.sdk.options import EngineOptions, PipelineOptions
+
+_RUNNERS = {
+    "local": ("headrace.runners.local", "LocalRunner"),
+    "spark": ("headrace.runners.spark", "SparkRunner"),
+}
+_NAMES = {"localrunner": "local", "directrunner": "local", "sparkrunner": "spark", "local": "local", "spark": "spark"}
+
+
+class RunResult(Protocol):
+    """What a runner says of a finished run."""
+
+    @property
+    def epochs(self) -> int:
+        """Epochs committed."""
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Computation, injector stream or sink -> counter -> total."""
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """Computation -> input low watermark at the end, microseconds UTC."""
+
+
+class Runner(Protocol):
+    """Anything that runs a topology to the end of its input."""
+
+    def run_topology(self, topology: Topology, options: object) -> RunResult:
+        """Run; `options` are those that `run_options` makes."""
+
+
+def find_runner(wanted: Runner | str | None) -> Runner:
+    """The runner itself, or a new one of the name wanted; without one, the environment's choice, else Spark."""
+    if wanted is not None and not isinstance(wanted, str):
+        return wanted
+    name = wanted or os.environ.get("HEADRACE_RUNNER") or "spark"
+    # Beam programs also name a runner by its full path.
+    known = _NAMES.get(name.rpartition(".")[2].lower())
+    if known is None:
+        origin = "" if wanted else " (from the environment variable HEADRACE_RUNNER)"
+        raise ValueError(f"no runner is named {name!r}{origin}; use 'LocalRunner' or 'SparkRunner'")
+    module, kind = _RUNNERS[known]
+    return cast(Callable[[], Runner], getattr(import_module(module), kind))()
+
+
+def run_options(options: PipelineOptions) -> object:
+    """The engine's options of a pipeline's; those not given are left to the engine."""
+    view = options.view_as(EngineOptions)
+    given = {
+        "checkpoint": view.checkpoint or os.environ.get("HEADRACE_CHECKPOINT"),
+        "intervals": view.intervals,
+        "max_records_per_epoch": view.max_records_per_epoch,
+        "poll_seconds": view.poll_seconds,
+        "progress": view.progress,
+    }
+    make = cast(Callable[..., object], import_module("headrace.runners.engine.options").RunOptions)
+    return make(**{name: value for name, value in given.items() if value is not None})

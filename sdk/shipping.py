@@ -1,0 +1,122 @@
+"""Functions on their way to the workers: what cannot travel is refused when the pipeline is built."""
+
+from __future__ import annotations
+
+import io
+import types
+from collections.abc import Iterator
+from typing import TypeVar
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from headrace.lowlevel.errors import HeadraceError
+
+T = TypeVar("T")
+_DEEPEST = 4
+
+
+class ShippingError(HeadraceError, RuntimeError):
+    """A function that holds something that cannot be sent to the workers; raised while the pipeline is built."""
+
+
+def shipped(code: T, step: str) -> T:
+    """A copy of user code as the workers will get it: later changes to what it has captured are not seen.
+
+    Raises:
+        ShippingError: It cannot be pickled; the message names the step and the variable.
+
+    >>> import threading
+    >>> lock = threading.Lock()
+    >>> shipped(lambda x: (x, lock), "Pair")
+    Traceback (most recent call last):
+      ...
+    headrace.sdk.shipping.ShippingError: step 'Pair' cannot be sent to the workers: the global variable 'lock' of ...
+    """
+    try:
+        copy: T = cloudpickle.loads(cloudpickle.dumps(code))
+    except Exception as error:
+        raise ShippingError(_message(code, step, error)) from error
+    return copy
+
+
+def _message(code: object, step: str, error: Exception) -> str:
+    path = _culprit(code)
+    where = " of ".join(reversed(path)) or f"{code!r:.200}"
+    reason = str(error).strip().splitlines()
+    return (
+        f"step {step!r} cannot be sent to the workers: {where} cannot be pickled "
+        f"({type(error).__name__}: {reason[0] if reason else ''}); make it in DoFn.setup(), or pass what it is made of"
+    )
+
+
+def _culprit(code: object) -> list[str]:
+    """The way from the code to the innermost part that cannot be pickled, outermost name first."""
+    path: list[str] = []
+    seen: set[int] = set()
+    part = code
+    while len(path) < _DEEPEST:
+        seen.add(id(part))
+        found = next(
+            ((name, inner) for name, inner in _parts(part) if id(inner) not in seen and not _ships(inner)), None
+        )
+        if found is None:
+            return path
+        name, part = found
+        if name:
+            path.append(name)
+    return path
+
+
+def _ships(part: object) -> bool:
+    try:
+        cloudpickle.dump(part, io.BytesIO())
+    except Exception:
+        return False
+    return True
+
+
+def _parts(code: object) -> Iterator[tuple[str, object]]:
+    """What travels with something, with a description of each part; an empty one for a mere wrapper."""
+    if isinstance(code, types.MethodType):
+        yield "", code.__self__
+        yield "", code.__func__
+    elif isinstance(code, types.FunctionType):
+        yield from _function_parts(code)
+    elif isinstance(code, dict):
+        yield from ((f"the item {key!r:.80}", value) for key, value in code.items())
+    elif isinstance(code, (list, tuple, set, frozenset)):
+        yield from (("", value) for value in code)
+    else:
+        yield from ((f"the attribute {name!r}", value) for name, value in _attributes(code))
+
+
+def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, object]]:
+    name = function.__qualname__
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield f"the variable {variable!r} of {name}", cell.cell_contents
+        except ValueError:
+            continue
+    for variable in _global_names(function.__code__):
+        if variable in function.__globals__:
+            yield f"the global variable {variable!r} of {name}", function.__globals__[variable]
+    for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        yield f"a default argument of {name}", value
+
+
+def _global_names(code: types.CodeType) -> list[str]:
+    """Names that a function and the functions inside it may look up globally."""
+    inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
+    return [*code.co_names, *(name for nested in inner for name in _global_names(nested))]
+
+
+def _attributes(code: object) -> Iterator[tuple[str, object]]:
+    if isinstance(code, type):
+        yield from vars(code).items()
+        return
+    yield from getattr(code, "__dict__", {}).items()
+    for kind in type(code).__mro__:
+        for slot in getattr(kind, "__slots__", ()):
+            if hasattr(code, slot):
+                yield slot, getattr(code, slot)
+    yield f"class {type(code).__name__}", type(code)

@@ -1,0 +1,265 @@
+"""What: combiners that keep some of the values, or all of them."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeAlias, TypeVar, cast
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.transforms.combinefn import CombineFn
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Hashable)
+K = TypeVar("K", bound=Hashable)
+
+
+class ToListCombineFn(CombineFn[T, list[T], list[T]]):
+    """All values, in no particular order."""
+
+    def create_accumulator(self) -> list[T]:
+        """See `CombineFn`."""
+        return []
+
+    def add_input(self, accumulator: list[T], element: T) -> list[T]:
+        """See `CombineFn`."""
+        accumulator.append(element)
+        return accumulator
+
+    def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
+        """See `CombineFn`."""
+        accumulator.extend(elements)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
+        """See `CombineFn`."""
+        return [value for accumulator in accumulators for value in accumulator]
+
+    def extract_output(self, accumulator: list[T]) -> list[T]:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class ToSetCombineFn(CombineFn[H, set[H], set[H]]):
+    """Each different value once."""
+
+    def create_accumulator(self) -> set[H]:
+        """See `CombineFn`."""
+        return set()
+
+    def add_input(self, accumulator: set[H], element: H) -> set[H]:
+        """See `CombineFn`."""
+        accumulator.add(element)
+        return accumulator
+
+    def add_inputs(self, accumulator: set[H], elements: Iterable[H]) -> set[H]:
+        """See `CombineFn`."""
+        accumulator.update(elements)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[set[H]]) -> set[H]:
+        """See `CombineFn`."""
+        return set[H]().union(*accumulators)
+
+    def extract_output(self, accumulator: set[H]) -> set[H]:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
+    """Pairs as a dict; of several values of a key, one."""
+
+    def create_accumulator(self) -> dict[K, T]:
+        """See `CombineFn`."""
+        return {}
+
+    def add_input(self, accumulator: dict[K, T], element: tuple[K, T]) -> dict[K, T]:
+        """See `CombineFn`."""
+        key, value = element
+        accumulator[key] = value
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[dict[K, T]]) -> dict[K, T]:
+        """See `CombineFn`."""
+        merged: dict[K, T] = {}
+        for accumulator in accumulators:
+            merged.update(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: dict[K, T]) -> dict[K, T]:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class TopCombineFn(CombineFn[T, list[T], list[T]]):
+    """The n greatest values, the greatest first; with `reverse` the n least, the least first.
+
+    Args:
+        n: How many.
+        key: From a value to what is compared instead of it.
+        reverse: Whether the least are wanted.
+
+    >>> TopCombineFn(2).apply([3, 7, 5]), TopCombineFn(2, key=len, reverse=True).apply(["abc", "d", "ef"])
+    ([7, 5], ['d', 'ef'])
+    """
+
+    def __init__(self, n: int, key: Callable[[T], object] | None = None, reverse: bool = False) -> None:
+        if n < 0:
+            raise ValueError(f"the number of values to keep must be 0 or more, got {n}")
+        self._n, self._key, self._reverse = n, key, reverse
+
+    def create_accumulator(self) -> list[T]:
+        """See `CombineFn`."""
+        return []
+
+    def add_input(self, accumulator: list[T], element: T) -> list[T]:
+        """See `CombineFn`."""
+        return self.add_inputs(accumulator, (element,))
+
+    def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
+        """See `CombineFn`."""
+        # What is compared has no common type that says so.
+        key = cast(Callable[[T], int], self._key or _itself)
+        choose = heapq.nsmallest if self._reverse else heapq.nlargest
+        return choose(self._n, [*accumulator, *elements], key)
+
+    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
+        """See `CombineFn`."""
+        return self.add_inputs([], (value for accumulator in accumulators for value in accumulator))
+
+    def extract_output(self, accumulator: list[T]) -> list[T]:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
+    """n values, each set of n as likely as any other: those for which the dice fell highest."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def _highest(self, thrown: Iterable[tuple[float, T]]) -> list[tuple[float, T]]:
+        return heapq.nlargest(self._n, thrown, key=_dice)
+
+    def create_accumulator(self) -> list[tuple[float, T]]:
+        """See `CombineFn`."""
+        return []
+
+    def add_input(self, accumulator: list[tuple[float, T]], element: T) -> list[tuple[float, T]]:
+        """See `CombineFn`."""
+        return self.add_inputs(accumulator, (element,))
+
+    def add_inputs(self, accumulator: list[tuple[float, T]], elements: Iterable[T]) -> list[tuple[float, T]]:
+        """See `CombineFn`."""
+        return self._highest([*accumulator, *((random.random(), element) for element in elements)])
+
+    def merge_accumulators(self, accumulators: Iterable[list[tuple[float, T]]]) -> list[tuple[float, T]]:
+        """See `CombineFn`."""
+        return self._highest(thrown for accumulator in accumulators for thrown in accumulator)
+
+    def extract_output(self, accumulator: list[tuple[float, T]]) -> list[T]:
+        """See `CombineFn`."""
+        return [value for _, value in accumulator]
+
+
+def _itself(value: object) -> object:
+    return value
+
+
+def _dice(thrown: tuple[float, object]) -> float:
+    return thrown[0]
+
+
+class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp | None], T | None]):
+    """Of pairs (value, timestamp) the value with the latest timestamp; None of none."""
+
+    def create_accumulator(self) -> tuple[T | None, Timestamp | None]:
+        """See `CombineFn`."""
+        return None, None
+
+    def add_input(
+        self, accumulator: tuple[T | None, Timestamp | None], element: tuple[T, Timestamp]
+    ) -> tuple[T | None, Timestamp | None]:
+        """See `CombineFn`."""
+        return self.merge_accumulators((accumulator, element))
+
+    def merge_accumulators(
+        self, accumulators: Iterable[tuple[T | None, Timestamp | None]]
+    ) -> tuple[T | None, Timestamp | None]:
+        """See `CombineFn`."""
+        latest: tuple[T | None, Timestamp | None] = (None, None)
+        for value, timestamp in accumulators:
+            if timestamp is not None and (latest[1] is None or timestamp > latest[1]):
+                latest = (value, timestamp)
+        return latest
+
+    def extract_output(self, accumulator: tuple[T | None, Timestamp | None]) -> T | None:
+        """See `CombineFn`."""
+        return accumulator[0]
+
+
+AnyCombineFn: TypeAlias = CombineFn[object, object, object]
+
+
+class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[object, ...]]):
+    """Several combiners on the same values; the result is the tuple of their results.
+
+    >>> SingleInputTupleCombineFn(min, max).apply([3, 7, 5])
+    (3, 7)
+    """
+
+    def __init__(self, *combiners: AnyCombineFn | Callable[..., object]) -> None:
+        self._combiners = [CombineFn.maybe_from_callable(combiner) for combiner in combiners]
+
+    def setup(self) -> None:
+        """See `CombineFn`."""
+        for combiner in self._combiners:
+            combiner.setup()
+
+    def create_accumulator(self) -> tuple[object, ...]:
+        """See `CombineFn`."""
+        return tuple(combiner.create_accumulator() for combiner in self._combiners)
+
+    def _elements(self, element: object) -> Iterable[object]:
+        return [element] * len(self._combiners)
+
+    def add_input(self, accumulator: tuple[object, ...], element: object) -> tuple[object, ...]:
+        """See `CombineFn`."""
+        parts = zip(self._combiners, accumulator, self._elements(element), strict=True)
+        return tuple(combiner.add_input(part, value) for combiner, part, value in parts)
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
+        """See `CombineFn`."""
+        columns = zip(*accumulators, strict=True)
+        return tuple(
+            combiner.merge_accumulators(column) for combiner, column in zip(self._combiners, columns, strict=True)
+        )
+
+    def compact(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
+        """See `CombineFn`."""
+        return tuple(combiner.compact(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
+
+    def extract_output(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
+        """See `CombineFn`."""
+        return tuple(combiner.extract_output(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
+
+    def teardown(self) -> None:
+        """See `CombineFn`."""
+        for combiner in self._combiners:
+            combiner.teardown()
+
+
+class TupleCombineFn(SingleInputTupleCombineFn):
+    """A combiner for each item of tuples; the result is the tuple of their results.
+
+    >>> TupleCombineFn(sum, max).apply([(1, "a"), (2, "c"), (3, "b")])
+    (6, 'c')
+    """
+
+    def _elements(self, element: object) -> Iterable[object]:
+        return cast(tuple[object, ...], element)
+
+    def with_common_input(self) -> SingleInputTupleCombineFn:
+        """The same combiners, all on the whole value."""
+        return SingleInputTupleCombineFn(*self._combiners)

@@ -1,0 +1,144 @@
+"""What: the values of a key, or of all, as one value (`CombinePerKey`, `CombineGlobally`, `CombineValues`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import TypeAlias
+
+from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.shipping import shipped
+from headrace.sdk.transforms.combinefn import CombineFn, CurriedCombineFn, curried
+from headrace.sdk.transforms.create import Create
+from headrace.sdk.transforms.element import DoFn, Map, ParDo
+from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.group import grouped
+from headrace.sdk.transforms.window_into import WindowInto
+from headrace.sdk.triggers import DefaultTrigger
+from headrace.sdk.windows import GlobalWindows
+
+AnyCombineFn: TypeAlias = CombineFn[object, object, object]
+Collection: TypeAlias = PCollection[object]
+
+
+class _Combine(PTransform[Collection, Collection]):
+    """A combiner with its arguments.
+
+    Args:
+        fn: A `CombineFn`, or a function from an iterable of values to one that can be applied to its own results
+            (`sum`, `max`, …).
+        *args: Further positional arguments of the function, or of all methods of the `CombineFn`.
+        **kwargs: Further named arguments.
+    """
+
+    def __init__(self, fn: AnyCombineFn | Callable[..., object], *args: object, **kwargs: object) -> None:
+        super().__init__()
+        self.combine_fn = curried(fn, args, kwargs)
+
+    def default_label(self) -> str:
+        """The kind of step and the combiner's name."""
+        return f"{type(self).__name__}({self.combine_fn.default_label()})"
+
+
+class CombinePerKey(_Combine):
+    """Pairs (key, value) become pairs (key, combined value), per window and pane.
+
+    >>> CombinePerKey(sum).label
+    'CombinePerKey(sum)'
+    """
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection in the same windows."""
+        output = grouped(inputs, self.label)
+        self.combine_fn = shipped(self.combine_fn, inputs.pipeline.current_label)
+        return output
+
+
+class CombineGlobally(_Combine):
+    """All values of a window become one.
+
+    With the default trigger in the global window, no values give the combined value of nothing. In other windows it is
+    not known which ones are empty, so there `without_defaults()` is required.
+    """
+
+    has_defaults = True
+
+    def without_defaults(self) -> CombineGlobally:
+        """The same, but no values give no result."""
+        clone = CombineGlobally(self.combine_fn)
+        clone.has_defaults = False
+        return clone
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection of one value a window and pane."""
+        combine_fn = self.combine_fn
+        if self.has_defaults:
+            if not isinstance(inputs.windowing.window_fn, GlobalWindows):
+                raise TopologyError(
+                    f"step {inputs.pipeline.current_label!r} would put out a default for every empty window, and "
+                    f"{inputs.windowing.window_fn} have no end; use CombineGlobally(...).without_defaults()"
+                )
+            if isinstance(inputs.windowing.trigger, DefaultTrigger):
+                inputs, combine_fn = _with_mark(inputs), SkippingMarks(combine_fn)
+        keyed = inputs | "Key" >> Map(_under_none)
+        return keyed | "Combine" >> CombinePerKey(combine_fn) | "Unkey" >> Map(_second)
+
+
+class CombineValues(_Combine):
+    """Pairs (key, iterable of values) become pairs (key, combined value)."""
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection of as many pairs."""
+        return inputs | ParDo(_CombineValuesFn(self.combine_fn))
+
+
+class _CombineValuesFn(DoFn):
+    def __init__(self, combine_fn: AnyCombineFn) -> None:
+        self._combine_fn = combine_fn
+
+    def setup(self) -> None:
+        self._combine_fn.setup()
+
+    def process(self, pair: tuple[object, Iterable[object]]) -> Iterable[object]:  # type: ignore[override]
+        key, values = pair
+        return [(key, self._combine_fn.apply(values))]
+
+    def teardown(self) -> None:
+        self._combine_fn.teardown()
+
+
+class _Mark(Enum):
+    """An element that is no value: with it the global window is there also if nothing else comes."""
+
+    MARK = 0
+
+
+def _with_mark(inputs: Collection) -> Collection:
+    marks = inputs.pipeline | "Mark" >> Create([_Mark.MARK]) | WindowInto(inputs.windowing)
+    marks.is_bounded = inputs.is_bounded
+    return (inputs, marks) | Flatten()
+
+
+class SkippingMarks(CurriedCombineFn):
+    """A CombineFn that does not see marks."""
+
+    def __init__(self, combine_fn: AnyCombineFn) -> None:
+        super().__init__(combine_fn, (), {})
+
+    def add_input(self, accumulator: object, element: object) -> object:
+        """See `CombineFn`."""
+        return accumulator if element is _Mark.MARK else self.inner.add_input(accumulator, element)
+
+    def add_inputs(self, accumulator: object, elements: Iterable[object]) -> object:
+        """See `CombineFn`."""
+        return self.inner.add_inputs(accumulator, [element for element in elements if element is not _Mark.MARK])
+
+
+def _under_none(value: object) -> tuple[None, object]:
+    return None, value
+
+
+def _second(pair: tuple[object, object]) -> object:
+    return pair[1]

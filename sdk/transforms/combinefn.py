@@ -1,0 +1,215 @@
+"""What: how many values become one (`apache_beam.transforms.core.CombineFn`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar, cast
+
+from headrace.sdk.ptransform import label_of
+
+ElementT = TypeVar("ElementT")
+AccumulatorT = TypeVar("AccumulatorT")
+ResultT = TypeVar("ResultT")
+_BUFFER = 10
+
+
+class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
+    """An associative and commutative function on values, taken in any order and in parts.
+
+    The parts are accumulators: they are kept as state, so they must be picklable; `add_input` and `merge_accumulators`
+    may change the (first) accumulator that they are given, and no other argument.
+
+    >>> class Product(CombineFn):
+    ...     def create_accumulator(self):
+    ...         return 1
+    ...     def add_input(self, accumulator, element):
+    ...         return accumulator * element
+    ...     def merge_accumulators(self, accumulators):
+    ...         product = 1
+    ...         for accumulator in accumulators:
+    ...             product *= accumulator
+    ...         return product
+    ...     def extract_output(self, accumulator):
+    ...         return accumulator
+    >>> Product().apply([2, 3, 7])
+    42
+    """
+
+    def setup(self) -> None:
+        """Called once in each process before anything is combined."""
+
+    def create_accumulator(self) -> AccumulatorT:
+        """The accumulator of no values."""
+        raise TypeError(f"{type(self).__name__} does not define create_accumulator(self)")
+
+    def add_input(self, accumulator: AccumulatorT, element: ElementT) -> AccumulatorT:
+        """The accumulator with a value more."""
+        raise TypeError(f"{type(self).__name__} does not define add_input(self, accumulator, element)")
+
+    def add_inputs(self, accumulator: AccumulatorT, elements: Iterable[ElementT]) -> AccumulatorT:
+        """The accumulator with many values more."""
+        for element in elements:
+            accumulator = self.add_input(accumulator, element)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[AccumulatorT]) -> AccumulatorT:
+        """One accumulator of the values of several."""
+        raise TypeError(f"{type(self).__name__} does not define merge_accumulators(self, accumulators)")
+
+    def compact(self, accumulator: AccumulatorT) -> AccumulatorT:
+        """The same accumulator in fewer bytes; called before it is kept or sent."""
+        return accumulator
+
+    def extract_output(self, accumulator: AccumulatorT) -> ResultT:
+        """The result."""
+        raise TypeError(f"{type(self).__name__} does not define extract_output(self, accumulator)")
+
+    def teardown(self) -> None:
+        """Called when the process is done with the function, if it comes to that."""
+
+    def apply(self, elements: Iterable[ElementT]) -> ResultT:
+        """The result for the values given."""
+        return self.extract_output(self.add_inputs(self.create_accumulator(), elements))
+
+    def default_label(self) -> str:
+        """The name in labels."""
+        return type(self).__name__
+
+    @staticmethod
+    def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
+        """The CombineFn of a function from an iterable of values (or of its own results) to one."""
+        return CallableCombineFn(function)
+
+    @staticmethod
+    def maybe_from_callable(
+        function: CombineFn[ElementT, AccumulatorT, ResultT] | Callable[..., object],
+    ) -> CombineFn[ElementT, AccumulatorT, ResultT]:
+        """A CombineFn as it is; of a function the CombineFn that computes it, a quicker one where it is known."""
+        if isinstance(function, CombineFn):
+            return function
+        if not callable(function):
+            raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
+        from headrace.sdk.transforms.numeric import KNOWN_CALLABLES
+
+        known = next((make for builtin, make in KNOWN_CALLABLES if builtin is function), None)
+        made: object = known() if known else CallableCombineFn(function)
+        return cast("CombineFn[ElementT, AccumulatorT, ResultT]", made)
+
+
+class CallableCombineFn(CombineFn[object, list[object], object]):
+    """Keeps values until there are some, and replaces them with the function's result for them.
+
+    >>> CallableCombineFn(lambda values: "".join(sorted(values))).apply("hydrant")
+    'adhnrty'
+    """
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return label_of(self._function)
+
+    def create_accumulator(self) -> list[object]:
+        """See `CombineFn`."""
+        return []
+
+    def add_input(self, accumulator: list[object], element: object) -> list[object]:
+        """See `CombineFn`."""
+        accumulator.append(element)
+        return accumulator if len(accumulator) <= _BUFFER else [self._function(accumulator)]
+
+    def add_inputs(self, accumulator: list[object], elements: Iterable[object]) -> list[object]:
+        """See `CombineFn`."""
+        accumulator.extend(elements)
+        return accumulator if len(accumulator) <= _BUFFER else [self._function(accumulator)]
+
+    def merge_accumulators(self, accumulators: Iterable[list[object]]) -> list[object]:
+        """See `CombineFn`."""
+        merged = [value for accumulator in accumulators for value in accumulator]
+        return merged if len(merged) <= _BUFFER else [self._function(merged)]
+
+    def compact(self, accumulator: list[object]) -> list[object]:
+        """See `CombineFn`."""
+        return accumulator if len(accumulator) <= 1 else [self._function(accumulator)]
+
+    def extract_output(self, accumulator: list[object]) -> object:
+        """See `CombineFn`."""
+        return self._function(accumulator)
+
+
+class CurriedCombineFn(CombineFn[object, object, object]):
+    """A CombineFn whose methods take further arguments, with these arguments."""
+
+    def __init__(
+        self, combine_fn: CombineFn[object, object, object], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        self.inner, self._args, self._kwargs = combine_fn, args, kwargs
+
+    def _call(self, method: Callable[..., object], *given: object) -> object:
+        return method(*given, *self._args, **self._kwargs)
+
+    def default_label(self) -> str:
+        """That of the function."""
+        return self.inner.default_label()
+
+    def setup(self) -> None:
+        """See `CombineFn`."""
+        self._call(self.inner.setup)
+
+    def create_accumulator(self) -> object:
+        """See `CombineFn`."""
+        return self._call(self.inner.create_accumulator)
+
+    def add_input(self, accumulator: object, element: object) -> object:
+        """See `CombineFn`."""
+        return self._call(self.inner.add_input, accumulator, element)
+
+    def merge_accumulators(self, accumulators: Iterable[object]) -> object:
+        """See `CombineFn`."""
+        return self._call(self.inner.merge_accumulators, accumulators)
+
+    def compact(self, accumulator: object) -> object:
+        """See `CombineFn`."""
+        return self._call(self.inner.compact, accumulator)
+
+    def extract_output(self, accumulator: object) -> object:
+        """See `CombineFn`."""
+        return self._call(self.inner.extract_output, accumulator)
+
+    def teardown(self) -> None:
+        """See `CombineFn`."""
+        self._call(self.inner.teardown)
+
+
+def curried(
+    function: CombineFn[object, object, object] | Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+) -> CombineFn[object, object, object]:
+    """The CombineFn of a function or CombineFn with further arguments.
+
+    >>> curried(lambda values, factor: factor * sum(values), (1,), {}).apply([2, 3])
+    5
+    """
+    if not args and not kwargs:
+        return CombineFn.maybe_from_callable(function)
+    if isinstance(function, CombineFn):
+        return CurriedCombineFn(function, args, kwargs)
+    if not callable(function):
+        raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
+    made: object = CallableCombineFn(_WithArguments(function, args, kwargs))
+    return cast(CombineFn[object, object, object], made)
+
+
+class _WithArguments:
+    """A function of an iterable with its further arguments; its label is the function's."""
+
+    def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+        self._function, self._args, self._kwargs = function, args, kwargs
+
+    def __call__(self, values: Iterable[object]) -> object:
+        return self._function(values, *self._args, **self._kwargs)
+
+    def default_label(self) -> str:
+        return label_of(self._function)

@@ -1,0 +1,54 @@
+"""What: collections made of values in the program (`apache_beam.Create`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.lowlevel.injector import BoundedInjector
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.transforms.source import Source
+from headrace.sdk.windows import TimestampedValue
+
+
+class Create(Source):
+    """A collection of the values given.
+
+    An element has the least timestamp there is, unless it is given as a `TimestampedValue`.
+
+    Args:
+        values: The elements; of a dict, its items.
+        reshuffle: Accepted for Beam's sake: elements are spread over the workers in any case.
+
+    Raises:
+        TypeError: `values` is a str or bytes, or cannot be iterated over.
+
+    >>> Create({"a": 1}).values
+    (('a', 1),)
+    """
+
+    def __init__(self, values: Iterable[object], reshuffle: bool = True) -> None:
+        super().__init__()
+        if isinstance(values, (str, bytes)):
+            raise TypeError(f"Create takes an iterable of elements, not text; write Create([{values!r:.80}])")
+        if not isinstance(values, Iterable):
+            raise TypeError(f"Create takes an iterable of elements, got {values!r:.80} of type {type(values).__name__}")
+        self.values = tuple(values.items() if isinstance(values, Mapping) else values)
+
+    def injector(self) -> BoundedInjector:
+        """The values with their timestamps."""
+        return BoundedInjector([timestamped(value) for value in self.values])
+
+
+class Impulse(Source):
+    """One empty bytes, to begin with something that is computed in a worker."""
+
+    def injector(self) -> BoundedInjector:
+        """The one element."""
+        return BoundedInjector([(b"", MIN_TIMESTAMP)])
+
+
+def timestamped(value: object, otherwise: int = MIN_TIMESTAMP) -> tuple[object, int]:
+    """A value and its timestamp in microseconds, taken out of a `TimestampedValue`."""
+    if isinstance(value, TimestampedValue):
+        return value.value, value.timestamp.micros
+    return value, otherwise

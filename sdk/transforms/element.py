@@ -1,0 +1,236 @@
+"""What: element-wise transforms, a function of the user's on each element (`apache_beam.transforms.core`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.panes import PaneInfo
+from headrace.sdk.ptransform import PTransform, label_of
+from headrace.sdk.pvalue import DoOutputsTuple, PCollection
+from headrace.sdk.shipping import shipped
+from headrace.sdk.transforms.parameters import Arguments, Given, bind
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windows import IntervalWindow
+
+
+class DoFn:
+    """A function on elements with a life cycle. Subclass it and define `process`.
+
+    `process` returns the outputs as an iterable (usually it is a generator), or None for none. An output is a value,
+    at its input's timestamp and in its windows, or a `TimestampedValue`, `WindowedValue` or `TaggedOutput`. Parameters
+    of `process` whose default is one of the names below get what the name says.
+
+    >>> class Words(DoFn):
+    ...     def process(self, line, window=DoFn.WindowParam):
+    ...         for word in line.split():
+    ...             yield word, window
+    >>> ParDo(Words()).label
+    'ParDo(Words)'
+    """
+
+    # The engine knows them by identity; their types are those of what a parameter gets.
+    ElementParam: object = Given.ELEMENT
+    KeyParam: object = Given.KEY
+    """The first item of the element."""
+    TimestampParam = cast(Timestamp, Given.TIMESTAMP)
+    """The element's timestamp."""
+    WindowParam = cast(IntervalWindow, Given.WINDOW)
+    """The element's window, of whatever kind. An element in several windows is processed once for each."""
+    PaneInfoParam = cast(PaneInfo, Given.PANE)
+    """The pane that the element came with."""
+    WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
+    """Element, timestamp, windows and pane as one."""
+
+    def setup(self) -> None:
+        """Called once in each process before the first bundle."""
+
+    def start_bundle(self) -> None:
+        """Called before the first element of a bundle."""
+
+    def finish_bundle(self) -> Iterable[object] | None:
+        """Called after the last element of a bundle; may return outputs as `WindowedValue`s."""
+
+    def teardown(self) -> None:
+        """Called when the process is done with the function, if it comes to that."""
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        raise TypeError(f"{type(self).__name__} does not define process(self, element)")
+
+    def default_label(self) -> str:
+        """The name in the label of a `ParDo` of it."""
+        return type(self).__name__
+
+    @staticmethod
+    def from_callable(function: Callable[..., object]) -> DoFn:
+        """The DoFn of a function from an element to its outputs."""
+        return FlatMapFn(function)
+
+
+class FunctionDoFn(DoFn):
+    """A DoFn made of a plain function; the subclasses differ in what its result means."""
+
+    spread = False
+    """Whether an element is spread over the function's parameters."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return label_of(self.function)
+
+
+class FlatMapFn(FunctionDoFn):
+    """Puts out what the function's result holds."""
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return self.function(*args, **kwargs)  # type: ignore[return-value]
+
+
+class MapFn(FunctionDoFn):
+    """Puts out the function's result."""
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return [self.function(*args, **kwargs)]
+
+
+class FilterFn(FunctionDoFn):
+    """Puts out the elements for which the function's result is true."""
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return [args[0]] if self.function(*args, **kwargs) else []
+
+
+class MapTupleFn(MapFn):
+    """`MapFn` of a function with a parameter for each item of the element."""
+
+    spread = True
+
+
+class FlatMapTupleFn(FlatMapFn):
+    """`FlatMapFn` of a function with a parameter for each item of the element."""
+
+    spread = True
+
+
+class ParDo(PTransform[PCollection[object], PCollection[object]]):
+    """Puts each element through a `DoFn`.
+
+    Args:
+        fn: The `DoFn`, or a function that returns an iterable of outputs.
+        *args: Further positional arguments of `process`.
+        **kwargs: Further named arguments of `process`.
+
+    Raises:
+        TypeError: `fn` is neither, or `process` cannot be called with an element and these arguments.
+    """
+
+    def __init__(self, fn: DoFn | Callable[..., object], *args: object, **kwargs: object) -> None:
+        super().__init__()
+        if isinstance(fn, type) and issubclass(fn, DoFn):
+            raise TypeError(f"ParDo takes an instance of a DoFn, got the class {fn.__name__}; write {fn.__name__}()")
+        if not isinstance(fn, DoFn):
+            fn = FlatMapFn(_callable("ParDo", fn))
+        self.fn = fn
+        called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
+        try:
+            self.arguments: Arguments = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)
+        except TypeError as error:
+            what = "the function" if isinstance(fn, FunctionDoFn) else "process"
+            raise TypeError(
+                f"{self.default_label()}: {what} cannot take an element and its arguments: {error}"
+            ) from None
+
+    def default_label(self) -> str:
+        """The kind of step and the function's name."""
+        kind = _KINDS.get(type(self.fn), type(self).__name__)
+        return f"{kind}({self.fn.default_label()})"
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """One output collection; further ones come with `with_outputs`."""
+        if not isinstance(inputs, PCollection):
+            raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
+        self.fn, self.arguments = shipped((self.fn, self.arguments), inputs.pipeline.current_label)
+        return PCollection.like(inputs)
+
+    def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> MultiParDo:
+        """The same step with several outputs.
+
+        Args:
+            *tags: Tags of `TaggedOutput`s; if none are given, any tag may be looked up later.
+            main: A name for the main output, which then comes first when the outputs are unpacked.
+            allow_unknown_tags: Whether other tags than these may be looked up; by default only if none are given.
+        """
+        if main in tags:
+            raise ValueError(f"main output tag {main!r} must differ from the other tags {tags}")
+        return MultiParDo(self, tags, main, not tags if allow_unknown_tags is None else allow_unknown_tags)
+
+
+class MultiParDo(PTransform[PCollection[object], DoOutputsTuple]):
+    """A `ParDo` whose tagged outputs are collections of their own."""
+
+    def __init__(self, par_do: ParDo, tags: tuple[str, ...], main: str | None, open_tags: bool) -> None:
+        super().__init__()
+        self.par_do, self._tags, self._main, self._open_tags = par_do, tags, main, open_tags
+
+    def default_label(self) -> str:
+        """That of the `ParDo`."""
+        return self.par_do.label
+
+    def expand(self, inputs: PCollection[object]) -> DoOutputsTuple:
+        """The `ParDo`'s outputs."""
+        return DoOutputsTuple(self.par_do.expand(inputs), self._tags, self._main, self._open_tags)
+
+
+def Map(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
+    """`ParDo` that puts out the function's result for each element.
+
+    >>> Map(len).label
+    'Map(len)'
+    """
+    return ParDo(MapFn(_callable("Map", fn)), *args, **kwargs)
+
+
+def FlatMap(fn: Callable[..., object] = iter, *args: object, **kwargs: object) -> ParDo:
+    """`ParDo` that puts out the items of the function's result for each element; without a function, of the element."""
+    return ParDo(FlatMapFn(_callable("FlatMap", fn)), *args, **kwargs)
+
+
+def Filter(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
+    """`ParDo` that puts out the elements for which the function's result is true."""
+    return ParDo(FilterFn(_callable("Filter", fn)), *args, **kwargs)
+
+
+def MapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
+    """`Map` of a function with a parameter for each item of the element.
+
+    >>> MapTuple(max).label
+    'MapTuple(max)'
+    """
+    return ParDo(MapTupleFn(_callable("MapTuple", fn)), *args, **kwargs)
+
+
+def FlatMapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
+    """`FlatMap` of a function with a parameter for each item of the element."""
+    return ParDo(FlatMapTupleFn(_callable("FlatMapTuple", fn)), *args, **kwargs)
+
+
+_KINDS: dict[type[DoFn], str] = {
+    MapFn: "Map",
+    FlatMapFn: "FlatMap",
+    FilterFn: "Filter",
+    MapTupleFn: "MapTuple",
+    FlatMapTupleFn: "FlatMapTuple",
+}
+
+
+def _callable(kind: str, fn: Callable[..., object]) -> Callable[..., object]:
+    if not callable(fn):
+        raise TypeError(f"{kind} takes a function, got {fn!r:.200} of type {type(fn).__name__}")
+    return fn

@@ -1,0 +1,134 @@
+"""What: everything of one key together, from one collection or several (`GroupByKey`, `CoGroupByKey`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.options import TypeOptions
+from headrace.sdk.ptransform import PTransform, collections_of
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.create import Create
+from headrace.sdk.transforms.element import Map
+from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.triggers import DefaultTrigger
+from headrace.sdk.windows import GlobalWindows
+
+_log = logging.getLogger(__name__)
+
+
+class GroupByKey(PTransform[PCollection[object], PCollection[object]]):
+    """Pairs (key, value) become pairs (key, list of values), per window and pane.
+
+    Keys are None, bool, int, float, str, bytes or tuples of them; another key stops the run.
+
+    Raises:
+        ValueError: The collection never ends and its windowing would never put anything out, or could drop values
+            after a trigger that finishes; the option `--allow_unsafe_triggers` makes it a warning.
+    """
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """A collection in the same windows."""
+        return grouped(inputs, self.label)
+
+
+def grouped(inputs: PCollection[object], label: str) -> PCollection[object]:
+    """What a grouping step puts out; refuses windowing that loses data or waits for ever."""
+    if not isinstance(inputs, PCollection):
+        raise TypeError(f"{label} was applied to {inputs!r:.200}; apply it to a collection of pairs")
+    if problem := _unsafe(inputs):
+        step = inputs.pipeline.current_label
+        if not inputs.pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
+            raise TopologyError(f"step {step!r}: {problem}, or allow it with --allow_unsafe_triggers")
+        _log.warning("step %r: %s; allowed by --allow_unsafe_triggers", step, problem)
+    return PCollection(inputs.pipeline, inputs.windowing.after_grouping(), inputs.is_bounded)
+
+
+def _unsafe(inputs: PCollection[object]) -> str | None:
+    windowing = inputs.windowing
+    is_global = isinstance(windowing.window_fn, GlobalWindows)
+    if not inputs.is_bounded and is_global and isinstance(windowing.trigger, DefaultTrigger):
+        return (
+            "its input never ends, so the default trigger on the global window never fires; "
+            "give the input windows or a trigger with WindowInto"
+        )
+    if windowing.may_lose_data():
+        return (
+            f"trigger {windowing.trigger} may finish before its window is complete, and what comes then is dropped; "
+            "wrap it in Repeatedly(...)"
+        )
+    return None
+
+
+class CoGroupByKey(PTransform[object, PCollection[object]]):
+    """Several collections of pairs, joined by key.
+
+    Applied to a dict of collections, it gives (key, {tag: list of values}); to a tuple or list of them, (key, tuple
+    of lists). A tag without values for a key has an empty list.
+    """
+
+    def __init__(self, *, pipeline: object = None) -> None:
+        super().__init__()
+        if pipeline is not None:
+            self.pipeline = pipeline  # type: ignore[assignment]
+
+    def expand(self, inputs: object) -> PCollection[object]:
+        """One grouping of all, each value tagged with where it came from."""
+        collections = collections_of(inputs)
+        tags: list[object] = list(inputs) if isinstance(inputs, Mapping) else list(range(len(collections)))
+        if len(tags) != len(collections):
+            raise TypeError(f"{self.label} takes a dict, tuple or list of collections, got {inputs!r:.200}")
+        tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
+        merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
+        assemble = _ByTag(tags) if isinstance(inputs, Mapping) else _InOrder(len(tags))
+        return merged | GroupByKey() | "Assemble" >> Map(assemble)
+
+    def _nothing(self) -> PCollection[object]:
+        if self.pipeline is None:
+            raise TypeError(f"{self.label} was given no collection; name the pipeline: CoGroupByKey(pipeline=p)")
+        return self.pipeline | Create([])
+
+
+class _Tag:
+    """Puts the number of its collection to each value."""
+
+    def __init__(self, index: int) -> None:
+        self._index = index
+
+    def of(self, collection: PCollection[object]) -> PCollection[object]:
+        """The collection with tagged values."""
+        return collection | f"Tag{self._index}" >> Map(self)
+
+    def __call__(self, pair: tuple[object, object]) -> tuple[object, tuple[int, object]]:
+        key, value = pair
+        return key, (self._index, value)
+
+
+class _InOrder:
+    """Sorts a key's tagged values into a list for each collection."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+
+    def _lists(self, values: Sequence[tuple[int, object]]) -> list[list[object]]:
+        lists: list[list[object]] = [[] for _ in range(self._count)]
+        for index, value in values:
+            lists[index].append(value)
+        return lists
+
+    def __call__(self, pair: tuple[object, Sequence[tuple[int, object]]]) -> tuple[object, object]:
+        key, values = pair
+        return key, tuple(self._lists(values))
+
+
+class _ByTag(_InOrder):
+    """The same, by tag."""
+
+    def __init__(self, tags: list[object]) -> None:
+        super().__init__(len(tags))
+        self._tags = tags
+
+    def __call__(self, pair: tuple[object, Sequence[tuple[int, object]]]) -> tuple[object, object]:
+        key, values = pair
+        return key, dict(zip(self._tags, self._lists(values), strict=True))

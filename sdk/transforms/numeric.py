@@ -1,0 +1,246 @@
+"""What: sums, counts, means and extremes, with accumulators of one or two numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from enum import Enum
+from typing import Protocol, TypeVar
+
+from headrace.sdk.transforms.combinefn import CombineFn
+
+Number = int | float
+
+
+class _Nothing(Enum):
+    """The accumulator of no values where no value can stand for it; an enum, so that a copy is still the same."""
+
+    NOTHING = 0
+
+
+_NOTHING = _Nothing.NOTHING
+
+
+class _Ordered(Protocol):
+    def __lt__(self, other: object, /) -> bool: ...
+    def __gt__(self, other: object, /) -> bool: ...
+
+
+OrderedT = TypeVar("OrderedT", bound=_Ordered)
+
+
+class SumFn(CombineFn[Number, Number, Number]):
+    """The sum; what the function `sum` means as a combiner.
+
+    >>> SumFn().apply([1, 2, 3])
+    6
+    """
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return "sum"
+
+    def create_accumulator(self) -> Number:
+        """See `CombineFn`."""
+        return 0
+
+    def add_input(self, accumulator: Number, element: Number) -> Number:
+        """See `CombineFn`."""
+        return accumulator + element
+
+    def add_inputs(self, accumulator: Number, elements: Iterable[Number]) -> Number:
+        """See `CombineFn`."""
+        return sum(elements, accumulator)
+
+    def merge_accumulators(self, accumulators: Iterable[Number]) -> Number:
+        """See `CombineFn`."""
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: Number) -> Number:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class CountCombineFn(CombineFn[object, int, int]):
+    """How many values there are.
+
+    >>> CountCombineFn().apply("abc")
+    3
+    """
+
+    def create_accumulator(self) -> int:
+        """See `CombineFn`."""
+        return 0
+
+    def add_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator + 1
+
+    def add_inputs(self, accumulator: int, elements: Iterable[object]) -> int:
+        """See `CombineFn`."""
+        return accumulator + (len(elements) if isinstance(elements, Collection) else sum(1 for _ in elements))
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        """See `CombineFn`."""
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> int:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
+    """The arithmetic mean; not a number where there are no values.
+
+    >>> MeanCombineFn().apply([1, 2, 6])
+    3.0
+    """
+
+    def create_accumulator(self) -> tuple[Number, int]:
+        """See `CombineFn`."""
+        return (0, 0)
+
+    def add_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
+        """See `CombineFn`."""
+        total, count = accumulator
+        return total + element, count + 1
+
+    def add_inputs(self, accumulator: tuple[Number, int], elements: Iterable[Number]) -> tuple[Number, int]:
+        """See `CombineFn`."""
+        values = list(elements)
+        return sum(values, accumulator[0]), accumulator[1] + len(values)
+
+    def merge_accumulators(self, accumulators: Iterable[tuple[Number, int]]) -> tuple[Number, int]:
+        """See `CombineFn`."""
+        totals, counts = zip(*accumulators, strict=True)
+        return sum(totals), sum(counts)
+
+    def extract_output(self, accumulator: tuple[Number, int]) -> float:
+        """See `CombineFn`."""
+        total, count = accumulator
+        return total / count if count else float("nan")
+
+
+class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
+    """The value that comes first in an order."""
+
+    _name: str
+
+    def _extreme(self, values: list[OrderedT]) -> OrderedT:
+        raise TypeError("a subclass says which value comes first")
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return self._name
+
+    def create_accumulator(self) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        return _NOTHING
+
+    def add_inputs(self, accumulator: OrderedT | _Nothing, elements: Iterable[OrderedT]) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        values = list(elements)
+        if not values:
+            return accumulator
+        return self.add_input(accumulator, self._extreme(values))
+
+    def merge_accumulators(self, accumulators: Iterable[OrderedT | _Nothing]) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        return self.add_inputs(_NOTHING, (value for value in accumulators if not isinstance(value, _Nothing)))
+
+    def extract_output(self, accumulator: OrderedT | _Nothing) -> OrderedT:
+        """See `CombineFn`."""
+        if isinstance(accumulator, _Nothing):
+            raise ValueError(f"{self._name} of no values; use without_defaults() where there may be none")
+        return accumulator
+
+
+class MaxFn(_ExtremeFn[OrderedT]):
+    """The greatest value; what the function `max` means as a combiner.
+
+    >>> MaxFn().apply([3, 7, 5])
+    7
+    """
+
+    _name = "max"
+
+    def _extreme(self, values: list[OrderedT]) -> OrderedT:
+        return max(values)
+
+    def add_input(self, accumulator: OrderedT | _Nothing, element: OrderedT) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        return element if isinstance(accumulator, _Nothing) or element > accumulator else accumulator
+
+
+class MinFn(_ExtremeFn[OrderedT]):
+    """The least value; what the function `min` means as a combiner.
+
+    >>> MinFn().apply([3, 7, 5])
+    3
+    """
+
+    _name = "min"
+
+    def _extreme(self, values: list[OrderedT]) -> OrderedT:
+        return min(values)
+
+    def add_input(self, accumulator: OrderedT | _Nothing, element: OrderedT) -> OrderedT | _Nothing:
+        """See `CombineFn`."""
+        return element if isinstance(accumulator, _Nothing) or element < accumulator else accumulator
+
+
+class AnyFn(CombineFn[object, bool, bool]):
+    """Whether any value is true; what the function `any` means as a combiner."""
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return "any"
+
+    def create_accumulator(self) -> bool:
+        """See `CombineFn`."""
+        return False
+
+    def add_input(self, accumulator: bool, element: object) -> bool:
+        """See `CombineFn`."""
+        return accumulator or bool(element)
+
+    def merge_accumulators(self, accumulators: Iterable[bool]) -> bool:
+        """See `CombineFn`."""
+        return any(accumulators)
+
+    def extract_output(self, accumulator: bool) -> bool:
+        """See `CombineFn`."""
+        return accumulator
+
+
+class AllFn(CombineFn[object, bool, bool]):
+    """Whether all values are true; what the function `all` means as a combiner."""
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return "all"
+
+    def create_accumulator(self) -> bool:
+        """See `CombineFn`."""
+        return True
+
+    def add_input(self, accumulator: bool, element: object) -> bool:
+        """See `CombineFn`."""
+        return accumulator and bool(element)
+
+    def merge_accumulators(self, accumulators: Iterable[bool]) -> bool:
+        """See `CombineFn`."""
+        return all(accumulators)
+
+    def extract_output(self, accumulator: bool) -> bool:
+        """See `CombineFn`."""
+        return accumulator
+
+
+KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = [
+    (sum, SumFn),
+    (max, MaxFn),
+    (min, MinFn),
+    (any, AnyFn),
+    (all, AllFn),
+]
+"""Built-in functions, each with the combiner that computes it."""

@@ -1,0 +1,143 @@
+"""What: the arguments of a user's function, fixed when the pipeline is built (`DoFn.WindowParam` and its like)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Given(Enum):
+    """Where an argument comes from when an element is processed."""
+
+    ELEMENT = "ElementParam"
+    KEY = "KeyParam"
+    TIMESTAMP = "TimestampParam"
+    WINDOW = "WindowParam"
+    PANE = "PaneInfoParam"
+    WINDOWED_VALUE = "WindowedValueParam"
+
+    def __repr__(self) -> str:
+        return f"DoFn.{self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """An argument that is the same for every element."""
+
+    value: object
+
+
+Source = Given | Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """How to call a function for an element: where each argument comes from."""
+
+    positional: tuple[Source, ...]
+    named: tuple[tuple[str, Source], ...] = ()
+
+    def sources(self) -> list[Source]:
+        """All of them."""
+        return [*self.positional, *(source for _, source in self.named)]
+
+    def __contains__(self, given: Given) -> bool:
+        return given in self.sources()
+
+
+def bind(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object], spread: bool = False
+) -> Arguments:
+    """Match a function's parameters with the element, what the engine gives, and the user's further arguments.
+
+    The element goes to the first parameter, or to one whose default is `DoFn.ElementParam`; parameters whose default
+    is another `DoFn` parameter get that; further positional arguments fill what is left, in order.
+
+    Args:
+        function: Called with one element at a time.
+        args: Further positional arguments.
+        kwargs: Further named arguments.
+        spread: The element is a tuple that is spread over the function's parameters (`MapTuple`): how many of them
+            is not known before an element is seen, so only names can be checked.
+
+    Raises:
+        TypeError: The function cannot be called so; the message says what does not fit.
+
+    >>> def scale(number, factor, pane=Given.PANE):
+    ...     return number * factor
+    >>> bind(scale, (3,), {}).positional
+    (DoFn.ElementParam, Constant(value=3), DoFn.PaneInfoParam)
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        # Some built-in functions do not say what they take.
+        anything = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
+        parameters = [anything, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
+    defaults = {parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, Given)}
+    if spread:
+        named: dict[str, Source] = {**defaults, **{name: Constant(value) for name, value in kwargs.items()}}
+        return Arguments((Given.ELEMENT, *map(Constant, args)), tuple(named.items()))
+    if defaults:
+        return _Binding(parameters, args, kwargs).arguments()
+    inspect.Signature(parameters).bind(None, *args, **kwargs)
+    return Arguments((Given.ELEMENT, *map(Constant, args)), tuple((n, Constant(v)) for n, v in kwargs.items()))
+
+
+class _Binding:
+    """Matches parameters one after the other."""
+
+    def __init__(
+        self, parameters: list[inspect.Parameter], args: tuple[object, ...], kwargs: dict[str, object]
+    ) -> None:
+        self._parameters = parameters
+        self._args = list(args)
+        self._kwargs = dict(kwargs)
+        self._element_left = not any(parameter.default is Given.ELEMENT for parameter in parameters)
+        self._positional: list[Source] = []
+        self._named: list[tuple[str, Source]] = []
+        self._by_name_only = False
+
+    def arguments(self) -> Arguments:
+        """Match them all; nothing may be left over."""
+        for parameter in self._parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                self._positional += map(Constant, self._args)
+                self._args = []
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                self._named += [(name, Constant(value)) for name, value in self._kwargs.items()]
+                self._kwargs = {}
+            else:
+                self._match(parameter)
+        if self._args or self._kwargs:
+            left = [*map(repr, self._args), *(f"{name}={value!r}" for name, value in self._kwargs.items())]
+            raise TypeError(f"too many arguments: nothing takes {', '.join(left)}")
+        return Arguments(tuple(self._positional), tuple(self._named))
+
+    def _match(self, parameter: inspect.Parameter) -> None:
+        source = self._source(parameter)
+        if source is None:
+            # What follows must be named, as this one keeps its default.
+            self._by_name_only = True
+        elif parameter.kind is parameter.KEYWORD_ONLY or self._by_name_only:
+            self._named.append((parameter.name, source))
+        else:
+            self._positional.append(source)
+
+    def _source(self, parameter: inspect.Parameter) -> Source | None:
+        """Where the argument comes from; None if the parameter keeps its default."""
+        if parameter.name in self._kwargs:
+            return Constant(self._kwargs.pop(parameter.name))
+        if isinstance(parameter.default, Given):
+            return parameter.default
+        if parameter.kind is not parameter.KEYWORD_ONLY:
+            if self._element_left:
+                self._element_left = False
+                return Given.ELEMENT
+            if self._args:
+                return Constant(self._args.pop(0))
+        if parameter.default is parameter.empty:
+            raise TypeError(f"missing a required argument: {parameter.name!r}")
+        return None

@@ -1,0 +1,66 @@
+"""Where, When and How of the steps that follow (`apache_beam.WindowInto`)."""
+
+from __future__ import annotations
+
+from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.triggers import AccumulationMode, Trigger
+from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows import TimestampCombiner, WindowFn
+
+
+class WindowInto(PTransform[PCollection[object], PCollection[object]]):
+    """Puts each element into the windows that a window function gives it; groupings that follow go by them.
+
+    An element that was in several windows is taken once for each.
+
+    Args:
+        windowfn: The window function, or a whole `Windowing` that the further arguments change.
+        trigger: When a window's results are put out; by default once, when the watermark passes its end, and again
+            for late elements.
+        accumulation_mode: Whether a pane holds what earlier panes of its window held; required with a trigger.
+        timestamp_combiner: Which timestamp a result has; by default the end of its window.
+        allowed_lateness: Seconds after its end that a window still takes late elements.
+        closing_behavior: Whether a window that closes puts out a last, empty pane.
+        on_time_behavior: Whether the pane at the end of a window comes even if it is empty.
+
+    Raises:
+        TopologyError: The parts do not fit together; it is a `ValueError`.
+    """
+
+    def __init__(
+        self,
+        windowfn: WindowFn | Windowing,
+        trigger: Trigger | None = None,
+        accumulation_mode: AccumulationMode | None = None,
+        timestamp_combiner: TimestampCombiner | None = None,
+        allowed_lateness: DurationTypes = 0,
+        closing_behavior: ClosingBehavior | None = None,
+        on_time_behavior: OnTimeBehavior | None = None,
+    ) -> None:
+        super().__init__()
+        if isinstance(windowfn, Windowing):
+            base = windowfn
+            windowfn = base.window_fn
+            trigger = trigger or base.trigger
+            accumulation_mode = accumulation_mode or base.accumulation_mode
+            timestamp_combiner = timestamp_combiner or base.timestamp_combiner
+            allowed_lateness = allowed_lateness or base.allowed_lateness
+            closing_behavior = closing_behavior or base.closing_behavior
+            on_time_behavior = on_time_behavior or base.on_time_behavior
+        if not isinstance(windowfn, WindowFn):
+            raise TypeError(f"WindowInto takes a window function, got {windowfn!r:.200}; write FixedWindows(60), say")
+        self.windowing = Windowing.of(
+            windowfn,
+            trigger,
+            accumulation_mode,
+            timestamp_combiner,
+            allowed_lateness,
+            closing_behavior,
+            on_time_behavior,
+        )
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """The same elements in their new windows."""
+        return PCollection(inputs.pipeline, self.windowing, inputs.is_bounded, element_type=inputs.element_type)
