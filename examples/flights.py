@@ -25,6 +25,7 @@ at once and needs no watermark, and must be the same.
 from __future__ import annotations
 
 import shutil
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -164,7 +165,7 @@ def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
     # 3. Is that usual?
     (
         flights
-        | "usual" >> beam.Compute(UsualDelay(), key=lambda flight: flight["carrier"])
+        | "usual" >> beam.RunComputation(UsualDelay(), key=lambda flight: flight["carrier"], outputs="findings")
         | "finding rows" >> beam.Map(lambda finding: finding._asdict())
         | "write findings" >> write(out / "findings", FINDINGS)
     )
@@ -175,6 +176,10 @@ def write(folder: Path, columns: dict[str, pa.DataType]) -> beam.PTransform:
     return beam.io.WriteToParquet(str(folder / "part"), pa.schema(columns), file_name_suffix=".parquet")
 
 
+app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
+
+
+@app.command()
 def main(
     out: Annotated[Path, typer.Option(help="Folder for the replay and for the panes.")] = Path("out/flights"),
     runner: Annotated[str | None, typer.Option(help="SparkRunner or LocalRunner.")] = None,
@@ -183,20 +188,25 @@ def main(
     epoch: Annotated[int, typer.Option(help="Flights that are processed and committed together.")] = EPOCH,
 ) -> None:
     """Replay the flights of 2013 and answer three questions about them."""
+    started = time.perf_counter()
     console = Console()
+    if not console.is_terminal:
+        console.width = 100
     replay = prepare(out, limit)
     if checkpoint is None:
         for folder in ("hours", "sessions", "findings"):
             shutil.rmtree(out / folder, ignore_errors=True)
-    flights = pq.read_metadata(replay).num_rows
-    with ProgressLine(console, flights) as line:
+    with ProgressLine(console, pq.read_metadata(replay).num_rows) as line:
         options = PipelineOptions([], checkpoint=checkpoint, progress=line.show, max_records_per_epoch=epoch)
         pipeline = beam.Pipeline(runner, options)
         build(pipeline, replay, out)
         result = pipeline.run()
     right = summarize(console, replay, out, result.counters, line.epoch_ends, LATENESS)
+    console.print(
+        f"{time.perf_counter() - started:.0f} s; all panes are in {out}/{{hours,sessions,findings}}/*.parquet"
+    )
     raise typer.Exit(0 if right else 1)
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    app()

@@ -16,23 +16,30 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import Progress
 
 NEW_YORK = ZoneInfo("America/New_York")
-_PLAIN_EVERY = 10
-"""Where lines cannot be redrawn, one is printed for so many percent of the replay."""
 
 
 class ProgressLine:
     """Shows an epoch's progress: redrawn in place on a terminal, now and then a plain line elsewhere.
 
-    Use it as a context manager and give its `show` to the run as the callback `progress`. `epoch_ends` keeps the number
-    of flights read by the end of each epoch.
+    Use it as a context manager and give its `show` to the run as the callback `progress`.
     """
 
     def __init__(self, console: Console, flights: int) -> None:
         self._console = console
         self._flights = flights
-        self._percent_shown = 0
-        self._live = Live(console=console, transient=True, auto_refresh=False) if console.is_terminal else None
-        self.epoch_ends: list[int] = []
+        self._tenths_shown = 0
+        self._live = Live("starting …", console=console, transient=True) if console.is_terminal else None
+        self._epoch_ends: list[int] = []
+        self._from_start = False
+
+    @property
+    def epoch_ends(self) -> list[int]:
+        """Number of flights read by the end of each epoch.
+
+        Of a run that was resumed only the last epochs are known. Then it is as if all were one epoch, which is just as
+        good for telling what must be dropped as long as the answer is nothing.
+        """
+        return self._epoch_ends if self._from_start else [self._flights]
 
     def __enter__(self) -> Self:
         if self._live:
@@ -47,40 +54,43 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         """Called after each epoch's commit."""
-        self.epoch_ends.append(progress.records_in)
-        percent = 100 * progress.records_in // max(self._flights, 1)
+        self._from_start = self._from_start or progress.epoch == 1
+        self._epoch_ends.append(progress.records_in)
+        text = progress_text(progress, self._flights)
         if self._live:
-            bar = ProgressBar(total=self._flights, completed=progress.records_in, width=40)
-            self._live.update(Group(bar, progress_text(progress, percent)), refresh=True)
-        elif percent >= self._percent_shown + _PLAIN_EVERY or percent == 100 > self._percent_shown:
-            self._percent_shown = percent
-            self._console.print(progress_text(progress, percent), soft_wrap=True)
+            bar = ProgressBar(total=self._flights, completed=progress.records_in, width=60)
+            self._live.update(Group(bar, text))
+        elif (tenths := 10 * progress.records_in // self._flights) > self._tenths_shown:
+            self._tenths_shown = tenths
+            self._console.print(text, soft_wrap=True)
 
 
-def progress_text(progress: Progress, percent: int) -> Text:
-    """One line on an epoch.
+def progress_text(progress: Progress, flights: int) -> Text:
+    """One line on an epoch, of a replay of so many flights.
 
-    >>> progress = Progress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 0, 1_358_528_400_000_000, 0.25)
-    >>> print(progress_text(progress, 4))
-      4 %  epoch 7  flights 14,000  rows out 30,000  late 210  dropped 3  watermark Jan 18 08:00  lag 4 h 00
+    >>> progress = Progress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 1_358_533_800_000_000, 0, 0.25)
+    >>> print(progress_text(progress, 100_000))
+     14 %  Jan 18 13:30  watermark Jan 18 08:00 (lag 5 h 30)  in 14,000  out 30,000  late 210  dropped 3
     """
     parts = [
-        f"{percent:3} %",
-        f"epoch {progress.epoch}",
-        f"flights {progress.records_in:,}",
-        f"rows out {progress.records_out:,}",
+        f"{100 * progress.records_in // flights:3} %",
+        clock(progress.clock),
+        f"watermark {_watermark(progress)}",
+        f"in {progress.records_in:,}",
+        f"out {progress.records_out:,}",
         f"late {progress.late:,}",
         f"dropped {progress.dropped:,}",
-        f"watermark {_watermark(progress.watermark)}",
-        f"lag {'none' if progress.lag is None else duration(progress.lag)}",
     ]
     return Text("  ".join(parts))
 
 
-def _watermark(watermark_us: int) -> str:
-    if watermark_us == MIN_TIMESTAMP:
+def _watermark(progress: Progress) -> str:
+    """Where it is, and how far behind the clock of the replay."""
+    if progress.watermark == MIN_TIMESTAMP:
         return "not known yet"
-    return "at the end" if watermark_us >= MAX_TIMESTAMP else clock(watermark_us)
+    if progress.watermark >= MAX_TIMESTAMP:
+        return "at the end"
+    return f"{clock(progress.watermark)} (lag {duration(progress.clock - progress.watermark)})"
 
 
 def clock(instant_us: int) -> str:

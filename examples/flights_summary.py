@@ -116,32 +116,23 @@ def summarize(
         answer(question, pd.read_parquet(out / folder), replay, counters, epoch_ends, lateness)
         for question, folder in ((HOURS, "hours"), (SESSIONS, "sessions"))
     )
-    findings = pd.read_parquet(out / "findings")
     console.print(tables.airports_table(hours.final))
     console.print(tables.panes_table(hours.panes, hours.final))
     console.print(tables.changed_table(hours.panes))
     console.print(tables.aircraft_table(sessions.final))
-    console.print(tables.findings_table(findings))
-    console.print(tables.conservation_table([*map(_account, (hours, sessions)), _usual_account(counters)]))
-    return all([_say(console, hours), _say(console, sessions)])
-
-
-def _account(found: Answer) -> tuple[str, int, int, int]:
-    return found.question.name, found.records, found.contributing, found.dropped
-
-
-def _usual_account(counters: Counters) -> tuple[str, int, int, int]:
-    records, judged, dropped = (counted(counters, "usual", name) for name in ("records", "judged", "dropped_late"))
-    return "usual delay", records, judged, dropped
+    if any((out / "findings").glob("*")):
+        console.print(tables.findings_table(pd.read_parquet(out / "findings")))
+    judged, dropped = (counted(counters, "usual", counter) for counter in ("judged", "dropped_late"))
+    accounts = [(one.question.name, one.records, one.contributing, one.dropped) for one in (hours, sessions)]
+    console.print(tables.conservation_table([*accounts, ("usual delay", len(replay), judged, dropped)]))
+    return all([_say(console, hours), _say(console, sessions), len(replay) == judged + dropped])
 
 
 def _say(console: Console, found: Answer) -> bool:
     """One line on how the run compares with pandas."""
     windows, name = f"{len(found.final):,}", found.question.name
     if found.right:
-        console.print(
-            f"[green]✓[/] {name}: all {windows} final values are those that pandas computes from the whole year"
-        )
+        console.print(f"[green]✓[/] {name}: all {windows} final values are exactly those of pandas")
         return True
     console.print(
         f"[red]✗[/] {name}: {len(found.differences):,} of {windows} final values are not those of pandas; "

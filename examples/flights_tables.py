@@ -17,7 +17,7 @@ def airports_table(hours: pd.DataFrame) -> Table:
     Args:
         hours: one row a window: origin, window_start (UTC), flights, mean_min, max_min.
     """
-    table = _table("Departure delay by airport", "airport", "flights", "mean", "worst", "worst hour", "flights", "mean")
+    table = _table("Departure delay by airport", "airport", "flights", "mean", "most", "worst hour", "flights", "mean")
     for origin, group in hours.groupby("origin"):
         flights = group["flights"].sum()
         mean = (group["flights"] * group["mean_min"]).sum() / flights
@@ -52,7 +52,9 @@ def panes_table(panes: pd.DataFrame, final: pd.DataFrame) -> Table:
 
 def changed_table(panes: pd.DataFrame, most: int = 4) -> Table:
     """The hours whose mean changed most after they were thought to be complete."""
-    table = _table("Hours that late flights changed most", "hour", "airport", "early", "on time", "late")
+    table = _table(
+        "Hours that late flights changed most: mean delay (flights)", "hour", "airport", "early", "on time", "late"
+    )
     by_timing = panes.sort_values("index").groupby(["origin", "window_start", "timing"])[["mean_min", "flights"]].last()
     wide = by_timing.unstack("timing")
     if {("mean_min", "ON_TIME"), ("mean_min", "LATE")} <= set(wide.columns):
@@ -68,7 +70,7 @@ def _mean_of(row: pd.Series, timing: str) -> str:
     flights = row.get(("flights", timing))
     if flights is None or pd.isna(flights):
         return "-"
-    return f"{minutes(row['mean_min', timing])} ({flights:.0f} flights)" if flights else "no flights"
+    return f"{minutes(row['mean_min', timing])} ({flights:.0f})"
 
 
 def aircraft_table(sessions: pd.DataFrame, most: int = 5) -> Table:
@@ -83,22 +85,22 @@ def aircraft_table(sessions: pd.DataFrame, most: int = 5) -> Table:
 
 
 def findings_table(findings: pd.DataFrame, most: int = 6) -> Table:
-    """The days on which carriers were furthest from their usual, each with its most extreme hour."""
-    table = _table("Far from usual", "day", "spikes", "dips", "most extreme", "value", "usual")
+    """The days with most spikes or dips, each with the hour that was furthest from usual."""
+    table = _table("Far from usual", "day", "spikes", "dips", "furthest", "value", "usual")
     local = findings["hour"].dt.tz_convert(NEW_YORK)
     by_day = findings.assign(day=local.dt.date, strength=findings["deviations"].abs()).groupby("day")
     for day in by_day.size().nlargest(most).index:
         group = by_day.get_group(day)
-        worst = group.loc[group["strength"].idxmax()]
         kinds = group["kind"].value_counts()
-        unit = "min" if worst["measure"] == "delay" else "departures"
+        furthest = group.loc[group.loc[group["kind"] == kinds.idxmax(), "strength"].idxmax()]
+        unit = "min delay" if furthest["measure"] == "delay" else "departures"
         table.add_row(
             f"{day:%b %d}",
             str(kinds.get("spike", 0)),
             str(kinds.get("dip", 0)),
-            f"{worst['carrier']} at {clock(_us(worst['hour']))[-5:]}",
-            f"{worst['value']:.0f} {unit}",
-            f"{worst['usual']:.0f}",
+            f"{furthest['carrier']} at {clock(_us(furthest['hour']))[-5:]}",
+            f"{furthest['value']:.0f} {unit}",
+            f"{furthest['usual']:.0f}",
         )
     return table
 
@@ -109,10 +111,10 @@ def conservation_table(branches: Sequence[tuple[str, int, int, int]]) -> Table:
     Args:
         branches: name, records in, contributing to final values, dropped because they came too late.
     """
-    table = _table("Every flight accounted for", "", "in", "contributing", "dropped late", "")
+    table = _table("Every flight accounted for", "", "in", "= contributing", "+ dropped late", "")
     for name, records, contributing, dropped in branches:
-        whole = "in = contributing + dropped" if records == contributing + dropped else "[red]NOT CONSERVED[/]"
-        table.add_row(name, f"{records:,}", f"{contributing:,}", f"{dropped:,}", whole)
+        mark = "[green]✓[/]" if records == contributing + dropped else "[red]✗[/]"
+        table.add_row(name, f"{records:,}", f"{contributing:,}", f"{dropped:,}", mark)
     return table
 
 

@@ -71,7 +71,7 @@ class Finding(NamedTuple):
     """An hour of a carrier that was far from usual."""
 
     carrier: str
-    hour_us: int
+    hour: int
     """Start of the hour of scheduled departure, microseconds UTC."""
     kind: str
     """'spike' above the usual or 'dip' below it."""
