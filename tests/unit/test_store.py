@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -235,10 +236,14 @@ def test_a_directory_without_permission_is_named() -> None:
     assert said.startswith(f"cannot write {closed}/log/1: permission denied; give this user the right to read and")
 
 
-def _race(directory: Path, racer: int, names: int, start: object, results: object) -> None:
+def _race(directory: Path, racer: int, names: int, start: Barrier, results: multiprocessing.Queue[object]) -> None:
     store = ObjectStore(directory)
-    start.wait()  # type: ignore[attr-defined]
-    results.put((racer, [n for n in range(names) if store.put_if_absent(f"log/{n}", b"%d " % racer * 2000)]))  # type: ignore[attr-defined]
+    won = []
+    for name in range(names):
+        start.wait()
+        if store.put_if_absent(f"log/{name}", b"%d " % racer * 2000):
+            won.append(name)
+    results.put((racer, won))
 
 
 @pytest.mark.parametrize("racers", [4])
