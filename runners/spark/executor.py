@@ -1,0 +1,42 @@
+"""Runs the tasks of an epoch on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
+from headrace.lowlevel.injector import Split
+from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
+from headrace.runners.spark.job import EpochJob
+from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.snapshots import begin_snapshots
+
+
+class SparkExecutor:
+    """The `Executor` of the Spark runner."""
+
+    def __init__(self, session: SparkSession, topology: Topology, shipment: Shipment) -> None:
+        self.parallelism = session.sparkContext.defaultParallelism
+        self._session = session
+        self._levels = len(topology.levels())
+        self._shipment = shipment
+        self._jobs: dict[int, EpochJob] = {}
+
+    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
+        """One Spark job; raises `SparkJobError`."""
+        if (job := self._jobs.get(spec.intervals)) is None:
+            job = self._jobs[spec.intervals] = EpochJob(self._session, self._shipment, self._levels, spec.intervals)
+        return job.run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
+
+    def committed(self, epoch: int) -> None:
+        """Copies of the state advance when the next task needs them."""
+
+    def abandoned(self, epoch: int) -> None:
+        """What the tasks wrote is named by no commit."""
+
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
+        """A job beside the epochs."""
+        return begin_snapshots(self._session, self._shipment, orders)

@@ -1,0 +1,100 @@
+"""One epoch is one Spark job: level 0, then for each level a shuffle by interval and its tasks.
+
+The plan is the same in every epoch, so it is built once and only its input changes: rows of a small epoch reach level 0
+as a local property of the job, which spares most of what Spark does before the first task. Large input, and a
+session without local properties, takes the way of a DataFrame.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.engine.epoch import Kind, Row, pack
+from headrace.runners.spark.level import ROWS_PROPERTY, SCHEMA, Level, rows_of, table_of
+from headrace.runners.spark.shipment import Shipment
+
+_SMALL = 64 << 10
+"""Bytes that may travel as a property: every task gets all of it."""
+_TOLD_LINES = 40
+
+
+class SparkJobError(HeadraceError, RuntimeError):
+    """Spark could not run a job of ours, after it had tried its tasks again. Nothing of the epoch is committed."""
+
+
+class EpochJob:
+    """Runs the levels of a topology on Spark, epoch by epoch."""
+
+    def __init__(self, session: SparkSession, shipment: Shipment, levels: int, intervals: int) -> None:
+        self._session = session
+        self._by_property = Level(0, shipment, by_property=True)
+        self._levels = [Level(number, shipment) for number in range(levels + 1)]
+        self._intervals = intervals
+        self._plans: dict[int, DataFrame] = {}
+
+    def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
+        """Run one epoch on rows for any level; returns those that come out of the last one."""
+        groups = _grouped(rows, parallelism)
+        size = sum(len(blob) for *_, blob in rows)
+        if size > _SMALL:
+            given = self._session.createDataFrame(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
+            return collected(self._deeper(given), f"epoch {epoch}")
+        context = self._session.sparkContext
+        context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
+        try:
+            return collected(self._prepared(len(groups)), f"epoch {epoch}")
+        finally:
+            context.setLocalProperty(ROWS_PROPERTY, "")
+
+    def _prepared(self, partitions: int) -> DataFrame:
+        if (plan := self._plans.get(partitions)) is None:
+            nothing = self._session.range(0, partitions, 1, partitions)
+            plan = self._plans[partitions] = self._deeper(nothing.mapInArrow(self._by_property, SCHEMA))
+        # The same DataFrame again would give the result of its first run: Spark keeps the shuffles of a plan.
+        return plan.alias("epoch")
+
+    def _deeper(self, plan: DataFrame) -> DataFrame:
+        for level in self._levels[1:]:
+            plan = plan.repartitionById(self._intervals, "target").mapInArrow(level, SCHEMA)
+        return plan
+
+
+def _grouped(rows: Sequence[Row], parallelism: int) -> list[list[Row]]:
+    """Rows by task of level 0: what is to be read is spread, the rest only passes through."""
+    reading = [row for row in rows if row[2] == Kind.SPLIT]
+    passing = [row for row in rows if row[2] != Kind.SPLIT]
+    groups: list[list[Row]] = [[] for _ in range(max(1, min(parallelism, len(reading))))]
+    for place, row in enumerate(reading):
+        groups[place % len(groups)].append(row)
+    groups[0] += passing
+    return groups
+
+
+def collected(plan: DataFrame, what: str) -> list[Row]:
+    """Run a plan and return its rows; raises `SparkJobError`."""
+    context = plan.sparkSession.sparkContext
+    context.setJobDescription(f"headrace {what}")
+    try:
+        return list(rows_of(plan.toArrow().to_batches()))
+    except (Py4JJavaError, PySparkException) as error:
+        raise SparkJobError(
+            f"Spark could not run {what}; nothing of it is committed, and the same program goes on from there when it "
+            f"is started again\n{_cause(error)}"
+        ) from error
+    finally:
+        context.setJobDescription("")
+
+
+def _cause(error: Exception) -> str:
+    """What Spark says, without the stacks of its threads."""
+    lines = str(error.java_exception if isinstance(error, Py4JJavaError) else error).splitlines()
+    told = [
+        line for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... ", "Driver stacktrace"))
+    ]
+    return "\n".join(told[:_TOLD_LINES])

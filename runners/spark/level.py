@@ -1,0 +1,107 @@
+"""The function of each `mapInArrow`: Arrow batches in, the task's body from `runners.engine`, Arrow batches out."""
+
+from __future__ import annotations
+
+import gc
+from base64 import b64decode
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from headrace.runners.engine.epoch import Row, unpack
+from headrace.runners.engine.task import read_splits, run_level
+from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.shipment import Contents, Shipment
+
+SCHEMA = "target int, level int, kind int, blob binary"
+"""Of rows as Spark sees them. `repartitionById` wants an INT."""
+ROWS_PROPERTY = "headrace.rows"
+"""Local property that brings the rows of a small epoch to level 0; see `headrace.runners.spark.job`."""
+_ARROW = pa.schema([("target", pa.int32()), ("level", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
+_BATCH_BYTES = 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The function of one level. Level 0 reads; a deeper one runs the computations of an interval.
+
+    The number of the task's partition is that of the group of splits or of the interval.
+    """
+
+    number: int
+    shipment: Shipment
+    by_property: bool = False
+    """Whether rows come as the job's property; the batches are empty of them then."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the task."""
+        task = TaskContext.get()
+        assert task is not None, "Spark calls this inside a task"
+        contents, host = process(self.shipment)
+        index = task.partitionId()
+        rows = _property_rows(task, index, batches) if self.by_property else rows_of(batches)
+        try:
+            if self.number == 0:
+                yield from batches_of(read_splits(contents.program, host, index, rows))
+            else:
+                yield from batches_of(run_level(contents.program, host, self.number, index, rows))
+        finally:
+            host.finish()
+
+
+@lru_cache(maxsize=4)
+def process(shipment: Shipment) -> tuple[Contents, SparkHost]:
+    """The shipment unpacked, and the host that this process keeps from task to task."""
+    contents = shipment.unpack()
+    # Spark's worker collects garbage after every task. What is loaded by now stays for good, so looking through it
+    # each time would only cost: some 30 ms an epoch.
+    gc.collect()
+    gc.freeze()
+    return contents, SparkHost(contents.store, contents.run)
+
+
+def _property_rows(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    for _ in batches:
+        # Only there because a plan begins with something.
+        continue
+    text = task.getLocalProperty(ROWS_PROPERTY)
+    yield from cast(list[list[Row]], unpack(b64decode(text or "")))[index]
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows of Arrow batches."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def batches_of(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of the rows, of bounded size.
+
+    >>> list(rows_of(batches_of([(0, 1, 2, b"blob")])))
+    [(0, 1, 2, b'blob')]
+    """
+    held: list[Row] = []
+    size = 0
+    for row in rows:
+        held.append(row)
+        size += len(row[3])
+        if size >= _BATCH_BYTES:
+            yield _batch(held)
+            held, size = [], 0
+    if held:
+        yield _batch(held)
+
+
+def _batch(rows: list[Row]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+
+
+def table_of(groups: Iterable[list[Row]]) -> pa.Table:
+    """A table with one chunk for each group."""
+    return pa.Table.from_batches(list(map(_batch, groups)), _ARROW)

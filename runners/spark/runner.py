@@ -1,0 +1,77 @@
+"""The Spark runner: topologies on the program's Spark session, or on a local one."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.clock import SystemClock
+from headrace.runners.engine.driver import Driver
+from headrace.runners.engine.durable import open_checkpoint
+from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.spark.copies import Copies, sweep
+from headrace.runners.spark.executor import SparkExecutor
+from headrace.runners.spark.session import SparkSetupError, engine_session, is_local, open_session, use_this_python
+from headrace.runners.spark.shipment import Shipment
+
+
+class SparkRunner:
+    """Runs on Spark, one job and one commit for each epoch.
+
+    Args:
+        session: The Spark session to use; without one the program's active session, else a new local one.
+        intervals: Key intervals of each computation, so how many tasks it runs as; by default as many as Spark runs
+            at once. A checkpoint keeps the number that it began with.
+    """
+
+    def __init__(self, session: SparkSession | None = None, intervals: int | None = None) -> None:
+        self._session = session
+        self._intervals = intervals
+
+    def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
+        """Run to the end of the input.
+
+        Raises:
+            SparkSetupError: Java or Spark is missing or too old. Nothing has run.
+            SparkJobError: Spark gave a job up. Earlier epochs are committed.
+        """
+        options = options or RunOptions()
+        if options.intervals is None:
+            options = replace(options, intervals=self._intervals)
+        topology.validate()
+        session = self._session or open_session()
+        use_this_python(session)
+        with _checkpoint_place(options, session) as place:
+            return self._run(topology, options, session, place)
+
+    def _run(self, topology: Topology, options: RunOptions, session: SparkSession, place: str) -> RunResult:
+        clock = SystemClock()
+        journal, store = open_checkpoint(place, topology, clock, "Spark runner")
+        sweep()
+        shipment = Shipment.of(topology, store, journal.identity)
+        executor = SparkExecutor(engine_session(session), topology, shipment)
+        try:
+            return Driver(topology, executor, journal, clock, options).run()
+        finally:
+            if options.checkpoint is None:
+                Copies(journal.identity).discard()
+
+
+@contextmanager
+def _checkpoint_place(options: RunOptions, session: SparkSession) -> Iterator[str]:
+    """Where the run commits: the place given, else a folder that lasts as long as the run."""
+    if options.checkpoint is not None:
+        yield options.checkpoint
+        return
+    if not is_local(session):
+        raise SparkSetupError(
+            f"the session runs on {session.sparkContext.master}, whose executors do not share this machine's files; "
+            "give the run a checkpoint that all of them reach (--checkpoint, or HEADRACE_CHECKPOINT)"
+        )
+    with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+        yield folder

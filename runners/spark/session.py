@@ -1,0 +1,165 @@
+"""The Spark session that a run works with: the program's own, or a quiet local one.
+
+What can be wrong with Java, Spark or the workers' Python is found here, before anything starts, and said in a sentence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel.errors import HeadraceError
+
+OLDEST_JAVA = 17
+OLDEST_SPARK = (4, 1)
+_RETRIES = 4
+"""How often Spark runs a task before it gives a job up; a local master would otherwise not try again."""
+_GIB = 1 << 30
+_LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
+
+_QUIET = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.python.unix.domain.socket.enabled": "true",
+    # Compressing what goes from one process to another of the same machine costs more than it saves.
+    "spark.shuffle.compress": "false",
+    "spark.locality.wait": "0",
+}
+"""Of a session of our own, when it is made."""
+_OURS = {
+    # Plans that only pass blobs on: adapting or compiling them takes longer than running them.
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    # A table given by the driver becomes partitions batch by batch, as it was cut.
+    "spark.sql.execution.arrow.localRelationThreshold": "0",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
+    # Blobs may be large: a batch ends before Arrow's 2 GiB do.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+"""Of the engine's jobs, in whatever session; set on a sibling of it, so that the program's own jobs keep theirs."""
+
+
+class SparkSetupError(HeadraceError, RuntimeError):
+    """Spark cannot run here as things are. Nothing has run."""
+
+
+def open_session() -> SparkSession:
+    """The active session of this program, else a new local one. Raises `SparkSetupError`."""
+    _require_spark(pyspark.__version__, "is installed")
+    session = SparkSession.getActiveSession()
+    if session is None:
+        session = _new_session() if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+    _require_spark(session.version, "is what the session runs on")
+    return session
+
+
+def engine_session(session: SparkSession) -> SparkSession:
+    """A sibling of the session, on the same cluster, with the settings that the engine's jobs need."""
+    sibling = session.newSession()
+    for name, value in _OURS.items():
+        sibling.conf.set(name, value)
+    return sibling
+
+
+def is_local(session: SparkSession) -> bool:
+    """Whether all tasks run on this machine, in processes that see its files."""
+    master = session.sparkContext.master or ""
+    return master == "local" or master.startswith("local[")
+
+
+def _new_session() -> SparkSession:
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName("headrace")
+    if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        _require_java()
+        builder = builder.master(f"local[*,{_RETRIES}]").config("spark.driver.memory", f"{_driver_gib()}g")
+    for name, value in _QUIET.items():
+        builder = builder.config(name, value)
+    try:
+        return builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        java = _java() or "java"
+        raise SparkSetupError(
+            f"Spark could not start its Java process with {java} ({error}); "
+            f"point JAVA_HOME at a complete Java {OLDEST_JAVA} or 21"
+        ) from error
+
+
+def _driver_gib() -> int:
+    """A quarter of the machine, as Python's workers need the rest."""
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return int(min(max(total // 4 // _GIB, 1), 8))
+
+
+def _require_spark(version: str, how: str) -> None:
+    found = tuple(map(int, re.findall(r"\d+", version)[:2]))
+    if found < OLDEST_SPARK:
+        oldest = ".".join(map(str, OLDEST_SPARK))
+        raise SparkSetupError(
+            f"Spark {version} {how}, but headrace needs {oldest} or newer: pip install 'pyspark>={oldest}'"
+        )
+
+
+def _require_java() -> None:
+    java = _java()
+    if java is None:
+        home = os.environ.get("JAVA_HOME")
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
+        raise SparkSetupError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, but {where}; install one "
+            f"(Debian, Ubuntu: apt-get install openjdk-{OLDEST_JAVA}-jre-headless) or point JAVA_HOME at it"
+        )
+    version = _java_version(java)
+    if version is not None and version < OLDEST_JAVA:
+        raise SparkSetupError(
+            f"Spark needs Java {OLDEST_JAVA} or newer, but {java} is Java {version}; "
+            f"install a newer one or point JAVA_HOME at it"
+        )
+
+
+def _java() -> str | None:
+    """The Java that Spark would start: JAVA_HOME's, else the one on the PATH."""
+    if home := os.environ.get("JAVA_HOME"):
+        java = Path(home) / "bin" / "java"
+        return str(java) if os.access(java, os.X_OK) else None
+    return shutil.which("java")
+
+
+def _java_version(java: str) -> int | None:
+    """Its feature release, None if it does not say. The file next to it answers without starting it."""
+    release = Path(java).resolve().parent.parent / "release"
+    text = release.read_text() if release.exists() else _ask(java)
+    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None
+
+
+def _ask(java: str) -> str:
+    try:
+        answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except OSError as error:
+        raise SparkSetupError(f"{java} cannot be started ({error}); point JAVA_HOME at a Java that can") from error
+    return answer.stderr + answer.stdout
+
+
+def use_this_python(session: SparkSession) -> None:
+    """Let the workers of a local session run under this interpreter, as only it is sure to have the packages.
+
+    Spark takes what PYSPARK_PYTHON named when the session was made, by default whatever `python3` is.
+    """
+    context = session.sparkContext
+    if is_local(session) and shutil.which(context.pythonExec) != sys.executable:
+        context.pythonExec = sys.executable

@@ -1,0 +1,103 @@
+"""What every task needs and no epoch changes: the topology, the checkpoint's place, where Python finds modules.
+
+It travels inside the tasks' function, and each worker process unpacks it once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import blake2b
+from types import ModuleType
+
+import cloudpickle
+
+from headrace.lowlevel.injector import BaseInjector, Delivery, Injector
+from headrace.lowlevel.store import Store
+from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.task import Program
+
+
+class _ReadElsewhere(BaseInjector):
+    """Stands for an injector in the tasks: they read its splits and need no more of it."""
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """Nothing is planned in tasks."""
+        raise AssertionError("only the driver plans deliveries")
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a shipment holds."""
+
+    program: Program
+    store: Store
+    run: str
+    """Name of the checkpoint, for the copies of its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipment:
+    """Contents packed; equal for equal contents of one driver.
+
+    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.store import ObjectStore
+    >>> topology = Topology()
+    >>> topology.injector("words", BoundedInjector([("large", 0)] * 10_000))
+    >>> shipment = Shipment.of(topology, ObjectStore("/tmp/somewhere"), "run")
+    >>> shipment.unpack().run, len(shipment.data) < 2_000
+    ('run', True)
+    """
+
+    path: tuple[str, ...]
+    """Where the driver's Python finds modules."""
+    data: bytes
+    digest: bytes
+
+    @classmethod
+    def of(cls, topology: Topology, store: Store, run: str) -> Shipment:
+        """Pack what the tasks of a run need. Raises what pickling raises."""
+        stand_in: Injector = _ReadElsewhere()
+        stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
+        # The classes of the main program travel in the same pickle as the functions that use them.
+        data = cloudpickle.dumps((_main_classes(), stripped, store, run))
+        return cls(tuple(filter(None, sys.path)), data, blake2b(data, digest_size=16).digest())
+
+    def unpack(self) -> Contents:
+        """The contents, unpacked once in a process."""
+        return _unpack(self)
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@lru_cache(maxsize=4)
+def _unpack(shipment: Shipment) -> Contents:
+    # At the end: what the workers have of their own comes first.
+    sys.path.extend(entry for entry in shipment.path if entry not in sys.path and os.path.exists(entry))
+    classes, topology, store, run = cloudpickle.loads(shipment.data)
+    main = sys.modules["__main__"]
+    for name, value in classes.items():
+        # Values are pickled by the name of their class, and this is where that name is looked up.
+        if getattr(main, name, None) is not value:
+            setattr(main, name, value)
+    return Contents(Program(topology), store, run)
+
+
+def _main_classes() -> dict[str, type]:
+    """The classes that the main program defines and that can travel."""
+    main: ModuleType = sys.modules["__main__"]
+    own = {
+        name: value for name, value in vars(main).items() if isinstance(value, type) and value.__module__ == "__main__"
+    }
+    return {name: value for name, value in own.items() if _travels(value)}
+
+
+def _travels(value: object) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:
+        return False
+    return True
