@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.checkpoint import DeltaFile
-from headrace.runners.engine.epoch import Kind, Pending, Report, Row, unpack
+from headrace.lowlevel.sequencer import mismatched
+from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, unpack
 
 
 @dataclass(slots=True)
@@ -47,21 +48,21 @@ def gather(rows: Iterable[Row]) -> Outcome:
 
 
 def mixed_attempts(reports: Iterable[Report]) -> str:
-    """Names a task of which one attempt was used and another is to be committed; empty if there is none.
+    """Names tasks of which one attempt was used and another is to be committed; empty if there are none.
 
     >>> from headrace.runners.engine.epoch import Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
     >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
-    'level 1, interval 0: attempts a, b'
+    'level 1, interval 0: attempt b is to be committed, but productions of a, b were used'
     """
-    tokens: dict[tuple[int, int], set[str]] = {}
+    made: dict[tuple[int, int], str] = {}
+    used: dict[tuple[int, int], set[str]] = {}
     for report in reports:
+        made[report.sender.level, report.sender.index] = report.sender.token
         for sender in (report.sender, *report.consumed):
-            tokens.setdefault((sender.level, sender.index), set()).add(sender.token)
-    for (level, index), used in sorted(tokens.items()):
-        if len(used) > 1:
-            return f"level {level}, interval {index}: attempts {', '.join(sorted(used))}"
-    return ""
+            if sender != COMMITTED:
+                used.setdefault((sender.level, sender.index), set()).add(sender.token)
+    return "; ".join(map(str, mismatched(used, made)))
 
 
 def _add(outcome: Outcome, report: Report) -> None:

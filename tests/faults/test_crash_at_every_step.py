@@ -114,9 +114,7 @@ def test_a_second_driver_fences_the_first_and_the_loser_says_by_whom(tmp_path):
             if (name, epoch) == ("commit", 2):
                 assert attempt(outside, place, Scheduler()) is not None
 
-    with pytest.raises(
-        FencedError, match=r"generation 1 \(local runner on .*replaced by generation 2 \(local"
-    ):
+    with pytest.raises(FencedError, match=r"generation 1 \(local runner on .*replaced by generation 2 \(local"):
         attempt(Outside(), place, Interrupted())
     assert outside.values("highest") == expected.values("highest")
 

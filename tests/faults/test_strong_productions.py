@@ -82,5 +82,5 @@ def test_no_mixture_of_attempts_is_committed():
 
 
 def test_an_epoch_that_never_fits_together_is_given_up():
-    with pytest.raises(RuntimeError, match=r"epoch 1 was given up: in 3 attempts .*level 1, interval 0: attempts"):
+    with pytest.raises(RuntimeError, match=r"epoch 1 was given up: in 3 attempts .*level 1, interval 0: attempt"):
         run(times=99)
