@@ -11,8 +11,11 @@ from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp
+from headrace.sdk.windows.coder import decode_interval
 
 Times: TypeAlias = Sequence[int]
+_REMEMBERED = 10_000
+"""Windows that are looked up rather than made again."""
 
 
 class InputForm(Enum):
@@ -23,8 +26,8 @@ class InputForm(Enum):
     WINDOWED = "windowed"
     """A triple: the value, its windows, its pane or None."""
     LIFTED = "lifted"
-    """A quadruple made by `LiftedCombine`: code of the window, accumulator, number of elements in it, and the number
-    of those for which this is the last of their windows."""
+    """A quadruple made by `LiftedCombine`: code of the window (or of an interval whose elements all are in the same
+    windows), accumulator, number of elements in it, and how many are lost if the (last) window is closed."""
 
 
 class Arrival(NamedTuple):
@@ -59,7 +62,7 @@ def sorter(windowing: Windowing, form: InputForm, frames: Frames) -> Sorter:
     """The quickest way to sort such records by window."""
     timed = windowing.timestamp_combiner is not Stamp.OUTPUT_AT_EOW
     if form is InputForm.LIFTED:
-        return _Lifted(frames)
+        return _Lifted(windowing, frames)
     if form is InputForm.WINDOWED:
         return _Windowed(frames, timed)
     kinds: dict[type, Callable[[], Sorter]] = {
@@ -109,7 +112,7 @@ class _Fixed:
     def _frame(self, start: int) -> Frame:
         found = self._known.get(start)
         if found is None:
-            if len(self._known) > 10_000:
+            if len(self._known) > _REMEMBERED:
                 self._known.clear()
             found = self._known[start] = self._frames.of_interval(start, start + self._size)
         return found
@@ -244,21 +247,43 @@ class _Assigned(_Exploded):
 
 
 class _Lifted:
-    def __init__(self, frames: Frames) -> None:
+    """Accumulators; those of a stretch that is in several sliding windows go into each of them."""
+
+    def __init__(self, windowing: Windowing, frames: Frames) -> None:
         self._frames = frames
+        window_fn = windowing.window_fn
+        self._sliding = window_fn if type(window_fn) is SlidingWindows else None
+        self._windows: dict[bytes, list[Frame]] = {}
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        found: dict[bytes, tuple[list[object], list[int], list[int]]] = {}
-        for _, (code, accumulator, count, lost) in cast(
-            "Sequence[tuple[object, tuple[bytes, object, int, int]]]", values
-        ):
-            held = found.setdefault(code, ([], [], []))
-            held[0].append(accumulator)
-            held[1].append(count)
-            held[2].append(lost)
+        found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
+        lifted = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", values)
+        for _, (code, accumulator, elements, lost) in lifted:
+            for frame in self._windows.get(code) or self._expand(code):
+                held = found.get(frame.code)
+                if held is None:
+                    found[frame.code] = (frame, [accumulator], [elements], [lost])
+                else:
+                    held[1].append(accumulator)
+                    held[2].append(elements)
+                    held[3].append(lost)
+                lost = 0
         return Arrivals(
             [
-                Arrival(self._frames.of_code(code), items, sum(counts), sum(lost), None)
-                for code, (items, counts, lost) in found.items()
+                Arrival(frame, accumulators, sum(counts), sum(lost), None)
+                for frame, accumulators, counts, lost in found.values()
             ]
         )
+
+    def _expand(self, code: bytes) -> list[Frame]:
+        """The windows that an accumulator goes into, the latest first."""
+        if len(self._windows) > _REMEMBERED:
+            self._windows.clear()
+        frames = [self._frames.of_code(code)]
+        if self._sliding is not None:
+            start, end = decode_interval(code)
+            size = self._sliding.size.micros
+            if end - start != size:
+                frames = [self._frames.of_interval(at, at + size) for at in self._sliding.starts(start)]
+        self._windows[code] = frames
+        return frames

@@ -11,6 +11,7 @@ from headrace.sdk.windowstate import EMPTY, WindowState
 
 _VALUES = b"v"
 """First byte of the names of cells with values; the code of the window they came to and a number follow."""
+_UNCHANGING = frozenset([int, float, bool, str, bytes, type(None)])
 
 
 class Combiner(Protocol):
@@ -101,20 +102,23 @@ class Reduction:
 
     def _own(self, state: WindowState) -> object:
         """The accumulator, copied if a pane may hold the very same object."""
-        if state.shared:
+        if state.shared and type(state.content) not in _UNCHANGING:
             state.content = pickle.loads(pickle.dumps(state.content, pickle.HIGHEST_PROTOCOL))
-            state.shared = False
+        state.shared = False
         return state.content
 
 
 class LiftedReduction(Reduction):
-    """Keeps one accumulator; what comes in are accumulators too."""
+    """Keeps one accumulator; what comes in are accumulators too, which several windows may share."""
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """See `Contents`."""
-        if state.content is not EMPTY:
-            items.insert(0, self._own(state))
-        state.content = items[0] if len(items) == 1 else self._combine.merge_accumulators(items)
+        if state.content is EMPTY and len(items) == 1:
+            state.content = items[0]
+            state.shared = True
+        else:
+            items.insert(0, self._combine.create_accumulator() if state.content is EMPTY else self._own(state))
+            state.content = self._combine.merge_accumulators(items)
 
 
 class Chunks:

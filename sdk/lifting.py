@@ -1,0 +1,214 @@
+"""What: combining before the shuffle, so that one accumulator travels for many elements (combiner lifting)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.record import Batch, Emit
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.buckets import EXACT, Buckets, buckets
+from headrace.sdk.contents import Combiner
+from headrace.sdk.frames import Frame, Frames
+from headrace.sdk.tally import Tally, reduction, whole_numbers
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import BoundedWindow, TimestampCombiner
+
+MOST_GROUPS = 100_000
+"""Groups kept before they are sent on."""
+MOST_ELEMENTS = 1_000_000
+"""Elements kept as columns before they are reduced and sent on."""
+_PLAIN_KEYS = frozenset([str, bytes, int, type(None)])
+"""Types whose values are equal only if they are the same key; unlike 1, 1.0 and True."""
+
+
+def liftable(windowing: Windowing, form: InputForm = InputForm.PLAIN) -> bool:
+    """Whether elements may be combined before the shuffle with exactly the same panes.
+
+    Not if windows merge, the trigger looks at values, or a pane's timestamp depends on its elements'.
+    """
+    return (
+        not windowing.window_fn.is_merging()
+        and not windowing.trigger.needs_values
+        and windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW
+        and (form is InputForm.WINDOWED or buckets(windowing) is not None)
+    )
+
+
+class LiftedCombine(InlineComputation):
+    """Combines the elements of each key and window of a bundle; its output is a `Grouping`'s lifted input.
+
+    Values of the input are pairs of key and payload, as `input_form` says.
+    """
+
+    def __init__(
+        self,
+        windowing: Windowing,
+        combine: Combiner,
+        input_form: InputForm = InputForm.PLAIN,
+        output_stream: str = "lifted",
+    ) -> None:
+        if not liftable(windowing, input_form):
+            raise ValueError(f"{windowing} cannot be combined before the shuffle; ask liftable() first")
+        self._windowing = windowing
+        self._combine = combine
+        self._output_stream = output_stream
+        self._frames = Frames(windowing)
+        self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
+        reduce = reduction(combine)
+        self._tally = Tally(reduce) if reduce else None
+        self._groups = _Groups(combine)
+
+    def setup(self) -> None:
+        """Set the CombineFn up."""
+        set_up = getattr(self._combine, "setup", None)
+        if set_up is not None:
+            set_up()
+
+    def start_bundle(self) -> None:
+        """Forget what an abandoned bundle left."""
+        self._groups.clear()
+        if self._tally is not None:
+            self._tally.clear()
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        """Combine a batch's elements with those of the bundle so far."""
+        pairs = cast("Sequence[tuple[object, object]]", batch.values)
+        if not pairs:
+            return
+        if self._buckets is None:
+            self._add_windowed(pairs, batch.timestamps)
+        elif not self._add_columns(pairs, batch.timestamps, self._buckets):
+            keys, payloads = zip(*pairs, strict=True)
+            starts = list(map(self._buckets.start, batch.timestamps))
+            self._groups.add(keys, payloads, starts, batch.timestamps)
+        if len(self._groups) >= MOST_GROUPS or (self._tally is not None and self._tally.size >= MOST_ELEMENTS):
+            self.finish_bundle(emit)
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Send the accumulators on."""
+        values: list[object] = []
+        timestamps: list[int] = []
+        codes: dict[object, bytes] = {}
+        columns = self._tally.drain() if self._tally is not None else []
+        for key, place, accumulator, count, lost, timestamp in chain(columns, self._groups.drain()):
+            code = codes.get(place)
+            if code is None:
+                code = codes[place] = self._code(place)
+            values.append((key, (code, accumulator, count, lost)))
+            timestamps.append(timestamp)
+        if values:
+            emit(self._output_stream, Batch(values, timestamps))
+
+    def _code(self, place: object) -> bytes:
+        return place if isinstance(place, bytes) else cast(Buckets, self._buckets).code(cast(int, place))
+
+    def _add_columns(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], to: Buckets) -> bool:
+        """Add the elements as columns; False if they, or what is made of them, are not of that kind."""
+        if self._tally is None or not -EXACT < min(timestamps) <= max(timestamps) < EXACT:
+            return False
+        keys, payloads = zip(*pairs, strict=True)
+        values = whole_numbers(payloads) if self._tally.looks_at_values else np.zeros(len(keys), np.int64)
+        if values is None or not one_to_one(keys):
+            return False
+        times = np.fromiter(timestamps, np.int64, len(timestamps))
+        self._tally.add(keys, to.starts(times), values, times)
+        return True
+
+    def _add_windowed(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
+        """Add elements to the windows that they carry."""
+        keys: list[object] = []
+        codes: list[bytes] = []
+        values: list[object] = []
+        times: list[int] = []
+        for (key, payload), timestamp in zip(pairs, timestamps, strict=True):
+            value, windows, _ = cast("tuple[object, Sequence[BoundedWindow], object]", payload)
+            frames = sorted(map(self._frames.of_window, windows), key=_closing)
+            for frame in frames:
+                keys.append(key)
+                codes.append(frame.code)
+                values.append(value)
+                times.append(timestamp)
+            for frame in frames[:-1]:
+                self._groups.keep(key, frame.code)
+        self._groups.add(keys, values, codes, times)
+
+
+class _Groups:
+    """The values of each key and place, which is a bucket's start or a window's code."""
+
+    def __init__(self, combine: Combiner) -> None:
+        self._combine = combine
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._values: dict[tuple[object, object], list[object]] = {}
+        self._first: dict[tuple[object, object], int] = {}
+        self._kept: dict[tuple[object, object], int] = {}
+        self._encoded: dict[_Encoded, object] = {}
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def add(
+        self, keys: Sequence[object], values: Sequence[object], places: Sequence[object], timestamps: Sequence[int]
+    ) -> None:
+        """Add elements."""
+        held, first = self._values, self._first
+        names = keys if one_to_one(keys) else list(map(self._name, keys))
+        for group, value, timestamp in zip(zip(names, places, strict=True), values, timestamps, strict=True):
+            try:
+                held[group].append(value)
+            except KeyError:
+                held[group] = [value]
+                first[group] = timestamp
+
+    def keep(self, key: object, place: object) -> None:
+        """An element of the group is in a later window too: it is not lost with this one."""
+        group = (key if one_to_one((key,)) else self._name(key), place)
+        self._kept[group] = self._kept.get(group, 0) + 1
+
+    def drain(self) -> Iterator[tuple[object, object, object, int, int, int]]:
+        """Key, place, accumulator, number of elements, number lost if the window is closed, the first one's time."""
+        combine = self._combine
+        for group, values in self._values.items():
+            name, place = group
+            key = self._encoded[name] if isinstance(name, _Encoded) else name
+            accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), values))
+            count = len(values)
+            yield key, place, accumulator, count, count - self._kept.get(group, 0), self._first[group]
+        self.clear()
+
+    def _name(self, key: object) -> _Encoded:
+        name = _Encoded(encode_key(key))
+        self._encoded.setdefault(name, key)
+        return name
+
+
+class _Encoded(NamedTuple):
+    """What tells apart keys that Python takes for equal, such as 1 and True."""
+
+    code: bytes
+
+
+def one_to_one(keys: Sequence[object]) -> bool:
+    """Whether keys that are equal are sure to be the same key.
+
+    >>> one_to_one(["a", 1, ("a", 1)]), one_to_one([1, True]), one_to_one([(1,), (True,)])
+    (True, False, False)
+    """
+    kinds = set(map(type, keys))
+    if tuple in kinds:
+        kinds.discard(tuple)
+        kinds.update(map(type, chain.from_iterable(key for key in keys if type(key) is tuple)))
+    return kinds <= _PLAIN_KEYS
+
+
+def _closing(frame: Frame) -> int:
+    return frame.closes
