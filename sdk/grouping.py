@@ -199,8 +199,7 @@ class Grouping(BundleComputation):
         if finished or rules.discarding:
             rules.contents.discard(state, context)
         if finished:
-            state.due = state.frame.closes
-            state.stamp = None
+            self._windows.finish(state)
         self._windows.set_wake(state)
 
     def _close(self, state: WindowState, context: Context) -> None:

@@ -12,7 +12,7 @@ from headrace.sdk.frames import RECORD, Frame
 from headrace.sdk.merging import Merged, merge_windows
 from headrace.sdk.rules import Rules
 from headrace.sdk.triggers import Moment
-from headrace.sdk.windowstate import TOMBSTONE, WindowState
+from headrace.sdk.windowstate import WindowState
 
 
 class KeyWindows:
@@ -83,23 +83,23 @@ class KeyWindows:
         return [arrival._replace(frame=home[arrival.frame.code]) for arrival in came], late
 
     def _mergeable(self) -> dict[bytes, Frame]:
-        """All windows of the key but those that have finished, by code."""
+        """All windows of the key, by code."""
         if self._dormant is None:
             stored = ((cell[len(RECORD) :], data) for cell, data in self._context.scan(RECORD))
             self._dormant = {code: data for code, data in stored if code not in self._open}
-        windows = {state.frame.code: state.frame for state in self if not state.finished}
-        for code, data in self._dormant.items():
-            if data != TOMBSTONE:
-                windows[code] = self._rules.frames.of_code(code)
+        windows = {state.frame.code: state.frame for state in self}
+        windows.update((code, self._rules.frames.of_code(code)) for code in self._dormant)
         return windows
 
     def _join(self, merged: Merged) -> None:
         """Let one window take over what several hold: content, progress, panes, timers and holds."""
-        parts = [state for part in merged.parts if (state := self.find(part)) is not None and not state.finished]
+        parts = [state for part in merged.parts if (state := self.find(part)) is not None]
         if not parts:
             return
         frame, rules = merged.frame, self._rules
-        target = next((part for part in parts if part.frame.code == frame.code), None) or self._replace(frame)
+        target = next((part for part in parts if part.frame.code == frame.code), None)
+        if target is None:
+            target = self._open[frame.code] = WindowState(frame)
         moment = self.moment(frame, self.watermark)
         stamps = [part.stamp for part in parts if part.stamp is not None]
         target.progress = rules.trigger.on_merge([part.progress for part in parts], moment)
@@ -116,13 +116,15 @@ class KeyWindows:
                 self.free(part)
         self.set_wake(target)
 
-    def _replace(self, frame: Frame) -> WindowState:
-        """A new state for a window; if one was stored for it, it is that of a finished window."""
-        before = self.find(frame)
-        target = self._open[frame.code] = WindowState(frame)
-        if before is not None:
-            target.stored, target.timer = before.stored, before.timer
-        return target
+    def finish(self, state: WindowState) -> None:
+        """The trigger of a window has finished: until the window closes, what comes for it is dropped.
+
+        A window that could merge is forgotten instead: later elements begin a window of their own.
+        """
+        state.stamp = None
+        state.due = state.frame.closes
+        if self._rules.merging:
+            self.free(state)
 
     # Storage
 

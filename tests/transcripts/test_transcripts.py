@@ -1,0 +1,159 @@
+"""Every transcript, on a grouping alone, in several bundlings and input forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import pytest
+
+from headrace.lowlevel.record import Batch
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.lifting import LiftedCombine, liftable
+from tests.harness import Harness, Pane
+from tests.transcripts.transcript import Add, Step, Transcript, Watermark, act, compare, parse, play, transcripts
+
+CASES = list(transcripts())
+Elements = Sequence[tuple[str, int, int]]
+
+
+class Plain(Harness):
+    """Each step's elements are one bundle."""
+
+    def __init__(self, transcript: Transcript, form: InputForm = InputForm.PLAIN) -> None:
+        self.windowing = transcript.windowing
+        self.combine = transcript.combine() if transcript.combine else None
+        super().__init__(Grouping(self.windowing, self.combine, form))
+
+    def add(self, elements: Elements) -> list[Pane]:
+        return self.feed(elements)
+
+
+class Parts(Plain):
+    """... that comes in several pieces."""
+
+    def add(self, elements: Elements) -> list[Pane]:
+        return self.feed(elements, parts=3)
+
+
+class Windowed(Plain):
+    """Elements come with their windows."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__(transcript, InputForm.WINDOWED)
+
+    def add(self, elements: Elements) -> list[Pane]:
+        assign = self.windowing.window_fn.assign_all
+        windows = assign([time for *_, time in elements], [value for _, value, _ in elements])
+        return self.feed(
+            [(key, (value, its, None), time) for (key, value, time), its in zip(elements, windows, strict=True)]
+        )
+
+
+class Lifted(Plain):
+    """Elements are combined before they come."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        super().__init__(transcript, InputForm.LIFTED)
+        assert self.combine is not None
+        self.lift = LiftedCombine(self.windowing, self.combine)
+
+    def add(self, elements: Elements) -> list[Pane]:
+        lifted: list[tuple[object, object, int]] = []
+
+        def emit(stream: str, batch: Batch) -> None:
+            for value, time in batch.rows():
+                key, payload = cast("tuple[object, object]", value)
+                lifted.append((key, payload, time))
+
+        self.lift.start_bundle()
+        pairs = [(key, value) for key, value, _ in elements]
+        self.lift.process_batch("in", Batch(pairs, [time for *_, time in elements]), emit)
+        self.lift.finish_bundle(emit)
+        return self.feed(lifted)
+
+
+class Singles(Plain):
+    """Each element is a bundle."""
+
+    def add(self, elements: Elements) -> list[Pane]:
+        return [pane for element in elements for pane in self.feed([element])]
+
+
+class Backwards(Plain):
+    """Each element is a bundle, the last one first."""
+
+    def add(self, elements: Elements) -> list[Pane]:
+        return [pane for element in reversed(elements) for pane in self.feed([element])]
+
+
+SUBJECTS = [Plain, Parts, Windowed, Lifted, Singles, Backwards]
+
+
+def _fits(transcript: Transcript, subject: type[Plain]) -> bool:
+    if subject is Lifted:
+        return transcript.combine is not None and liftable(transcript.windowing)
+    return transcript.free or subject not in (Singles, Backwards)
+
+
+@pytest.mark.parametrize(
+    "subject", [Plain, Parts, Windowed, Lifted, Singles, Backwards], ids=lambda each: each.__name__
+)
+@pytest.mark.parametrize("transcript", CASES, ids=lambda each: each.name.replace(" ", "_"))
+def test_transcript(transcript: Transcript, subject: Callable[[Transcript], Plain]) -> None:
+    if not _fits(transcript, subject):  # type: ignore[arg-type]
+        return
+    harness = subject(transcript)
+    play(transcript, harness)
+    assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
+
+
+@pytest.mark.parametrize("transcript", CASES, ids=lambda each: each.name.replace(" ", "_"))
+def test_elements_and_watermark_in_one_bundle(transcript: Transcript) -> None:
+    """As in an epoch that brings both: what is added and what the watermark does comes out together."""
+    harness = Plain(transcript)
+    added: Step | None = None
+    for step in transcript.steps:
+        if added and isinstance(step.action, Watermark):
+            assert isinstance(added.action, Add)
+            came = harness.feed_and_advance(added.action.elements, step.action.to)
+            compare(came, [*added.panes, *step.panes])
+        elif added:
+            compare(act(harness, added.action), added.panes)
+        if isinstance(step.action, Add):
+            added = step
+            continue
+        if not added or not isinstance(step.action, Watermark):
+            compare(act(harness, step.action), step.panes)
+        added = None
+    assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
+
+
+def test_there_are_enough_and_each_has_its_name() -> None:
+    assert len(CASES) >= 25
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+BAD = {
+    "name": "wrong",
+    "window": "FixedWindows(10)",
+    "steps": [{"add": "1@1 2@2"}, {"watermark": "infinity"}, {"panes": [{"window": [0, 10], "value": [1, 2]}]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("panes", "complaint"),
+    [
+        ([{"window": [0, 10], "value": [1]}], "no pane"),
+        ([{"window": [0, 20]}], "no pane"),
+        ([], "unexpected panes"),
+        ([{"window": [0, 10]}, {"window": [10, 20]}], "no pane"),
+        ([{"windw": [0, 10]}], "unknown words"),
+    ],
+)
+def test_wrong_transcripts_are_noticed(panes: list[dict[str, object]], complaint: str) -> None:
+    play(parse(BAD), Plain(parse(BAD)))
+    wrong = parse({**BAD, "steps": [{"add": "1@1 2@2"}, {"watermark": "infinity"}, {"panes": panes}]})
+    with pytest.raises(AssertionError, match=complaint):
+        play(wrong, Plain(wrong))
