@@ -41,6 +41,7 @@ class Level:
         """Run the task."""
         task = TaskContext.get()
         assert task is not None, "Spark calls this inside a task"
+        _collector.task_begins()
         contents, host = process(self.shipment)
         index = task.partitionId()
         rows = _property_rows(task, index, batches) if self.by_property else rows_of(batches)
@@ -57,11 +58,29 @@ class Level:
 def process(shipment: Shipment) -> tuple[Contents, SparkHost]:
     """The shipment unpacked, and the host that this process keeps from task to task."""
     contents = shipment.unpack()
-    # Spark's worker collects garbage after every task. What is loaded by now stays for good, so looking through it
-    # each time would only cost: some 30 ms an epoch.
-    gc.collect()
-    gc.freeze()
     return contents, SparkHost(contents.store, contents.run)
+
+
+class _Collector:
+    """Keeps the garbage collector from what stays for good.
+
+    Spark's worker collects garbage after every task, through all that was ever loaded: 10 ms and more each time. What
+    is there when the first few tasks begin is modules, code and open files, so it is left out from then on.
+    """
+
+    _AT = frozenset({2, 3, 5, 9, 17})
+
+    def __init__(self) -> None:
+        self._tasks = 0
+
+    def task_begins(self) -> None:
+        """Call at the start of each task, when Spark's worker has just collected."""
+        self._tasks += 1
+        if self._tasks in self._AT:
+            gc.freeze()
+
+
+_collector = _Collector()
 
 
 def _property_rows(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
