@@ -8,7 +8,10 @@
 9
 """
 
-from headrace import io, options, pvalue, testing, transforms, utils
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from headrace import options, pvalue, testing, transforms, utils
 from headrace.pvalue import PCollection, Row, TaggedOutput
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
@@ -38,6 +41,9 @@ from headrace.transforms import (
     trigger,
     window,
 )
+
+if TYPE_CHECKING:
+    from headrace import io
 
 __version__ = "0.1.0.dev0"
 
@@ -78,3 +84,10 @@ __all__ = [
     "utils",
     "window",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """`io` is loaded when it is first used: it needs Arrow, which takes longer than everything else together."""
+    if name == "io":
+        return import_module("headrace.io")
+    raise AttributeError(f"module 'headrace' has no attribute {name!r}")

@@ -18,15 +18,16 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
 from headrace.sdk.graph import FUSED, GROUPING, Collection, Graph, element_step
-from headrace.sdk.grouping import Grouping
+from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
+from headrace.sdk.windowing import Windowing
 
 _key_of = cast(KeyExtractor, itemgetter(0))
 """Written in C: it is called for every record that goes to a grouping."""
@@ -156,14 +157,24 @@ class _Compiler:
         entry = self._into(step, 0)
         windowing = self._graph.inputs(step)[0].windowing
         combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
-        inputs = {entry.stream: _key_of}
+        form = InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED
+        streams = {entry.stream: form}
         if entry.spare is not None:
-            inputs[entry.spare] = _key_of
-            grouping: Grouping = MixedGrouping(windowing, combine, label, entry.spare)
-        else:
-            form = InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED
-            grouping = Grouping(windowing, combine, form, label)
-        self._topology.computation(label, grouping, inputs, [label])
+            streams[entry.spare] = InputForm.WINDOWED
+        if combine is not None and all(liftable(windowing, form) for form in streams.values()):
+            streams = self._lift(label, windowing, combine, streams)
+        grouping = MixedGrouping(windowing, combine, streams, label)
+        self._topology.computation(label, grouping, dict.fromkeys(streams, _key_of), [label])
+
+    def _lift(
+        self, label: str, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, InputForm]
+    ) -> dict[str, InputForm]:
+        """Combine before the shuffle; the stream that comes of it."""
+        lifted = f"{label}#lifted"
+        for stream, form in streams.items():
+            combining = LiftedCombine(windowing, combine, form, lifted)
+            self._topology.inline(f"{stream} combined", combining, [stream], [lifted])
+        return {lifted: InputForm.LIFTED}
 
 
 def _at(leave: Exit, node: int) -> Exit:

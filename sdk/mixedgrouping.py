@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm, sorter
@@ -11,15 +13,22 @@ from headrace.sdk.windowing import Windowing
 
 
 class MixedGrouping(Grouping):
-    """A `Grouping` of plain elements with a second input stream, of elements that carry their windows."""
+    """A `Grouping` with several input streams that carry windows each in its own way.
 
-    def __init__(self, windowing: Windowing, combine: Combiner | None, output_stream: str, spare: str) -> None:
-        super().__init__(windowing, combine, InputForm.PLAIN, output_stream)
-        self._spare = spare
-        self._sort_plain = self._sort
-        self._sort_windowed = sorter(windowing, InputForm.WINDOWED, self._rules.frames)
+    Args:
+        windowing: As for `Grouping`.
+        combine: As for `Grouping`.
+        streams: Input stream -> how it carries windows. `LIFTED` does not go together with others.
+        output_stream: As for `Grouping`.
+    """
+
+    def __init__(
+        self, windowing: Windowing, combine: Combiner | None, streams: Mapping[str, InputForm], output_stream: str
+    ) -> None:
+        super().__init__(windowing, combine, next(iter(streams.values())), output_stream)
+        self._sorters = {stream: sorter(windowing, form, self._rules.frames) for stream, form in streams.items()}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Add the elements to their windows."""
-        self._sort = self._sort_windowed if stream == self._spare else self._sort_plain
+        self._sort = self._sorters[stream]
         super().process_batch(stream, batch, context)

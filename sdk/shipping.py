@@ -7,7 +7,7 @@ import types
 from collections.abc import Iterator
 from typing import TypeVar
 
-import cloudpickle  # type: ignore[import-untyped]
+import cloudpickle
 
 from headrace.lowlevel.errors import HeadraceError
 

@@ -1,6 +1,32 @@
 """Under the names that Beam programs import: sources and sinks."""
 
+from headrace.io import filesystem, parquetio, textio
+from headrace.io.parquetio import ReadFromParquet, WriteToParquet
+from headrace.io.textio import (
+    ReadFromCsv,
+    ReadFromJson,
+    ReadFromText,
+    WriteToCsv,
+    WriteToJson,
+    WriteToText,
+)
+from headrace.sdk.io.dataframe import ReadFromDataFrame
 from headrace.sdk.transforms.source import Read
 from headrace.sdk.transforms.write import Write
 
-__all__ = ["Read", "Write"]
+__all__ = [
+    "Read",
+    "ReadFromCsv",
+    "ReadFromDataFrame",
+    "ReadFromJson",
+    "ReadFromParquet",
+    "ReadFromText",
+    "Write",
+    "WriteToCsv",
+    "WriteToJson",
+    "WriteToParquet",
+    "WriteToText",
+    "filesystem",
+    "parquetio",
+    "textio",
+]

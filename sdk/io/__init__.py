@@ -1,0 +1,1 @@
+"""Files and DataFrames: where elements come from and where they go."""

@@ -1,0 +1,53 @@
+"""Spark DataFrames, batch or streaming: read by the Spark runner, as the sdk knows no engine."""
+
+from __future__ import annotations
+
+from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
+from headrace.sdk.transforms.source import Source
+
+
+class DataFrameInjector(BaseInjector):
+    """Stands for a DataFrame in a topology; the Spark runner puts its own reader in its place.
+
+    Args:
+        frame: The DataFrame.
+        timestamp: Name of the column with the event time, or a function from a row to it; None for none.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
+    """
+
+    def __init__(self, frame: object, timestamp: TimestampOf, max_delay: int | None) -> None:
+        self.frame = frame
+        self.timestamp = timestamp
+        self.max_delay = max_delay
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """Refused: only Spark can read it."""
+        raise TypeError("a DataFrame is read by the Spark runner only; run the pipeline with runner='SparkRunner'")
+
+
+class ReadFromDataFrame(Source):
+    """Rows of a Spark DataFrame, batch or streaming, as `Row`s.
+
+    Args:
+        frame: The DataFrame. A streaming one has no end.
+        timestamp: Name of the column with the event time, or a function from a row to a `Timestamp`, seconds since 1970
+            UTC or a datetime.
+        max_delay: Seconds by which a row may come later than one with a greater timestamp. None for a perfect
+            watermark: it waits for the end of the input.
+    """
+
+    def __init__(self, frame: object, timestamp: TimestampOf = None, max_delay: float | None = None) -> None:
+        super().__init__()
+        if not hasattr(frame, "isStreaming"):
+            raise TypeError(f"ReadFromDataFrame takes a Spark DataFrame, got {frame!r:.200}")
+        self._frame = frame
+        self._timestamp = timestamp
+        self._max_delay = check_timestamp(timestamp, max_delay)
+        self.is_bounded = not frame.isStreaming
+        if frame.isStreaming and timestamp is not None and max_delay is None:
+            raise ValueError("a streaming DataFrame needs to know how late rows may be; give max_delay in seconds")
+
+    def injector(self) -> DataFrameInjector:
+        """What the Spark runner recognises."""
+        return DataFrameInjector(self._frame, self._timestamp, self._max_delay)

@@ -1,0 +1,142 @@
+"""Files by pattern, on this machine or in an object store, and their bytes, decompressed."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import lzma
+import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
+from os.path import abspath
+from typing import BinaryIO, cast
+
+from pyarrow import fs
+
+_MAGIC = re.compile(r"[*?\[]")
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+_NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
+_Opener = Callable[[object, str], AbstractContextManager[object]]
+_OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open})
+
+
+class CompressionTypes:
+    """Names of compressions, as Beam has them, and one more."""
+
+    AUTO = "auto"
+    """By the ending of the file's name."""
+    UNCOMPRESSED = "uncompressed"
+    GZIP = "gzip"
+    BZIP2 = "bzip2"
+    XZ = "xz"
+    ZSTD = "zstd"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file that a pattern matches."""
+
+    path: str
+    size: int
+    """Bytes, as stored."""
+    modified_us: int
+    """When it was last written, microseconds UTC."""
+
+
+def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+    """The file system of a path or URL, and the path on it.
+
+    >>> filesystem_of("/data/flights")[1]
+    '/data/flights'
+    """
+    if re.match(r"[a-z][a-z0-9+.-]*://", path):
+        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+        return found
+    return fs.LocalFileSystem(), abspath(path)
+
+
+def match(pattern: str) -> list[Found]:
+    """The files of a pattern, ordered by name.
+
+    `*` and `?` stand for characters of a name, `[ab]` for one of these, `**` for any folders. A folder's name stands
+    for all files in it. What a wildcard stands for never begins with `_` or `.`: those are unfinished or hidden files.
+    """
+    system, path = filesystem_of(pattern)
+    if not _MAGIC.search(path):
+        info = system.get_file_info(path)
+        if info.type == fs.FileType.File:
+            return [_found(pattern, path, info)]
+        path = path.rstrip("/") + "/*"
+    folder = path[: _MAGIC.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    wanted = re.compile(_expression(path))
+    selector = fs.FileSelector(folder or "/", recursive="/" in path[len(folder) + 1 :], allow_not_found=True)
+    infos = [info for info in system.get_file_info(selector) if info.type == fs.FileType.File]
+    return sorted(
+        (_found(pattern, path, info) for info in infos if wanted.fullmatch(info.path)), key=lambda found: found.path
+    )
+
+
+def _found(pattern: str, path: str, info: fs.FileInfo) -> Found:
+    """The file under a name that `filesystem_of` understands, in the manner of the pattern."""
+    scheme = pattern[: pattern.index("://") + 3] if "://" in pattern else ""
+    return Found(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
+
+
+def _expression(pattern: str) -> str:
+    """A regular expression for what a pattern matches.
+
+    >>> bool(re.fullmatch(_expression("/a/*.csv"), "/a/b.csv")), bool(re.fullmatch(_expression("/a/*"), "/a/_b"))
+    (True, False)
+    """
+    tokens = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
+    visible = r"(?!(?<=/)[_.])"
+    meaning = {"**/": rf"(?:{visible}[^/]+/)*", "*": rf"{visible}[^/]*", "?": rf"{visible}[^/]"}
+    return "".join(meaning.get(token) or (token if _is_set(token) else re.escape(token)) for token in tokens)
+
+
+def _is_set(token: str) -> bool:
+    return token.startswith("[") and token.endswith("]") and len(token) > 2
+
+
+def compression_of(path: str, stated: str = "auto") -> str:
+    """The compression of a file: as stated, else by the ending of its name.
+
+    >>> compression_of("log.gz"), compression_of("log.txt"), compression_of("log.gz", "uncompressed")
+    ('gzip', 'uncompressed', 'uncompressed')
+    """
+    if stated not in _NAMES:
+        raise ValueError(f"compression {stated!r} is not known; use one of {', '.join(_NAMES)}")
+    if stated != "auto":
+        return stated
+    return next((name for ending, name in _COMPRESSIONS.items() if path.endswith(ending)), "uncompressed")
+
+
+@contextmanager
+def open_input(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
+    """The bytes of a file, decompressed; only those of an uncompressed file can be sought."""
+    system, inner = filesystem_of(path)
+    with ExitStack() as opened:
+        if compression == "zstd":
+            stored = system.open_input_stream(inner, compression="zstd")
+        else:
+            stored = system.open_input_file(inner)
+        # Arrow's files have no lines.
+        file: object = opened.enter_context(io.BufferedReader(cast(io.RawIOBase, stored)))
+        if opener := _OPENERS.get(compression):
+            file = opened.enter_context(opener(file, "rb"))
+        yield cast(BinaryIO, file)
+
+
+@contextmanager
+def open_output(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
+    """A new file to write to, compressed on the way; its folder is made if need be."""
+    system, inner = filesystem_of(path)
+    system.create_dir(inner.rpartition("/")[0], recursive=True)
+    with ExitStack() as opened:
+        by_arrow = "zstd" if compression == "zstd" else None
+        file = opened.enter_context(system.open_output_stream(inner, compression=by_arrow))
+        if opener := _OPENERS.get(compression):
+            file = opened.enter_context(opener(file, "wb"))
+        yield cast(BinaryIO, file)

@@ -1,0 +1,87 @@
+"""Files as a sink, exactly once: parts are written out of sight and renamed once their epoch is committed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Protocol
+
+from pyarrow import fs
+
+from headrace.lowlevel.record import Batch
+from headrace.sdk.io.files import filesystem_of
+
+_HIDDEN = "_unfinished"
+"""Folder for parts that are not delivered: readers leave names out that begin with `_`."""
+
+
+class PartWriter(Protocol):
+    """Writes the rows of one part."""
+
+    def write(self, path: str, values: Sequence[object]) -> None:
+        """Make a new file of the values."""
+
+
+class FileSink:
+    """Each epoch's rows become files `<prefix>-<epoch>-<number><suffix>`, as many as tasks had some.
+
+    Who reads the folder sees complete files of committed epochs only, each once: a delivery that is repeated after a
+    crash finds the same names. Parts of attempts that came to nothing are removed with the next delivery.
+
+    Args:
+        prefix: Folder and beginning of the names; a folder alone (ending in `/`) means names that begin with `part`.
+        suffix: End of the names, like `.txt`.
+        writer: How a part is written.
+    """
+
+    def __init__(self, prefix: str, suffix: str, writer: PartWriter) -> None:
+        self._prefix = prefix + "part" if prefix.endswith("/") else prefix
+        self._suffix = suffix
+        self._writer = writer
+
+    def _places(self) -> tuple[fs.FileSystem, str, str, str]:
+        """File system, the path that names begin with, the hidden folder, and what hidden names begin with."""
+        system, path = filesystem_of(self._prefix)
+        folder, _, name = path.rpartition("/")
+        return system, path, f"{folder}/{_HIDDEN}", name
+
+    def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+        """In the task: write the rows to a hidden file; the receipt is its name."""
+        if not len(batch):
+            return None
+        _, _, hidden, name = self._places()
+        scheme = self._prefix[: self._prefix.index("://") + 3] if "://" in self._prefix else ""
+        staged = f"{name}-{epoch:06d}-{interval}-{token}{self._suffix}"
+        self._writer.write(f"{scheme}{hidden}/{staged}", batch.values)
+        return json.dumps(staged).encode()
+
+    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
+        """On the driver: give the parts of a committed epoch their names, and clean up."""
+        system, path, hidden, name = self._places()
+        for number, receipt in enumerate(receipts):
+            staged, final = f"{hidden}/{json.loads(receipt)}", f"{path}-{epoch:06d}-{number:05d}{self._suffix}"
+            before, after = system.get_file_info([staged, final])
+            if before.type == fs.FileType.File:
+                system.move(staged, final)
+            elif after.type != fs.FileType.File:
+                raise FileNotFoundError(f"{staged} of committed epoch {epoch} is gone; it should become {final}")
+        self._clean(system, hidden, name, epoch)
+
+    def _clean(self, system: fs.FileSystem, hidden: str, name: str, epoch: int) -> None:
+        """Remove what attempts left behind that were not committed, up to an epoch.
+
+        The folder stays: a task of the next epoch may be about to write to it.
+        """
+        for info in system.get_file_info(fs.FileSelector(hidden, allow_not_found=True)):
+            if _epoch_of(info.base_name, name, epoch) <= epoch:
+                system.delete_file(info.path)
+
+
+def _epoch_of(base_name: str, name: str, epoch: int) -> int:
+    """The epoch of a hidden part; one later than `epoch` for what is another sink's.
+
+    >>> _epoch_of("part-000003-0-abc.txt", "part", 7), _epoch_of("other-000003-0-abc.txt", "part", 7)
+    (3, 8)
+    """
+    number = base_name[len(name) + 1 :].partition("-")[0]
+    return int(number) if base_name.startswith(f"{name}-") and number.isdigit() else epoch + 1

@@ -1,0 +1,253 @@
+"""Files as a source: cut into epochs and tasks, in order of their names, or as they appear in a folder.
+
+The watermark of files that are all there is perfect, or follows the records at a distance. Where files keep coming it
+is that of MillWheel's paper (§5.2, figure 10): the time of the oldest file that is not finished.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Protocol, cast
+
+from headrace.lowlevel.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.io.files import Found, match
+from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, micros_of
+from headrace.sdk.transforms.source import Source
+
+BATCH = 10_000
+"""Records that are in memory at once while a file is read."""
+
+
+class FileFormat(Protocol):
+    """How files of a kind are cut and read."""
+
+    def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """A piece of a file from an offset on, of about so many records.
+
+        Gives what reads it, about how many records it has, and where the next piece begins, None at the end.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Several pieces for one task."""
+
+    pieces: tuple[Split, ...]
+
+    def read(self) -> Iterable[Batch]:
+        """One after the other."""
+        return chain.from_iterable(piece.read() for piece in self.pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """A file that is not finished. Persisted as part of a position: every field."""
+
+    file: Found
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """What is left to read. Persisted: every field."""
+
+    left: tuple[_Left, ...]
+    seen: frozenset[str] = frozenset()
+    """Names of all files that ever were begun or are left, where new ones may come."""
+    watermark: int = MIN_TIMESTAMP
+
+
+def _deliver(format_: FileFormat, left: Sequence[_Left], limit: int, splits: int) -> tuple[list[Split], list[_Left]]:
+    """Pieces of about `limit` records for about `splits` tasks, and what is left then."""
+    share = max(1, -(-limit // max(1, splits)))
+    rest = list(left)
+    tasks: list[list[Split]] = []
+    total = in_task = 0
+    while rest and total < limit:
+        piece, count, after = format_.cut(rest[0].file, rest[0].offset, min(share, limit - total))
+        if not tasks or in_task + count > share:
+            tasks.append([])
+            in_task = 0
+        tasks[-1].append(piece)
+        total, in_task = total + max(1, count), in_task + count
+        rest[0:1] = [] if after is None else [replace(rest[0], offset=after)]
+    return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], rest
+
+
+class FileInjector(BaseInjector):
+    """Reads the files of a pattern from first to last name.
+
+    Args:
+        format_: How the files are read.
+        pattern: Which files; those that are there when the pipeline first starts.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
+    """
+
+    def __init__(self, format_: FileFormat, pattern: str, max_delay: int | None = None) -> None:
+        self._format = format_
+        self._pattern = pattern
+        self.max_delay = max_delay
+
+    def start(self) -> object:
+        """All files, each from its beginning."""
+        return _Position(tuple(_Left(file) for file in match(self._pattern)))
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """The next pieces."""
+        pieces, rest = _deliver(self._format, cast(_Position, position).left, limit, splits)
+        return Delivery(pieces, _Position(tuple(rest)), done=not rest)
+
+
+class DirectoryInjector(BaseInjector):
+    """Reads the files of a pattern as they appear. A file must be complete when it appears: rename it into its place.
+
+    Args:
+        format_: How the files are read.
+        pattern: Which files.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp read; None where only the
+            times of files count.
+        file_time: From a file to a time before which none of its records is, microseconds UTC; None where only the
+            timestamps of records count.
+        interval: Seconds between two looks for new files.
+        until: Whether the input has ended, given the names of all files so far; None for never.
+    """
+
+    def __init__(
+        self,
+        format_: FileFormat,
+        pattern: str,
+        max_delay: int | None,
+        file_time: Callable[[Found], int] | None,
+        interval: float,
+        until: Callable[[Sequence[str]], bool] | None,
+    ) -> None:
+        self._format = format_
+        self._pattern = pattern
+        self.max_delay = max_delay
+        self._file_time = file_time
+        self._interval = interval
+        self._until = until
+        self._looked = float("-inf")
+
+    def start(self) -> object:
+        """Nothing seen yet."""
+        return _Position(())
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """Pieces of what is there, after a look for new files if it is time for one."""
+        assert isinstance(position, _Position)
+        left, seen = position.left, position.seen
+        if new := self._new_files(seen):
+            left = (*left, *(_Left(file) for file in new))
+            seen = seen | {file.path for file in new}
+        pieces, rest = _deliver(self._format, left, limit, splits)
+        watermark = max(position.watermark, self._watermark(left, rest))
+        done = not rest and self._until is not None and self._until(sorted(seen))
+        after = _Position(tuple(rest), seen, watermark)
+        return Delivery(pieces, after, watermark, done=done, idle=not pieces and not done)
+
+    def _new_files(self, seen: frozenset[str]) -> list[Found]:
+        now = time.monotonic()
+        if now - self._looked < self._interval:
+            return []
+        self._looked = now
+        found = [file for file in match(self._pattern) if file.path not in seen]
+        if (file_time := self._file_time) is None:
+            return found
+        return sorted(found, key=lambda file: (file_time(file), file.path))
+
+    def _watermark(self, before: Sequence[_Left], after: Sequence[_Left]) -> int:
+        """Figure 10: the least time of a file that is not finished; without one, what was known before stays."""
+        if self._file_time is None:
+            return MIN_TIMESTAMP
+        if after:
+            return min(self._file_time(one.file) for one in after)
+        return max((self._file_time(one.file) for one in before), default=MIN_TIMESTAMP)
+
+
+@dataclass(frozen=True, slots=True)
+class FileTimes:
+    """What is known of the records of a file before it is read; shipped to the tasks that read."""
+
+    continuous: bool
+    function: Callable[[str], object] | None = None
+    """From a file's name to a time before which none of its records is."""
+
+    def of(self, file: Found) -> int:
+        """A time before which none of a file's records is, microseconds UTC."""
+        return file.modified_us if self.function is None else micros_of(self.function(file.path))
+
+    def default(self, file: Found) -> int:
+        """The event time of records that have none of their own."""
+        return self.of(file) if self.continuous else MIN_TIMESTAMP
+
+
+class FileSource(Source):
+    """Reads files; the base of the transforms for the single formats, which all take these arguments.
+
+    Args:
+        pattern: A file, a folder, or a pattern with `*`, `?`, `[ab]` and `**` for any folders; local or a URL.
+        timestamp: What gives the event time of an element: the name of a field, or a function of the element that
+            gives a `Timestamp`, seconds since 1970 UTC, a datetime with time zone or RFC 3339 text.
+        max_delay: Seconds by which a record may come later than one with a greater timestamp: the watermark stays so
+            far behind. None for a perfect watermark: it waits for the end of the input.
+        validate: Whether there must be a file when the pipeline is built.
+        continuous: Whether to go on with files that appear in the folder, for ever. Files must be renamed into their
+            place when they are complete; names that begin with `_` or `.` are not looked at.
+        interval: Seconds between two looks for new files.
+        file_time: For continuous reading, a function from a file's name to a time before which none of its records
+            is. The watermark is then that of the oldest unfinished file. Without `timestamp` the records of a file have
+            its time, and without `file_time` that is the time at which it was last written.
+        until: For continuous reading, whether the input has ended, given the names of all files so far.
+    """
+
+    def __init__(
+        self,
+        pattern: str,
+        *,
+        timestamp: TimestampOf = None,
+        max_delay: float | None = None,
+        validate: bool = True,
+        continuous: bool = False,
+        interval: float = 1.0,
+        file_time: Callable[[str], object] | None = None,
+        until: Callable[[Sequence[str]], bool] | None = None,
+    ) -> None:
+        super().__init__()
+        if not continuous and (file_time or until):
+            raise ValueError("file_time and until are for continuous=True only")
+        if continuous and timestamp is not None and max_delay is None and file_time is None:
+            raise ValueError(
+                "continuous reading by timestamp needs to know how late records may be; give max_delay or file_time"
+            )
+        if validate and not continuous and not match(pattern):
+            raise FileNotFoundError(f"no file matches {pattern!r}; correct it, or give validate=False")
+        self.timestamp = timestamp
+        self.is_bounded = not continuous
+        self.times = FileTimes(continuous, file_time)
+        self._pattern = pattern
+        self._max_delay = check_timestamp(timestamp, max_delay)
+        self._interval, self._until = interval, until
+
+    def file_format(self) -> FileFormat:
+        """How the files are cut and read."""
+        raise TypeError(f"{type(self).__name__} does not define file_format(self)")
+
+    def injector(self) -> FileInjector | DirectoryInjector:
+        """What reads, from the first file on."""
+        if self.is_bounded:
+            return FileInjector(self.file_format(), self._pattern, self._max_delay)
+        by_file = self.timestamp is None or self.times.function is not None
+        return DirectoryInjector(
+            self.file_format(),
+            self._pattern,
+            self._max_delay,
+            self.times.of if by_file else None,
+            self._interval,
+            self._until,
+        )

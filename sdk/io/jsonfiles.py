@@ -1,0 +1,81 @@
+"""JSON lines: an object a line, as a row (`apache_beam.io.ReadFromJson`)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Unpack
+
+from headrace.lowlevel.record import Batch
+from headrace.sdk.io.files import CompressionTypes, Found
+from headrace.sdk.io.filesource import FileSource, FileTimes
+from headrace.sdk.io.lines import BadLine, LineFormat
+from headrace.sdk.io.reading import ReadOptions
+from headrace.sdk.io.textfiles import decoded, split_lines
+from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class JsonParser:
+    """Objects as rows; other JSON values as they are."""
+
+    lines: bool
+    timestamp: TimestampOf
+    times: FileTimes
+
+    def parse(self, lines: bytes, file: Found) -> Batch:
+        """See `LineParser`."""
+        text = decoded(lines)
+        values = self._each(split_lines(text)) if self.lines else _whole(text)
+        rows = [Row.of(value) if isinstance(value, dict) else value for value in values]
+        return Batch(rows, timestamps_of(rows, self.timestamp, self.times.default(file)))
+
+    @staticmethod
+    def _each(lines: list[str]) -> list[object]:
+        values: list[object] = []
+        for index, line in enumerate(lines):
+            if line and not line.isspace():
+                try:
+                    values.append(json.loads(line))
+                except json.JSONDecodeError as error:
+                    reason = f"not JSON ({error.msg} at column {error.colno}): {line:.80}"
+                    raise BadLine(index, reason) from error
+        return values
+
+
+def _whole(text: str) -> list[object]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadLine(error.lineno - 1, f"not JSON ({error.msg} at column {error.colno})") from error
+    return value if isinstance(value, list) else [value]
+
+
+class ReadFromJson(FileSource):
+    """Objects of JSON files as `Row`s.
+
+    Args:
+        path: Which files; see `FileSource`.
+        lines: Whether each line is an object; else a file is one object or a list of them, read by one task at once.
+        compression_type: One of `CompressionTypes`.
+        **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        lines: bool = True,
+        compression_type: str = CompressionTypes.AUTO,
+        **options: Unpack[ReadOptions],
+    ) -> None:
+        super().__init__(path, **options)
+        self._lines = lines
+        self._compression = compression_type
+
+    def file_format(self) -> LineFormat:
+        """JSON, an object a line or a file."""
+        return LineFormat(
+            JsonParser(self._lines, self.timestamp, self.times), self._compression, splittable=self._lines
+        )

@@ -1,0 +1,122 @@
+"""Parquet: rows as dicts or `Row`s (`apache_beam.io.parquetio`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Unpack, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from headrace.lowlevel.injector import Split
+from headrace.lowlevel.record import Batch
+from headrace.sdk.io.files import Found, filesystem_of
+from headrace.sdk.io.filesource import BATCH, FileSource, FileTimes
+from headrace.sdk.io.reading import ReadOptions
+from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class ParquetFormat:
+    """Cuts by rows; a task opens only the row groups that its rows are in."""
+
+    columns: tuple[str, ...] | None
+    as_rows: bool
+    timestamp: TimestampOf
+    times: FileTimes
+
+    def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """See `FileFormat`. Offsets are numbers of rows."""
+        system, path = filesystem_of(file.path)
+        rows = pq.read_metadata(path, filesystem=system).num_rows
+        stop = min(offset + records, rows)
+        return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
+
+    def batch(self, table: pa.RecordBatch, file: Found) -> Batch:
+        """The elements of some rows."""
+        values = cast(list[dict[str, object]], table.to_pylist())
+        elements: list[object] = [Row.of(value) for value in values] if self.as_rows else list(values)
+        return Batch(elements, self._timestamps(table, elements, file))
+
+    def _timestamps(self, table: pa.RecordBatch, elements: Sequence[object], file: Found) -> list[int]:
+        if isinstance(self.timestamp, str) and self.timestamp in table.schema.names:
+            column = table.column(self.timestamp)
+            if pa.types.is_timestamp(column.type) and column.type.tz and not column.null_count:
+                micros = pc.cast(pc.cast(column, pa.timestamp("us", tz=column.type.tz), safe=False), pa.int64())
+                return cast(list[int], micros.to_pylist())
+        return timestamps_of(elements, self.timestamp, self.times.default(file))
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """Rows `start` to before `stop` of a file."""
+
+    file: Found
+    start: int
+    stop: int
+    format: ParquetFormat
+
+    def read(self) -> Iterator[Batch]:
+        """Their records. Raises `ValueError` naming the file."""
+        system, path = filesystem_of(self.file.path)
+        with pq.ParquetFile(path, filesystem=system) as opened:
+            for first, group in self._groups(opened.metadata):
+                for table in opened.iter_batches(BATCH, [group], self._columns(opened)):
+                    low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
+                    if low < high:
+                        yield self._batch(table.slice(low, high - low), first + low)
+                    first += table.num_rows
+
+    def _groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
+        """Row groups that the rows are in: number of the first row, and number of the group."""
+        first = 0
+        for group in range(metadata.num_row_groups):
+            after = first + metadata.row_group(group).num_rows
+            if first < self.stop and self.start < after:
+                yield first, group
+            first = after
+
+    def _columns(self, opened: pq.ParquetFile) -> list[str] | None:
+        wanted = self.format.columns
+        if wanted is None:
+            return None
+        if unknown := [name for name in wanted if name not in opened.schema_arrow.names]:
+            raise ValueError(f"{self.file.path} has no column {unknown}; it has {opened.schema_arrow.names}")
+        return list(wanted)
+
+    def _batch(self, table: pa.RecordBatch, first: int) -> Batch:
+        try:
+            return self.format.batch(table, self.file)
+        except Exception as error:
+            raise ValueError(f"{self.file.path}, in the rows from {first} on: {error}") from error
+
+
+class ReadFromParquet(FileSource):
+    """Rows of Parquet files as dicts.
+
+    Args:
+        file_pattern: Which files; see `FileSource`.
+        min_bundle_size: Accepted for Beam's sake: the engine chooses how much a task reads.
+        columns: Names of the columns to read; None for all.
+        as_rows: Whether elements are `Row`s instead of dicts.
+        **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+    """
+
+    def __init__(
+        self,
+        file_pattern: str,
+        min_bundle_size: int = 0,
+        columns: Sequence[str] | None = None,
+        as_rows: bool = False,
+        **options: Unpack[ReadOptions],
+    ) -> None:
+        super().__init__(file_pattern, **options)
+        self._columns = None if columns is None else tuple(columns)
+        self._as_rows = as_rows
+
+    def file_format(self) -> ParquetFormat:
+        """Parquet, cut by rows."""
+        return ParquetFormat(self._columns, self._as_rows, self.timestamp, self.times)

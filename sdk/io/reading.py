@@ -1,0 +1,20 @@
+"""Arguments that all readers of files share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+from headrace.sdk.io.timestamps import TimestampOf
+
+
+class ReadOptions(TypedDict, total=False):
+    """Keyword arguments of `FileSource`, which says what they mean."""
+
+    timestamp: TimestampOf
+    max_delay: float | None
+    validate: bool
+    continuous: bool
+    interval: float
+    file_time: Callable[[str], object] | None
+    until: Callable[[Sequence[str]], bool] | None

@@ -1,0 +1,175 @@
+"""Writers of lines: text, JSON and CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.io.files import CompressionTypes, compression_of, open_output
+from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.records import as_record
+from headrace.sdk.transforms.write import Write
+
+
+@dataclass(frozen=True, slots=True)
+class TextWriter:
+    """Elements as lines."""
+
+    newline: bytes
+    header: str | None
+    footer: str | None
+    compression: str
+
+    def write(self, path: str, values: Sequence[object]) -> None:
+        """See `PartWriter`."""
+        lines = [_text(value) for value in values]
+        if self.header is not None:
+            lines.insert(0, self.header.encode())
+        if self.footer is not None:
+            lines.append(self.footer.encode())
+        with open_output(path, compression_of(path, self.compression)) as file:
+            file.write(self.newline.join([*lines, b""]))
+
+
+def _text(value: object) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode()
+
+
+class WriteToText(Write):
+    """Elements as lines of text files: bytes as they are, anything else as its str, in UTF-8.
+
+    Each epoch writes files of its own, as many as tasks had elements; see `FileSink` for their names. How many there
+    will be is not known when the first is written, so names do not say it, unlike Beam's.
+
+    Args:
+        file_path_prefix: Folder and beginning of the names.
+        file_name_suffix: End of the names; `.gz`, `.bz2`, `.xz` and `.zst` also mean compression.
+        append_trailing_newlines: Whether each element gets the end of a line.
+        num_shards: Accepted for Beam's sake: there are as many files as tasks.
+        compression_type: One of `CompressionTypes`.
+        header: A first line for each file.
+        footer: A last line for each file.
+    """
+
+    def __init__(
+        self,
+        file_path_prefix: str,
+        file_name_suffix: str = "",
+        append_trailing_newlines: bool = True,
+        num_shards: int = 0,
+        compression_type: str = CompressionTypes.AUTO,
+        header: str | None = None,
+        footer: str | None = None,
+    ) -> None:
+        compression_of("", compression_type)
+        writer = TextWriter(b"\n" if append_trailing_newlines else b"", header, footer, compression_type)
+        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer))
+
+
+@dataclass(frozen=True, slots=True)
+class JsonWriter:
+    """Elements as JSON, one a line."""
+
+    compression: str
+
+    def write(self, path: str, values: Sequence[object]) -> None:
+        """See `PartWriter`."""
+        with open_output(path, compression_of(path, self.compression)) as file:
+            for value in values:
+                file.write(json.dumps(value, default=_for_json).encode() + b"\n")
+
+
+def _for_json(value: object) -> object:
+    """What JSON has no form of: records become objects, instants RFC 3339 text.
+
+    >>> json.dumps(Timestamp(0), default=_for_json)
+    '"1970-01-01T00:00:00Z"'
+    """
+    if isinstance(value, Timestamp):
+        return value.to_rfc3339()
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    return as_record(value)
+
+
+class WriteToJson(Write):
+    """Elements as JSON lines: dicts, `Row`s, dataclasses, or any other value that JSON knows.
+
+    Args:
+        path: Folder and beginning of the files' names; see `WriteToText`.
+        num_shards: Accepted for Beam's sake.
+        file_name_suffix: End of the names.
+        compression_type: One of `CompressionTypes`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        num_shards: int | None = None,
+        file_name_suffix: str = ".json",
+        compression_type: str = CompressionTypes.AUTO,
+    ) -> None:
+        compression_of("", compression_type)
+        super().__init__(FileSink(path, file_name_suffix, JsonWriter(compression_type)))
+
+
+@dataclass(frozen=True, slots=True)
+class CsvWriter:
+    """Elements as lines of fields, under a line with the fields' names."""
+
+    columns: tuple[str, ...] | None
+    delimiter: str
+    header: bool
+    compression: str
+
+    def write(self, path: str, values: Sequence[object]) -> None:
+        """See `PartWriter`. Without stated columns they are those of the first element."""
+        records = [as_record(value) for value in values]
+        columns = self.columns or tuple(records[0])
+        text = io.StringIO()
+        lines = csv.DictWriter(text, columns, delimiter=self.delimiter, lineterminator="\n")
+        if self.header:
+            lines.writeheader()
+        for record in records:
+            if record.keys() != set(columns):
+                raise ValueError(f"element {record!r:.200} does not have the columns {list(columns)}; map it to them")
+            lines.writerow(record)
+        with open_output(path, compression_of(path, self.compression)) as file:
+            file.write(text.getvalue().encode())
+
+
+class WriteToCsv(Write):
+    """Dicts, `Row`s, named tuples or dataclasses as CSV files, each with a line of column names.
+
+    Args:
+        path: Folder and beginning of the files' names; see `WriteToText`.
+        num_shards: Accepted for Beam's sake.
+        columns: Names of the columns in their order; by default those of each file's first element.
+        sep: What stands between fields.
+        header: Whether each file begins with the columns' names.
+        file_name_suffix: End of the names.
+        compression_type: One of `CompressionTypes`.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        num_shards: int | None = None,
+        columns: Sequence[str] | None = None,
+        sep: str = ",",
+        header: bool = True,
+        file_name_suffix: str = ".csv",
+        compression_type: str = CompressionTypes.AUTO,
+    ) -> None:
+        compression_of("", compression_type)
+        names = None if columns is None else tuple(columns)
+        super().__init__(FileSink(path, file_name_suffix, CsvWriter(names, sep, header, compression_type)))

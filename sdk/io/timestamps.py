@@ -1,0 +1,65 @@
+"""Event times of what is read: a field of the record, or what a function makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TypeAlias
+
+from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
+
+TimestampOf: TypeAlias = str | Callable[[object], object] | None
+"""Name of a field, or a function from the element, giving a `Timestamp`, seconds since 1970 UTC, a datetime with a
+time zone or RFC 3339 text; None for no event time."""
+
+
+def micros_of(value: object) -> int:
+    """Microseconds UTC of anything that says an instant.
+
+    >>> micros_of(1.5), micros_of("1970-01-01T00:00:02Z")
+    (1500000, 2000000)
+    """
+    if isinstance(value, Timestamp):
+        return value.micros
+    if isinstance(value, str):
+        return Timestamp.from_rfc3339(value).micros
+    if isinstance(value, (int, float, datetime)):
+        return Timestamp.of(value).micros
+    raise ValueError(f"{value!r:.80} is no timestamp; give seconds, a Timestamp, a datetime or RFC 3339 text")
+
+
+def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise: int = MIN_TIMESTAMP) -> list[int]:
+    """The event time of each element, microseconds UTC; `otherwise` where no event time is asked for.
+
+    Raises `ValueError` naming the element that has none.
+    """
+    if timestamp is None:
+        return [otherwise] * len(elements)
+    stamps: list[int] = []
+    try:
+        if callable(timestamp):
+            stamps.extend(micros_of(timestamp(element)) for element in elements)
+        else:
+            stamps.extend(micros_of(_field(element, timestamp)) for element in elements)
+    except Exception as error:
+        raise ValueError(f"timestamp of {elements[len(stamps)]!r:.200}: {error}") from error
+    return stamps
+
+
+def _field(element: object, name: str) -> object:
+    if isinstance(element, dict):
+        return element[name]
+    return getattr(element, name)
+
+
+def check_timestamp(timestamp: TimestampOf, max_delay: float | None) -> int | None:
+    """The greatest delay in microseconds, if the two arguments make sense."""
+    if timestamp is not None and not isinstance(timestamp, str) and not callable(timestamp):
+        raise TypeError(f"timestamp must be the name of a field or a function, got {timestamp!r}")
+    if max_delay is None:
+        return None
+    if timestamp is None:
+        raise ValueError("max_delay is given without timestamp; name the field or function that gives the event time")
+    if max_delay < 0:
+        raise ValueError(f"max_delay is {max_delay:g} s; give 0 or more seconds")
+    return round(max_delay * 1_000_000)
