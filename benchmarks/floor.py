@@ -16,10 +16,10 @@ import typer
 from benchmarks.measurement import Measurement
 from benchmarks.micro_batch import MicroBatches, stateful, stateless, stateless_python
 from benchmarks.report import console, print_table, rounded, save
-from benchmarks.session import DEFAULT_MANAGER, QUICK_MANAGER
+from benchmarks.session import DEFAULT_MANAGER, QUICK_MANAGER, start_session
 from benchmarks.tiny_epoch import TinyEpochs
 
-OURS = "Headrace epoch: grouping, state, durable checkpoint"
+OURS = "Headrace: one grouping, state, durable checkpoint"
 _WARM_UP = 5
 _EVENTS = 10
 
@@ -41,6 +41,7 @@ def main(
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/floor.json"),
 ) -> None:
     """Step our engine and Spark's queries in turn and compare."""
+    start_session()
     with ExitStack() as stack:
         systems = [stack.enter_context(closing(system)) for system in _systems()]
         measured = [Measurement(system.name, _EVENTS) for system in systems]

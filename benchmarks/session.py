@@ -21,6 +21,10 @@ _SETTINGS = {
     "spark.driver.memory": "3g",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
+    # What makes Python workers quicker on one machine makes it so for every system here.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.shuffle.compress": "false",
+    "spark.locality.wait": "0",
     "spark.sql.shuffle.partitions": str(CORES),
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": (

@@ -88,10 +88,11 @@ def _run(label: str, workload: Workload, peer: Peer, dataset: Dataset, expected:
 
 
 def _print(workload: Workload, measured: dict[str, Measurement]) -> None:
-    ours = [measured[name] for name in OURS if name in measured]
+    names = [peer.name for peer in OURS]
+    ours = [measured[name] for name in names if name in measured]
     rows = []
     for each in measured.values():
-        ratios = [rounded(mine.times_faster(each)) if each.name not in OURS else "" for mine in ours]
+        ratios = [rounded(mine.times_faster(each)) if each.name not in names else "" for mine in ours]
         spread = f"{rounded(min(each.seconds))} to {rounded(max(each.seconds))}"
         rows.append([each.name, f"{each.events:,}", rounded(each.rate / 1000), spread, *ratios])
     headings = [f"{mine.name} × faster" for mine in ours]

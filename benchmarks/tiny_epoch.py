@@ -8,8 +8,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
+from operator import itemgetter
 from pathlib import Path
 from queue import SimpleQueue
+from typing import cast
 
 import pyarrow.parquet as pq
 
@@ -17,7 +19,7 @@ from benchmarks.micro_batch import tiny_file
 from headrace.lowlevel import Batch, CallSink, Computation, Topology
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.record import Record
+from headrace.lowlevel.record import KeyExtractor, Record
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 
@@ -80,7 +82,7 @@ class TinyEpochs:
     def _run(self) -> None:
         topology = Topology()
         topology.injector("events", self._gate)
-        topology.computation("count", RunningCount(), {"events": lambda event: event[0]}, ["counts"])
+        topology.computation("count", RunningCount(), {"events": cast(KeyExtractor, itemgetter(0))}, ["counts"])
         topology.sink("counts", "counts", CallSink(lambda epoch, rows: None))
         try:
             SparkRunner().run_topology(topology, RunOptions(checkpoint=f"{self._home.name}/checkpoint"))
