@@ -65,7 +65,8 @@ class _Compiler:
             if self._graph.begins_stage(output):
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
-            self._topology.injector(label, transform.injector())
+            for tag, output in step.outputs.items():
+                self._topology.injector(self._stream(output), transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif isinstance(transform, RunComputation):
@@ -95,7 +96,7 @@ class _Compiler:
         if isinstance(producer.transform, RunComputation):
             assert collection.tag is not None
             return collection.tag
-        return producer.full_label
+        return producer.full_label if collection.tag is None else f"{producer.full_label}.{collection.tag}"
 
     def _into(self, step: Step, index: int) -> Exit:
         """How the elements of an input reach a step that is no part of a stage."""

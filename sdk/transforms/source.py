@@ -17,6 +17,10 @@ class Source(PTransform[PBegin, PCollection[object]]):
         """What reads, and knows the watermark; made when the pipeline is compiled."""
         raise TypeError(f"{type(self).__name__} does not define injector(self)")
 
+    def injector_of(self, tag: str | None) -> Injector:
+        """The injector of an output; for sources with more than one."""
+        return self.injector()
+
     def expand(self, inputs: PBegin) -> PCollection[object]:
         """A collection in the global window."""
         if not isinstance(inputs, PBegin):

@@ -1,0 +1,47 @@
+"""What can happen in a `TestStream`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
+from headrace.sdk.windows import TimestampedValue
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ElementEvent:
+    """Elements arrive on an output."""
+
+    timestamped_values: tuple[TimestampedValue[object], ...]
+    tag: str | None
+
+    def __init__(self, timestamped_values: Iterable[TimestampedValue[object]], tag: str | None = None) -> None:
+        object.__setattr__(self, "timestamped_values", tuple(timestamped_values))
+        object.__setattr__(self, "tag", tag)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class WatermarkEvent:
+    """The watermark of an output moves to a timestamp (seconds since 1970 UTC, or a `Timestamp`)."""
+
+    new_watermark: Timestamp
+    tag: str | None
+
+    def __init__(self, new_watermark: TimestampTypes, tag: str | None = None) -> None:
+        object.__setattr__(self, "new_watermark", Timestamp.of(new_watermark))
+        object.__setattr__(self, "tag", tag)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class ProcessingTimeEvent:
+    """The wall clock moves on (by seconds, or a `Duration`), for the whole pipeline."""
+
+    advance_by: Duration
+
+    def __init__(self, advance_by: DurationTypes) -> None:
+        object.__setattr__(self, "advance_by", Duration.of(advance_by))
+
+
+Event: TypeAlias = ElementEvent | WatermarkEvent | ProcessingTimeEvent

@@ -1,0 +1,154 @@
+"""A stream whose elements, watermark and clock move as a test tells it (`apache_beam.testing.test_stream`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Self, TypeAlias
+
+from headrace.lowlevel.injector import BaseInjector, Delivery, MemorySplit
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, DurationTypes, Timestamp, TimestampTypes
+from headrace.sdk.pvalue import PBegin, PCollection
+from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
+from headrace.sdk.transforms.source import Source
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windows import TimestampedValue
+
+Outputs: TypeAlias = PCollection[object] | dict[str | None, PCollection[object]]
+
+
+class EventInjector(BaseInjector):
+    """Plays the events of one output, one an epoch; the others' events are epochs in which it brings nothing.
+
+    After the last event the input has ended.
+    """
+
+    def __init__(self, events: Sequence[Event], tag: str | None) -> None:
+        self._events = list(events)
+        self._tag = tag
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """The next event."""
+        assert isinstance(position, int)
+        told = self._events[: position + 1]
+        batch = Batch()
+        if position < len(self._events):
+            batch = self._elements(self._events[position])
+        clock = sum(event.advance_by.micros for event in told if isinstance(event, ProcessingTimeEvent))
+        watermarks = [event for event in told if isinstance(event, WatermarkEvent) and event.tag == self._tag]
+        return Delivery(
+            [MemorySplit(batch)] if len(batch) else [],
+            position + 1,
+            watermarks[-1].new_watermark.micros if watermarks else MIN_TIMESTAMP,
+            done=position >= len(self._events),
+            clock=clock,
+        )
+
+    def _elements(self, event: Event) -> Batch:
+        if not isinstance(event, ElementEvent) or event.tag != self._tag:
+            return Batch()
+        elements = event.timestamped_values
+        return Batch([element.value for element in elements], [element.timestamp.micros for element in elements])
+
+
+class TestStream(Source):
+    """An unbounded source for tests: what arrives, and how watermark and wall clock move, in the order of the calls.
+
+    Each event is an epoch. The clock begins at 0. After the last event the watermark moves to the end of time.
+
+    Args:
+        coder: Accepted for Beam's sake.
+        events: Events to begin with.
+        output_tags: Tags of the outputs that these events name.
+
+    >>> from headrace.sdk.testing.pipeline import TestPipeline
+    >>> from headrace.sdk.transforms.element import DoFn, Map
+    >>> stream = TestStream().add_elements(["a"]).advance_watermark_to(10).add_elements(["b"])
+    >>> with TestPipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | stream | Map(lambda element, when=DoFn.TimestampParam: print(element, when))
+    a Timestamp(-9223372036854.775000)
+    b Timestamp(10)
+    """
+
+    # To pytest a class of this name is a test.
+    __test__ = False
+    is_bounded = False
+
+    def __init__(
+        self,
+        coder: object = None,
+        events: Iterable[Event] | None = None,
+        output_tags: Iterable[str | None] | None = None,
+    ) -> None:
+        super().__init__()
+        self.output_tags: set[str | None] = set(output_tags or ())
+        self._events: list[Event] = []
+        self._watermarks: dict[str | None, Timestamp] = {}
+        for event in events or ():
+            tag = None if isinstance(event, ProcessingTimeEvent) else event.tag
+            if tag is not None and tag not in self.output_tags:
+                raise ValueError(f"event {event} names output {tag!r}, which is none of output_tags {self.output_tags}")
+            self._add(event)
+
+    def _watermark(self, tag: str | None) -> Timestamp:
+        return self._watermarks.get(tag, Timestamp(micros=MIN_TIMESTAMP))
+
+    def _add(self, event: Event) -> Self:
+        if isinstance(event, ElementEvent):
+            self.output_tags.add(event.tag)
+            if any(element.timestamp.micros >= MAX_TIMESTAMP for element in event.timestamped_values):
+                raise ValueError(f"elements must be before the end of time, got {event}")
+        elif isinstance(event, WatermarkEvent):
+            self.output_tags.add(event.tag)
+            before = self._watermark(event.tag)
+            if event.new_watermark <= before:
+                raise ValueError(f"the watermark must go on from {before}, got {event.new_watermark}")
+            self._watermarks[event.tag] = event.new_watermark
+        elif event.advance_by.micros <= 0:
+            raise ValueError(f"the clock must go on, got {event}")
+        self._events.append(event)
+        return self
+
+    def add_elements(
+        self, elements: Iterable[object], tag: str | None = None, event_timestamp: TimestampTypes | None = None
+    ) -> Self:
+        """Next, elements arrive.
+
+        Args:
+            elements: Values, or `TimestampedValue`s; of a `WindowedValue` the windows do not count.
+            tag: The output that they arrive on.
+            event_timestamp: Timestamp of the bare values; by default that of the output's watermark.
+        """
+        time = self._watermark(tag) if event_timestamp is None else Timestamp.of(event_timestamp)
+        return self._add(ElementEvent([_timestamped(element, time) for element in elements], tag))
+
+    def advance_watermark_to(self, new_watermark: TimestampTypes, tag: str | None = None) -> Self:
+        """Next, the watermark of an output moves to a timestamp."""
+        return self._add(WatermarkEvent(new_watermark, tag))
+
+    def advance_watermark_to_infinity(self, tag: str | None = None) -> Self:
+        """Next, the watermark of an output moves to the end of time."""
+        return self.advance_watermark_to(Timestamp(micros=MAX_TIMESTAMP), tag)
+
+    def advance_processing_time(self, advance_by: DurationTypes) -> Self:
+        """Next, the wall clock moves on by so many seconds."""
+        return self._add(ProcessingTimeEvent(advance_by))
+
+    def expand(self, inputs: PBegin) -> Outputs:  # type: ignore[override]
+        """One collection, or a dict of them by tag if elements were added under a tag."""
+        if self.output_tags <= {None}:
+            return super().expand(inputs)
+        tags = sorted(self.output_tags, key=str)
+        return {tag: PCollection(inputs.pipeline, is_bounded=False, tag=tag) for tag in tags}
+
+    def injector_of(self, tag: str | None) -> EventInjector:
+        """What plays the events of one output."""
+        return EventInjector(self._events, tag)
+
+
+def _timestamped(element: object, otherwise: Timestamp) -> TimestampedValue[object]:
+    if isinstance(element, TimestampedValue):
+        return element
+    if isinstance(element, WindowedValue):
+        return TimestampedValue(element.value, element.timestamp)
+    return TimestampedValue(element, otherwise)
