@@ -26,6 +26,8 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 from typing import Annotated
 
@@ -43,8 +45,8 @@ from examples.flights_summary import summarize
 from examples.flights_usual import UsualDelay
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
-from headrace.transforms.window import FixedWindows, Sessions
-from headrace.utils.windowed_value import PaneInfoTiming
+from headrace.transforms.window import FixedWindows, IntervalWindow, Sessions
+from headrace.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 HOUR = 3600
 DAY = 24 * HOUR
@@ -71,31 +73,35 @@ FINDINGS = {
 """Columns of what is written."""
 
 
-class Delays(beam.CombineFn):
-    """Count, mean and maximum in one pass; the accumulator is (count, sum, maximum)."""
+Accumulator = tuple[int, float, float]
+"""Number, sum and maximum of delays."""
 
-    def create_accumulator(self):
+
+class Delays(beam.CombineFn[float, Accumulator, dict[str, float]]):
+    """Count, mean and maximum in one pass."""
+
+    def create_accumulator(self) -> Accumulator:
         """Of no delay."""
         return 0, 0.0, float("-inf")
 
-    def add_input(self, accumulator, delay):
+    def add_input(self, accumulator: Accumulator, delay: float) -> Accumulator:
         """One delay more."""
         count, total, most = accumulator
         return count + 1, total + delay, max(most, delay)
 
-    def merge_accumulators(self, accumulators):
-        """Of several groups of delays."""
+    def merge_accumulators(self, accumulators: Iterable[Accumulator]) -> Accumulator:
+        """Of several groups of delays together."""
         counts, totals, most = zip(*accumulators, strict=True)
         return sum(counts), sum(totals), max(most)
 
-    def extract_output(self, accumulator):
+    def extract_output(self, accumulator: Accumulator) -> dict[str, float]:
         """The columns of a row."""
         count, total, most = accumulator
         return {"flights": count, "mean_min": total / count, "max_min": most}
 
 
-def sum_columns(rows):
-    """Sums of the columns of equally long rows; the simplest way to combine: a function of some values, or of sums.
+def sum_columns(rows: Iterable[tuple[int, int]]) -> tuple[int, ...]:
+    """The simplest kind of combiner: a function of some values that may as well be results of its own.
 
     >>> sum_columns([(1, 200), (1, 300), (2, 1000)])
     (4, 1500)
@@ -103,7 +109,7 @@ def sum_columns(rows):
     return tuple(map(sum, zip(*rows, strict=True)))
 
 
-def pane_columns(window, pane):
+def pane_columns(window: IntervalWindow, pane: PaneInfo) -> dict[str, object]:
     """Which window a result is for, and which of its panes it is."""
     return {
         "window_start": window.start.micros,
@@ -113,13 +119,21 @@ def pane_columns(window, pane):
     }
 
 
-def hour_row(result, window=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
+def hour_row(
+    result: tuple[str, dict[str, float]],
+    window: IntervalWindow = beam.DoFn.WindowParam,
+    pane: PaneInfo = beam.DoFn.PaneInfoParam,
+) -> dict[str, object]:
     """An airport's hour as a row."""
     origin, delays = result
     return {"origin": origin, **pane_columns(window, pane), **delays}
 
 
-def session_row(result, window=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
+def session_row(
+    result: tuple[str, tuple[int, int]],
+    window: IntervalWindow = beam.DoFn.WindowParam,
+    pane: PaneInfo = beam.DoFn.PaneInfoParam,
+) -> dict[str, object]:
     """An aircraft's session as a row."""
     tail, (legs, miles) = result
     return {"tail": tail, **pane_columns(window, pane), "legs": legs, "miles": miles}
@@ -165,13 +179,13 @@ def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
     # 3. Is that usual?
     (
         flights
-        | "usual" >> beam.RunComputation(UsualDelay(), key=lambda flight: flight["carrier"], outputs="findings")
+        | "usual" >> beam.RunComputation(UsualDelay(), key=itemgetter("carrier"), outputs="findings")
         | "finding rows" >> beam.Map(lambda finding: finding._asdict())
         | "write findings" >> write(out / "findings", FINDINGS)
     )
 
 
-def write(folder: Path, columns: dict[str, pa.DataType]) -> beam.PTransform:
+def write(folder: Path, columns: dict[str, pa.DataType]) -> beam.io.WriteToParquet:
     """To Parquet files in a folder."""
     return beam.io.WriteToParquet(str(folder / "part"), pa.schema(columns), file_name_suffix=".parquet")
 
