@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
 settings.register_profile("headrace", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of a test process, as headrace makes them, with two tasks at once."""
+    # Imported only here, so that tests without Spark need no Java.
+    from headrace.runners.spark.session import local_session
+
+    session = local_session("local[2,4]")
+    yield session
+    session.stop()

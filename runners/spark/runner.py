@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -11,13 +11,16 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import SystemClock
-from headrace.runners.engine.driver import Driver
+from headrace.runners.engine.driver import Driver, Steps
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.spark.copies import Copies, sweep
 from headrace.runners.spark.executor import SparkExecutor
-from headrace.runners.spark.session import SparkSetupError, engine_session, is_local, open_session, use_this_python
+from headrace.runners.spark.frames import bound
+from headrace.runners.spark.packages import prepare_workers
+from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, open_session
 from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.streams import StreamInjector, StreamOptions
 
 
 class SparkRunner:
@@ -27,11 +30,25 @@ class SparkRunner:
         session: The Spark session to use; without one the program's active session, else a new local one.
         intervals: Key intervals of each computation, so how many tasks it runs as; by default as many as Spark runs
             at once. A checkpoint keeps the number that it began with.
+        trigger: How Spark reads streaming DataFrames: arguments of its `trigger`, as `{"availableNow": True}` to end
+            with what is there now.
+        stream_location: Where Spark keeps its progress in streaming DataFrames, as it writes the place; by default a
+            folder of the checkpoint, which must be a directory then.
+        steps: For tests: chooses the size of epochs, and is told of every step of the protocol.
     """
 
-    def __init__(self, session: SparkSession | None = None, intervals: int | None = None) -> None:
+    def __init__(
+        self,
+        session: SparkSession | None = None,
+        intervals: int | None = None,
+        trigger: Mapping[str, object] | None = None,
+        stream_location: str | None = None,
+        steps: Steps | None = None,
+    ) -> None:
         self._session = session
         self._intervals = intervals
+        self._streams = StreamOptions(trigger, stream_location)
+        self._steps = steps
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
         """Run to the end of the input.
@@ -44,8 +61,8 @@ class SparkRunner:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
-        session = self._session or open_session()
-        use_this_python(session)
+        session = checked(self._session) if self._session is not None else open_session()
+        prepare_workers(session)
         with _checkpoint_place(options, session) as place:
             return self._run(topology, options, session, place)
 
@@ -53,11 +70,15 @@ class SparkRunner:
         clock = SystemClock()
         journal, store = open_checkpoint(place, topology, clock, "Spark runner")
         sweep()
+        topology = bound(topology, store, self._streams)
         shipment = Shipment.of(topology, store, journal.identity)
         executor = SparkExecutor(engine_session(session), topology, shipment)
         try:
-            return Driver(topology, executor, journal, clock, options).run()
+            return Driver(topology, executor, journal, clock, options, self._steps).run()
         finally:
+            for injector in topology.injectors.values():
+                if isinstance(injector, StreamInjector):
+                    injector.close()
             if options.checkpoint is None:
                 Copies(journal.identity).discard()
 

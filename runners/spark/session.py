@@ -5,6 +5,7 @@ What can be wrong with Java, Spark or the workers' Python is found here, before 
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -24,6 +25,8 @@ OLDEST_SPARK = (4, 1)
 _RETRIES = 4
 """How often Spark runs a task before it gives a job up; a local master would otherwise not try again."""
 _GIB = 1 << 30
+_LAUNCHED = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
+"""Environment variables of a program that was started for a session which is described elsewhere."""
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 
 _QUIET = {
@@ -56,12 +59,23 @@ class SparkSetupError(HeadraceError, RuntimeError):
 
 
 def open_session() -> SparkSession:
-    """The active session of this program, else a new local one. Raises `SparkSetupError`."""
+    """The active session of this program, else a new one. Raises `SparkSetupError`."""
     _require_spark(pyspark.__version__, "is installed")
     session = SparkSession.getActiveSession()
     if session is None:
-        session = _new_session() if SparkContext._active_spark_context is None else SparkSession.builder.getOrCreate()
+        launched = SparkContext._active_spark_context is not None or _LAUNCHED & os.environ.keys()
+        session = SparkSession.builder.getOrCreate() if launched else local_session()
+    return checked(session)
+
+
+def checked(session: SparkSession) -> SparkSession:
+    """The session, if it can be worked with. Raises `SparkSetupError`."""
     _require_spark(session.version, "is what the session runs on")
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise SparkSetupError(
+            "the session is one of Spark Connect, over which tasks cannot be given their input; "
+            "use a session made with a master (SparkSession.builder.master(...)), or none"
+        )
     return session
 
 
@@ -79,24 +93,28 @@ def is_local(session: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def _new_session() -> SparkSession:
+def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
+    """A new quiet session on this machine; `master` says how many tasks run at once and how often one is tried.
+
+    Raises `SparkSetupError`.
+    """
+    _require_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("headrace")
-    if "SPARK_REMOTE" not in os.environ and "PYSPARK_GATEWAY_PORT" not in os.environ:
-        _require_java()
-        builder = builder.master(f"local[*,{_RETRIES}]").config("spark.driver.memory", f"{_driver_gib()}g")
-    for name, value in _QUIET.items():
+    builder = SparkSession.builder.appName("headrace").master(master)
+    for name, value in {**_QUIET, "spark.driver.memory": f"{_driver_gib()}g"}.items():
         builder = builder.config(name, value)
     try:
-        return builder.getOrCreate()
+        session = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        java = _java() or "java"
         raise SparkSetupError(
-            f"Spark could not start its Java process with {java} ({error}); "
+            f"Spark could not start its Java process with {_java()} ({error}); "
             f"point JAVA_HOME at a complete Java {OLDEST_JAVA} or 21"
         ) from error
+    # Else the workers complain about the end of their Java process.
+    atexit.register(session.stop)
+    return session
 
 
 def _driver_gib() -> int:
@@ -153,13 +171,3 @@ def _ask(java: str) -> str:
     except OSError as error:
         raise SparkSetupError(f"{java} cannot be started ({error}); point JAVA_HOME at a Java that can") from error
     return answer.stderr + answer.stdout
-
-
-def use_this_python(session: SparkSession) -> None:
-    """Let the workers of a local session run under this interpreter, as only it is sure to have the packages.
-
-    Spark takes what PYSPARK_PYTHON named when the session was made, by default whatever `python3` is.
-    """
-    context = session.sparkContext
-    if is_local(session) and shutil.which(context.pythonExec) != sys.executable:
-        context.pythonExec = sys.executable

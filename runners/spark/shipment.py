@@ -1,11 +1,10 @@
-"""What every task needs and no epoch changes: the topology, the checkpoint's place, where Python finds modules.
+"""What every task needs and no epoch changes: the topology and the place of the checkpoint.
 
 It travels inside the tasks' function, and each worker process unpacks it once.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -51,8 +50,6 @@ class Shipment:
     ('run', True)
     """
 
-    path: tuple[str, ...]
-    """Where the driver's Python finds modules."""
     data: bytes
     digest: bytes
 
@@ -63,7 +60,7 @@ class Shipment:
         stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
         # The classes of the main program travel in the same pickle as the functions that use them.
         data = cloudpickle.dumps((_main_classes(), stripped, store, run))
-        return cls(tuple(filter(None, sys.path)), data, blake2b(data, digest_size=16).digest())
+        return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:
         """The contents, unpacked once in a process."""
@@ -75,8 +72,6 @@ class Shipment:
 
 @lru_cache(maxsize=4)
 def _unpack(shipment: Shipment) -> Contents:
-    # At the end: what the workers have of their own comes first.
-    sys.path.extend(entry for entry in shipment.path if entry not in sys.path and os.path.exists(entry))
     classes, topology, store, run = cloudpickle.loads(shipment.data)
     main = sys.modules["__main__"]
     for name, value in classes.items():

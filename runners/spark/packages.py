@@ -1,0 +1,108 @@
+"""What Python needs to import in the workers: headrace itself, and the modules of the program that runs.
+
+On this machine the workers get this program's own search path. Other machines get files: a zip with the package, and
+one with the modules that the program has imported from its own folders. The main program is neither: what a pipeline
+uses of it travels with the pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import site
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+from types import ModuleType
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+from pyspark.sql import SparkSession
+
+import headrace
+from headrace.runners.spark.session import is_local
+
+Files = dict[str, Path]
+"""Name in the zip -> file."""
+
+
+def prepare_workers(session: SparkSession) -> None:
+    """Let the session's workers import what this program imports."""
+    if is_local(session):
+        _use_this_python(session)
+        return
+    sent: set[str] = session.__dict__.setdefault("_headrace_sent", set())
+    for name, files in (("headrace", package_files()), ("program", program_files())):
+        data = _digest(files)
+        if files and data not in sent:
+            sent.add(data)
+            session.sparkContext.addPyFile(str(zipped(files, Path(tempfile.mkdtemp()) / f"{name}-{data}.zip")))
+
+
+def _use_this_python(session: SparkSession) -> None:
+    """Workers run under this interpreter, as only it is sure to have the packages, and look where it looks.
+
+    Spark takes what PYSPARK_PYTHON named when the session was made, by default whatever `python3` is.
+    """
+    context = session.sparkContext
+    if shutil.which(context.pythonExec) != sys.executable:
+        context.pythonExec = sys.executable
+    given = context.environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
+    own = [str(Path(headrace.__file__).absolute().parents[1]), *(entry for entry in sys.path if _is_own(entry))]
+    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *own])))
+
+
+def package_files() -> Files:
+    """The files of the headrace package, those behind its symbolic links included."""
+    root = Path(headrace.__file__).absolute().parent
+    found = {}
+    for folder, _, names in os.walk(root, followlinks=True):
+        for name in names:
+            path = Path(folder) / name
+            if path.suffix in (".py", ".typed", ".properties"):
+                found[(Path("headrace") / path.relative_to(root)).as_posix()] = path
+    return found
+
+
+def program_files() -> Files:
+    """The files of the modules that the program has imported and that are not installed."""
+    return {name: path for module in list(sys.modules.values()) for name, path in _own_file(module)}
+
+
+def _own_file(module: ModuleType) -> Iterator[tuple[str, Path]]:
+    name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
+    if name in ("", "__main__") or name.partition(".")[0] == "headrace" or not str(file).endswith(".py"):
+        return
+    path = Path(str(file)).absolute()
+    if _is_own(str(path)):
+        place = name.replace(".", "/")
+        yield (f"{place}/__init__.py" if path.name == "__init__.py" else f"{place}.py"), path
+
+
+def _is_own(path: str) -> bool:
+    """Whether a file or folder is the program's: neither of Python, nor installed, nor Spark's."""
+    whole = Path(path).absolute()
+    return bool(path) and whole.exists() and not any(place in (whole, *whole.parents) for place in _installed())
+
+
+def _installed() -> set[Path]:
+    places = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages(), sys.prefix}
+    places |= {os.environ[name] for name in ("SPARK_HOME",) if name in os.environ}
+    return {Path(place).absolute() for place in places}
+
+
+def _digest(files: Files) -> str:
+    digest = blake2b(digest_size=8)
+    for name in sorted(files):
+        digest.update(name.encode() + b"\0" + files[name].read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def zipped(files: Files, path: Path) -> Path:
+    """Write the files into a zip; the same files give the same bytes."""
+    with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for name in sorted(files):
+            archive.writestr(ZipInfo(name), files[name].read_bytes(), ZIP_DEFLATED)
+    return path

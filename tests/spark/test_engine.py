@@ -1,0 +1,279 @@
+"""Topologies on Spark: the same results as in memory, and how they come about."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel import (
+    BaseInjector,
+    BoundedInjector,
+    CallSink,
+    Computation,
+    Context,
+    Delivery,
+    InlineComputation,
+    MemorySplit,
+    Record,
+    StepError,
+    TimeDomain,
+    Timer,
+    Topology,
+)
+from headrace.lowlevel.checkpoint import CheckpointView
+from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.store import ObjectStore
+from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.local import LocalRunner
+from headrace.runners.spark import SparkRunner, job
+from headrace.runners.spark.copies import Copies
+from tests.unit.test_local_runner import Highest, PerMinute
+
+pytestmark = pytest.mark.spark
+
+ROWS = [(i % 5, (i * 37) % 400) for i in range(60)]
+
+
+def itself(value: object) -> object:
+    return value
+
+
+def collect(topology: Topology, stream: str) -> list[object]:
+    rows: list[object] = []
+    topology.sink(f"collect {stream}", stream, CallSink(lambda epoch, more: rows.extend(more)))
+    return rows
+
+
+def two_levels(max_delay: int | None = None) -> tuple[Topology, list[object], list[object]]:
+    topology = Topology()
+    topology.injector("in", BoundedInjector(ROWS, max_delay))
+    topology.computation("per minute", PerMinute(), {"in": itself}, ["minutes"])
+    topology.computation("highest", Highest(), {"minutes": lambda value: value[0] % 2}, ["highest"])
+    return topology, collect(topology, "minutes"), collect(topology, "highest")
+
+
+@pytest.mark.parametrize("intervals", [1, 3])
+@pytest.mark.parametrize("max_delay", [None, 50])
+def test_same_results_as_in_memory(spark: SparkSession, intervals: int, max_delay: int | None) -> None:
+    options = RunOptions(max_records_per_epoch=16)
+    topology, *expected = two_levels(max_delay)
+    reference = LocalRunner(parallelism=2).run_topology(topology, options)
+    topology, *found = two_levels(max_delay)
+    result = SparkRunner(spark, intervals=intervals).run_topology(topology, options)
+    assert [sorted(map(repr, rows)) for rows in found] == [sorted(map(repr, rows)) for rows in expected]
+    assert result == reference
+
+
+def test_small_and_large_epochs_take_different_ways_to_the_same_end(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topology, minutes, _ = two_levels()
+    SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16))
+    monkeypatch.setattr(job, "_SMALL", 0)
+    topology, again, _ = two_levels()
+    SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16))
+    assert sorted(minutes) == sorted(again)
+    assert minutes
+
+
+def test_without_keyed_computations(spark: SparkSession) -> None:
+    class Double(InlineComputation):
+        def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+            emit("doubled", Batch([2 * value for value in batch.values], batch.timestamps))  # type: ignore[operator]
+
+    topology = Topology()
+    topology.injector("in", BoundedInjector([(i, i) for i in range(100)]))
+    topology.inline("double", Double(), ["in"], ["doubled"])
+    rows = collect(topology, "doubled")
+    SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=30))
+    assert sorted(rows) == [(2 * i, i) for i in range(100)]
+
+
+class Echo(Computation):
+    """Says a value again when the wall clock has moved on by its key."""
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = record.value
+        context.set_timer("echo", context.wall_time + 300_000, TimeDomain.WALL_TIME)
+
+    def process_timer(self, timer: Timer, context: Context) -> None:
+        context.produce("echoes", (context.state, context.wall_time >= timer.timestamp), 0)
+        context.state = None
+
+
+class Open(BaseInjector):
+    """One record, and then nothing until it is told to end."""
+
+    ended = False
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        new = position == 0
+        return Delivery(
+            [MemorySplit(Batch(["a"], [1]))] if new else [], 1, done=self.ended, idle=not new and not self.ended
+        )
+
+
+def test_wall_timers_fire_without_input(spark: SparkSession) -> None:
+    topology = Topology()
+    injector = Open()
+    topology.injector("in", injector)
+    topology.computation("echo", Echo(), {"in": itself}, ["echoes"])
+    rows: list[object] = []
+
+    def take(epoch: int, more: list[tuple[object, int]]) -> None:
+        rows.extend(more)
+        injector.ended = True
+
+    topology.sink("echoes", "echoes", CallSink(take))
+    SparkRunner(spark).run_topology(topology, RunOptions(poll_seconds=0.05))
+    assert rows == [(("a", True), 0)]
+
+
+class Failing(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        if record.value == ("bad", 7):
+            raise ValueError("seven is poison")
+
+
+def test_poison_stops_the_run_and_names_step_key_and_value(spark: SparkSession, tmp_path: Path) -> None:
+    def run(rows: list[tuple[object, int]]) -> RunResult:
+        topology = Topology()
+        topology.injector("in", BoundedInjector(rows))
+        topology.computation("fails", Failing(), {"in": lambda value: value[0]}, [])
+        return SparkRunner(spark).run_topology(topology, RunOptions(str(tmp_path), max_records_per_epoch=5))
+
+    rows: list[tuple[object, int]] = [(("bad", i), i) for i in range(10)]
+    with pytest.raises(StepError, match="seven is poison") as caught:
+        run(rows)
+    assert (caught.value.step, caught.value.key, caught.value.value) == ("fails", "bad", ("bad", 7))
+    assert "process_record" in caught.value.cause
+    # The first epoch is committed; a program that copes with the value goes on from there.
+    rows[7] = (("bad", -7), 7)
+    assert run(rows).counters["fails"] == {"records": 10}
+
+
+def test_a_sink_that_fails_in_the_task_is_named(spark: SparkSession) -> None:
+    class Refusing(CallSink):
+        def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+            raise OSError("disk full")
+
+    topology = Topology()
+    topology.injector("in", BoundedInjector([(1, 1)]))
+    topology.sink("refusing", "in", Refusing(lambda epoch, rows: None))
+    with pytest.raises(StepError, match="disk full"):
+        SparkRunner(spark).run_topology(topology)
+
+
+class Suicidal(Computation):
+    """Kills its process once: the file says that it did."""
+
+    def __init__(self, flag: Path) -> None:
+        self._flag = flag
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.produce("counts", (context.key, context.state))
+        if record.timestamp == 33 and not self._flag.exists():
+            self._flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_killed_in_a_task_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    def run(flag: Path) -> list[object]:
+        topology = Topology()
+        topology.injector("in", BoundedInjector([(i % 4, i) for i in range(60)]))
+        topology.computation("count", Suicidal(flag), {"in": itself}, ["counts"])
+        rows = collect(topology, "counts")
+        SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=20))
+        return sorted(map(repr, rows))
+
+    flag = tmp_path / "killed"
+    killed = run(flag)
+    assert flag.exists(), "the fault did not fire"
+    assert killed == run(flag)
+
+
+class Counting(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        if record.value == "stop":
+            raise ValueError("stop here")
+        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.produce("counts", (context.key, context.state))
+
+
+def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: SparkSession, tmp_path: Path) -> None:
+    def run(rows: list[tuple[object, int]]) -> list[object]:
+        topology = Topology()
+        topology.injector("in", BoundedInjector(rows))
+        topology.computation("count", Counting(), {"in": itself}, ["counts"])
+        found = collect(topology, "counts")
+        SparkRunner(spark, intervals=2).run_topology(topology, RunOptions(str(place), max_records_per_epoch=4))
+        return found
+
+    place = tmp_path / "checkpoint"
+    rows: list[tuple[object, int]] = [(i % 4, i) for i in range(200)]
+    with pytest.raises(StepError, match="stop here"):
+        run([*rows, ("stop", 0)])
+    checkpoint = CheckpointView.of(ObjectStore(place))
+    assert checkpoint.manifest is not None
+    assert any(plan.snapshot is not None for plan in checkpoint.manifest.plans.values()), "no snapshot was committed"
+    Copies(checkpoint.identity).discard()
+    again = run([*rows, *[(key, 200) for key in range(4)]])
+    assert sorted(again)[-4:] == [((key, 51), 200) for key in range(4)]
+
+
+class Big(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        context.produce("out", (record.value[0], len(record.value[1])))  # type: ignore[index]
+
+
+def test_large_rows_travel(spark: SparkSession) -> None:
+    topology = Topology()
+    topology.injector("in", BoundedInjector([((i, os.urandom(5 << 20)), i) for i in range(20)]))
+    topology.computation("big", Big(), {"in": lambda value: value[0] % 2}, ["out"])
+    rows = collect(topology, "out")
+    SparkRunner(spark).run_topology(topology)
+    assert sorted(rows) == [((i, 5 << 20), i) for i in range(20)]
+
+
+def test_the_programs_own_settings_and_jobs_are_left_alone(spark: SparkSession) -> None:
+    before = spark.conf.get("spark.sql.codegen.wholeStage")
+    topology, *_ = two_levels()
+    SparkRunner(spark).run_topology(topology)
+    assert spark.conf.get("spark.sql.codegen.wholeStage") == before
+    assert not spark.sparkContext.getLocalProperty("headrace.rows")
+    assert not spark.sparkContext.getLocalProperty("spark.job.description")
+
+
+def test_two_runs_at_once_in_one_program(spark: SparkSession) -> None:
+    results: list[list[str]] = []
+
+    def run() -> None:
+        topology, minutes, _ = two_levels()
+        SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16))
+        results.append(sorted(map(repr, minutes)))
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 2
+    assert results[0] == results[1]
+    assert results[0]
+
+
+def test_copies_end_with_a_run_that_has_no_checkpoint(spark: SparkSession) -> None:
+    kept = Copies("any").folder.parent
+    before = set(kept.iterdir()) if kept.exists() else set()
+    topology, *_ = two_levels()
+    SparkRunner(spark).run_topology(topology)
+    time.sleep(0.2)
+    assert set(kept.iterdir()) <= before
