@@ -168,7 +168,7 @@ class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
         if self._global:
             inputs = inputs | "Window" >> WindowInto(GlobalWindows())
         # Together with one element of its own the matcher is called even if there are no others.
-        one = inputs.pipeline | "One" >> Create([(None, None)])
+        one = inputs.pipeline | "One" >> Create([(None, None)]) | "Beside" >> WindowInto(inputs.windowing)
         keyed = inputs | "Key" >> Map(lambda element: (None, element))
         one.is_bounded = keyed.is_bounded = True
         grouped = (one, keyed) | "Group" >> CoGroupByKey()
@@ -193,7 +193,7 @@ def assert_that(
         label: Of the step; a number is added if there is one of this label.
         reify_windows: Whether the matcher gets `TestWindowedValue`s instead of bare elements.
         use_global_window: Whether all elements are checked at once, rather than those of each window as
-            (elements, window).
+            (elements, window); then the window at the beginning of time is there too, without elements.
     """
     if not isinstance(actual, PCollection):
         raise TypeError(f"assert_that takes a collection, got {actual!r:.200}")

@@ -149,13 +149,20 @@ class CurriedCombineFn(CombineFn[object, object, object]):
     def _call(self, method: Callable[..., object], *given: object) -> object:
         return method(*given, *self._args, **self._kwargs)
 
+    def _call_defined(self, name: str, *given: object) -> object:
+        """Call a method that need not be defined: what `CombineFn` does instead takes no further arguments."""
+        method = getattr(self.inner, name)
+        if getattr(type(self.inner), name) is getattr(CombineFn, name):
+            return method(*given)
+        return self._call(method, *given)
+
     def default_label(self) -> str:
         """That of the function."""
         return self.inner.default_label()
 
     def setup(self) -> None:
         """See `CombineFn`."""
-        self._call(self.inner.setup)
+        self._call_defined("setup")
 
     def create_accumulator(self) -> object:
         """See `CombineFn`."""
@@ -171,7 +178,7 @@ class CurriedCombineFn(CombineFn[object, object, object]):
 
     def compact(self, accumulator: object) -> object:
         """See `CombineFn`."""
-        return self._call(self.inner.compact, accumulator)
+        return self._call_defined("compact", accumulator)
 
     def extract_output(self, accumulator: object) -> object:
         """See `CombineFn`."""
@@ -179,7 +186,7 @@ class CurriedCombineFn(CombineFn[object, object, object]):
 
     def teardown(self) -> None:
         """See `CombineFn`."""
-        self._call(self.inner.teardown)
+        self._call_defined("teardown")
 
 
 def curried(

@@ -178,6 +178,7 @@ class MultiParDo(PTransform[PCollection[object], DoOutputsTuple]):
     def __init__(self, par_do: ParDo, tags: tuple[str, ...], main: str | None, open_tags: bool) -> None:
         super().__init__()
         self.par_do, self._tags, self._main, self._open_tags = par_do, tags, main, open_tags
+        self.output_hints = par_do.output_hints
 
     def default_label(self) -> str:
         """That of the `ParDo`."""
