@@ -171,7 +171,7 @@ class _Groups:
 
     def keep(self, key: object, place: object) -> None:
         """An element of the group is in a later window too: it is not lost with this one."""
-        group = (key if one_to_one((key,)) else self._name(key), place)
+        group = (self._name(key), place)
         self._kept[group] = self._kept.get(group, 0) + 1
 
     def drain(self) -> Iterator[tuple[object, object, object, int, int, int]]:
@@ -185,7 +185,9 @@ class _Groups:
             yield key, place, accumulator, count, count - self._kept.get(group, 0), self._first[group]
         self.clear()
 
-    def _name(self, key: object) -> _Encoded:
+    def _name(self, key: object) -> object:
+        if one_to_one((key,)):
+            return key
         name = _Encoded(encode_key(key))
         self._encoded.setdefault(name, key)
         return name

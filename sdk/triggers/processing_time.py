@@ -31,7 +31,7 @@ class AfterProcessingTime(Trigger):
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
         """Once the time has come."""
-        return progress is not FINISHED and isinstance(progress, int) and moment.wall_time >= progress
+        return isinstance(progress, int) and moment.wall_time >= progress
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
         """Finished."""
@@ -39,7 +39,7 @@ class AfterProcessingTime(Trigger):
 
     def wake_at(self, progress: Progress) -> int | None:
         """The time."""
-        return progress if isinstance(progress, int) and progress is not FINISHED else None
+        return progress if isinstance(progress, int) else None
 
     def continuation(self) -> Trigger:
         """The delay was waited for already: what comes is passed on."""

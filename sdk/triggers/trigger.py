@@ -15,8 +15,9 @@ Progress: TypeAlias = object
 """What a trigger remembers of a window: None, numbers, and tuples of them; any small picklable value for triggers of
 your own. It must not be changed in place."""
 
-FINISHED: Final = True
-"""The progress of a trigger that never fires again."""
+FINISHED: Final = ...
+"""The progress of a trigger that never fires again; `...`, as that is the same object after storing, and nothing that a
+trigger would remember."""
 
 
 class Moment(NamedTuple):

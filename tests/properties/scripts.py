@@ -1,0 +1,111 @@
+"""Random windowings, triggers, and scripts of what happens to a grouping."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.sdk.triggers import (
+    AccumulationMode,
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    Never,
+    OrFinally,
+    Repeatedly,
+    Trigger,
+)
+from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner, WindowFn
+from tests.harness import Element
+
+
+@dataclass(frozen=True)
+class Script:
+    """Bundles of elements, each with the watermark and the wall time that come after it; microseconds."""
+
+    bundles: list[tuple[list[Element], int, int]]
+
+    @property
+    def elements(self) -> list[Element]:
+        return [element for elements, _, _ in self.bundles for element in elements]
+
+
+ALIGNED: st.SearchStrategy[WindowFn] = st.sampled_from(
+    [FixedWindows(10), FixedWindows(7, 3), SlidingWindows(10, 4), SlidingWindows(12, 4), SlidingWindows(4, 10)]
+)
+WINDOW_FNS: st.SearchStrategy[WindowFn] = ALIGNED | st.sampled_from([GlobalWindows(), Sessions(4), Sessions(9)])
+LATENESS = st.sampled_from([0, 3, 20, 1_000_000])
+LEAVES: st.SearchStrategy[Trigger] = st.one_of(
+    st.builds(AfterCount, st.integers(1, 4)),
+    st.builds(AfterProcessingTime, st.sampled_from([0, 2, 5.5])),
+    st.just(AfterWatermark()),
+)
+TREES: st.SearchStrategy[Trigger] = st.recursive(
+    LEAVES,
+    lambda trees: st.one_of(
+        st.builds(Repeatedly, trees),
+        st.builds(AfterAny, trees, trees),
+        st.builds(AfterAll, trees, trees),
+        st.builds(AfterEach, trees, trees),
+        st.builds(OrFinally, trees, trees),
+        st.builds(AfterWatermark, trees, trees),
+    ),
+    max_leaves=4,
+)
+ENDLESS: st.SearchStrategy[Trigger] = st.one_of(
+    st.just(DefaultTrigger()),
+    st.just(Always()),
+    st.just(Never()),
+    st.builds(AfterWatermark, st.none() | TREES, TREES),
+    st.builds(Repeatedly, TREES),
+)
+"""Triggers that never finish."""
+
+
+@st.composite
+def windowings(
+    draw: st.DrawFn,
+    window_fns: st.SearchStrategy[WindowFn] = WINDOW_FNS,
+    triggers: st.SearchStrategy[Trigger] = ENDLESS,
+) -> Windowing:
+    return Windowing.of(
+        draw(window_fns),
+        draw(triggers),
+        draw(st.sampled_from(AccumulationMode)),
+        draw(st.sampled_from(TimestampCombiner)),
+        draw(LATENESS),
+        draw(st.sampled_from(ClosingBehavior)),
+        draw(st.sampled_from(OnTimeBehavior)),
+    )
+
+
+@st.composite
+def scripts(draw: st.DrawFn, most: int = 8, in_time: bool = False) -> Script:
+    """Elements around a watermark that moves on; values are unique numbers.
+
+    Args:
+        draw: hypothesis' own.
+        most: bundles at most.
+        in_time: whether no element is late.
+    """
+    bundles: list[tuple[list[Element], int, int]] = []
+    watermark, clock, number = 0, 0, 0
+    for _ in range(draw(st.integers(1, most))):
+        elements: list[Element] = []
+        for offset in draw(st.lists(st.integers(0 if in_time else -30, 25), max_size=6)):
+            fraction = draw(st.sampled_from([0, 0, 1, -1]))
+            time = max((watermark + offset) * SECOND + fraction, watermark * SECOND if in_time else -MAX_TIMESTAMP)
+            elements.append((draw(st.sampled_from("ab")), number, time))
+            number += 1
+        watermark += draw(st.sampled_from([0, 0, 1, 3, 10, 40]))
+        clock += draw(st.sampled_from([0, 0, 1, 2, 6]))
+        bundles.append((elements, watermark * SECOND, clock * SECOND))
+    return Script(bundles)

@@ -1,0 +1,179 @@
+"""Combining before the shuffle: which elements go together, and what travels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
+from headrace.sdk import lifting
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.contents import Combiner
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.lifting import LiftedCombine, liftable, one_to_one
+from headrace.sdk.transforms.collecting import ToListCombineFn
+from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import (
+    FixedWindows,
+    GlobalWindows,
+    IntervalWindow,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    WindowFn,
+)
+from tests.harness import Element, Harness
+
+Pairs = Sequence[tuple[object, object]]
+
+
+def lifted(lift: LiftedCombine, *batches: tuple[Pairs, Sequence[int]]) -> list[Element]:
+    """What comes out of a bundle."""
+    out: list[Element] = []
+
+    def emit(stream: str, batch: Batch) -> None:
+        assert stream == "lifted"
+        for value, time in batch.rows():
+            key, payload = cast("tuple[object, object]", value)
+            out.append((key, payload, time))
+
+    lift.start_bundle()
+    for pairs, times in batches:
+        lift.process_batch("in", Batch(pairs, times), emit)
+    lift.finish_bundle(emit)
+    return out
+
+
+COMBINERS: list[object] = [SumFn(), CountCombineFn(), MeanCombineFn(), MaxFn(), MinFn(), ToListCombineFn()]
+ELEMENTS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", 1, True, 1.0, None, (1, "x"), (True, "x"), b"a"]),
+        st.integers(-5, 5) | st.sampled_from([1 << 61, -(1 << 62), 1 << 70, 2.5]),
+        st.integers(-30, 30).map(lambda seconds: seconds * SECOND) | st.sampled_from([MIN_TIMESTAMP, -(1 << 62)]),
+    ),
+    max_size=12,
+)
+
+
+@given(
+    st.sampled_from([FixedWindows(10, 3), SlidingWindows(10, 4), SlidingWindows(12, 4), GlobalWindows()]),
+    st.sampled_from(COMBINERS),
+    st.lists(ELEMENTS, max_size=3),
+)
+@example(SlidingWindows(10, 4), ToListCombineFn[int](), [[("a", 1, 1 * SECOND), ("a", 2, 3 * SECOND)]])
+@example(SlidingWindows(10, 4), SumFn(), [[("a", 1, 1 * SECOND), ("a", 2, 3 * SECOND)]])
+def test_lifted_is_what_direct_is(window_fn: WindowFn, combine: Combiner, batches: list[list[Element]]) -> None:
+    windowing = Windowing.of(window_fn)
+    lift = LiftedCombine(windowing, combine)
+    columns = [([(key, value) for key, value, _ in batch], [time for *_, time in batch]) for batch in batches]
+    later = Harness(Grouping(windowing, combine, InputForm.LIFTED))
+    later.feed(lifted(lift, *columns))
+    direct = Harness(Grouping(windowing, combine))
+    direct.feed([element for batch in batches for element in batch])
+    assert results(later) == results(direct)
+
+
+def results(harness: Harness) -> dict[object, object]:
+    panes = harness.advance(MAX_TIMESTAMP)
+    by_name: dict[object, object] = {
+        (repr(pane.key), repr(pane.window)): sorted(pane.value) if isinstance(pane.value, list) else pane.value
+        for pane in panes
+    }
+    assert len(by_name) == len(panes)
+    return by_name
+
+
+def test_one_accumulator_travels_for_a_key_and_window() -> None:
+    windowing = Windowing.of(FixedWindows(10))
+    batch = ([("a", 1), ("a", 2), ("b", 4), ("a", 8)], [3 * SECOND, 1 * SECOND, 2 * SECOND, 11 * SECOND])
+    out = lifted(LiftedCombine(windowing, cast(Combiner, SumFn())), batch, batch)
+    encode = windowing.window_fn.get_window_coder().encode
+    first, second = encode(IntervalWindow(0, 10)), encode(IntervalWindow(10, 20))
+    assert sorted(out, key=repr) == [
+        ("a", (first, 6, 4, 4), 3 * SECOND),
+        ("a", (second, 16, 2, 2), 11 * SECOND),
+        ("b", (first, 8, 2, 2), 2 * SECOND),
+    ]
+    assert {type(value) for _, payload, time in out for value in (*cast("tuple[object]", payload), time)} == {
+        bytes,
+        int,
+    }
+
+
+def test_numbers_are_not_changed_by_columns() -> None:
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, MaxFn()))
+    assert lifted(lift, ([("a", 3), ("a", True)], [0, 0]))[0][1] == (b"", 3, 2, 2)
+    (huge,) = lifted(LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, SumFn())), ([("a", 1 << 70)], [0]))
+    assert huge[1] == (b"", 1 << 70, 1, 1)
+
+
+def test_keys_that_python_takes_for_equal_stay_apart() -> None:
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, CountCombineFn()))
+    out = lifted(lift, ([(key, 0) for key in (1, True, 1.0, (1,), (True,), 1)], [0] * 6))
+    assert sorted(repr(key) for key, _, _ in out) == ["(1,)", "(True,)", "1", "1.0", "True"]
+    assert not one_to_one([((1,),)]), "nested tuples are not looked into"
+
+
+def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lifting, "MOST_GROUPS", 3)
+    monkeypatch.setattr(lifting, "MOST_ELEMENTS", 4)
+    sizes: list[int] = []
+    for combine, most in ((SumFn(), 4), (ToListCombineFn[int](), 3)):
+        lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, combine))
+        lift.start_bundle()
+        for key in range(10):
+            lift.process_batch("in", Batch([(key, 1)], [0]), lambda _, batch: sizes.append(len(batch)))
+        lift.finish_bundle(lambda _, batch: sizes.append(len(batch)))
+        assert sum(sizes) == 10 and max(sizes) == most
+        sizes.clear()
+
+
+def test_an_abandoned_bundle_is_forgotten() -> None:
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, SumFn()))
+    lift.start_bundle()
+    lift.process_batch("in", Batch([("a", 1), ("b", 2.5)], [0, 0]), lambda *_: None)
+    assert lifted(lift, ([("a", 5)], [0])) == [("a", (b"", 5, 1, 1), 0)]
+
+
+def test_elements_that_carry_their_windows() -> None:
+    windowing = Windowing.of(SlidingWindows(10, 5))
+    lift = LiftedCombine(windowing, cast(Combiner, SumFn()), InputForm.WINDOWED)
+    both, one = (IntervalWindow(5, 15), IntervalWindow(0, 10)), (IntervalWindow(5, 15),)
+    out = lifted(lift, ([("a", (1, both, None)), (True, (2, one, None)), ("a", (4, one, None))], [6 * SECOND] * 3))
+    assert sorted(((key, cast("tuple[object, ...]", payload)[1:]) for key, payload, _ in out), key=repr) == [
+        ("a", (1, 1, 0)),
+        ("a", (5, 2, 2)),
+        (True, (2, 1, 1)),
+    ]
+    harness = Harness(Grouping(windowing, cast(Combiner, SumFn()), InputForm.LIFTED))
+    harness.advance(10 * SECOND)
+    harness.feed(out)
+    assert harness.dropped == 0, "no element is lost altogether"
+    assert results(harness) == {("'a'", "[5.0, 15.0)"): 5, ("True", "[5.0, 15.0)"): 2}
+
+
+@pytest.mark.parametrize(
+    ("windowing", "may"),
+    [
+        (Windowing.of(FixedWindows(10)), True),
+        (Windowing.of(SlidingWindows(10, 5)), True),
+        (Windowing.of(SlidingWindows(5, 10)), False),
+        (Windowing.of(GlobalWindows()), True),
+        (Windowing.of(Sessions(10)), False),
+        (Windowing.of(FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST), False),
+        (Windowing.of(FixedWindows(10), AfterWatermark(early=AfterCount(2)), AccumulationMode.DISCARDING), True),
+    ],
+    ids=repr,
+)
+def test_what_may_be_lifted(windowing: Windowing, may: bool) -> None:
+    assert liftable(windowing) is may
+    if not may:
+        with pytest.raises(ValueError, match="ask liftable"):
+            LiftedCombine(windowing, cast(Combiner, SumFn()))

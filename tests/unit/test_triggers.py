@@ -1,0 +1,298 @@
+"""Triggers as pure functions: progress in, progress out."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from headrace.lowlevel.time import SECOND
+from headrace.sdk.triggers import (
+    FINISHED,
+    AfterAll,
+    AfterAny,
+    AfterCount,
+    AfterEach,
+    AfterProcessingTime,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    Moment,
+    Never,
+    OrFinally,
+    Progress,
+    Repeatedly,
+    Trigger,
+)
+
+BEFORE = Moment(end=100, watermark=99, wall_time=0, merging=True)
+AFTER = Moment(end=100, watermark=100, wall_time=0, merging=True)
+
+
+def fed(trigger: Trigger, *counts: int, progress: Progress = None, moment: Moment = BEFORE) -> Progress:
+    for count in counts:
+        progress = trigger.on_elements(progress, count, (), moment)
+    return progress
+
+
+def fires(trigger: Trigger, progress: Progress, moment: Moment = BEFORE) -> bool:
+    return trigger.should_fire(progress, moment)
+
+
+ALL = [
+    DefaultTrigger(),
+    AfterCount(2),
+    AfterProcessingTime(5),
+    AfterWatermark(),
+    AfterWatermark(early=AfterCount(2), late=AfterProcessingTime(1)),
+    Repeatedly(AfterCount(2)),
+    AfterAny(AfterCount(2), AfterProcessingTime(5)),
+    AfterAll(AfterCount(2), AfterWatermark()),
+    AfterEach(AfterCount(2), AfterCount(3)),
+    OrFinally(Repeatedly(AfterCount(2)), AfterWatermark()),
+    Always(),
+    Never(),
+]
+
+
+@pytest.mark.parametrize("trigger", ALL, ids=repr)
+def test_triggers_are_values(trigger: Trigger) -> None:
+    copy = pickle.loads(pickle.dumps(trigger))
+    assert copy == trigger and hash(copy) == hash(trigger)
+    assert sum(trigger == other for other in ALL) == 1
+
+
+@pytest.mark.parametrize("trigger", ALL, ids=repr)
+def test_progress_is_small_and_can_be_stored(trigger: Trigger) -> None:
+    progress = fed(trigger, 1, 1)
+    copy = pickle.loads(pickle.dumps(progress))
+    assert copy == progress and fires(trigger, copy, AFTER) == fires(trigger, progress, AFTER)
+    assert len(pickle.dumps(progress)) < 40
+
+
+@pytest.mark.parametrize("trigger", ALL, ids=repr)
+def test_what_is_said_of_a_trigger_is_so(trigger: Trigger) -> None:
+    progress = fed(trigger, 7)
+    assert not trigger.needs_values
+    if trigger.quiet_until_end:
+        assert progress is None and not fires(trigger, progress, moved(BEFORE, wall_time=10**12))
+    if not trigger.uses_wall_time:
+        assert trigger.wake_at(progress) is None
+    ended = moved(AFTER, wall_time=10**12)
+    if fires(trigger, progress, ended) and not trigger.may_finish(1):
+        assert trigger.on_fire(progress, ended) is not FINISHED
+
+
+def moved(moment: Moment, **changes: int) -> Moment:
+    return moment._replace(**changes)  # type: ignore[arg-type]
+
+
+def test_counting() -> None:
+    trigger = AfterCount(3)
+    assert not fires(trigger, fed(trigger, 2))
+    assert fires(trigger, fed(trigger, 2, 1)) and fires(trigger, fed(trigger, 7))
+    assert trigger.on_fire(3, BEFORE) is FINISHED
+    assert fed(trigger, 5, progress=FINISHED) is FINISHED and not fires(trigger, FINISHED)
+
+
+def test_counts_add_up_when_windows_merge_and_stay_finished() -> None:
+    trigger = AfterCount(3)
+    assert fires(trigger, trigger.on_merge([1, None, 2], BEFORE))
+    assert trigger.on_merge([1, FINISHED], BEFORE) is FINISHED
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
+def test_wrong_counts_are_refused(count: object) -> None:
+    with pytest.raises(ValueError, match="AfterCount: count is"):
+        AfterCount(count)  # type: ignore[arg-type]
+
+
+def test_delays() -> None:
+    trigger = AfterProcessingTime(1.5)
+    progress = fed(trigger, 1, 1, moment=moved(BEFORE, wall_time=7 * SECOND))
+    assert progress == trigger.wake_at(progress) == 8_500_000
+    assert fed(trigger, 1, progress=progress, moment=moved(BEFORE, wall_time=8 * SECOND)) == progress
+    assert not fires(trigger, progress, moved(BEFORE, wall_time=8_499_999))
+    assert fires(trigger, progress, moved(BEFORE, wall_time=8_500_000))
+    assert not fires(trigger, None, moved(BEFORE, wall_time=10**15))
+    assert trigger.wake_at(FINISHED) is None and trigger.wake_at(None) is None
+    with pytest.raises(ValueError, match="delay is -1 s"):
+        AfterProcessingTime(-1)
+
+
+def test_the_earliest_delay_counts_when_windows_merge() -> None:
+    trigger = AfterProcessingTime(5)
+    assert trigger.on_merge([7, None, 5, FINISHED], BEFORE) == 5
+    assert trigger.on_merge([None, FINISHED], BEFORE) is None
+    assert trigger.on_merge([FINISHED, FINISHED], BEFORE) is FINISHED
+
+
+def test_watermark_phases() -> None:
+    trigger = AfterWatermark(early=AfterCount(2), late=AfterCount(3))
+    progress = fed(trigger, 2)
+    assert fires(trigger, progress)
+    progress = trigger.on_fire(progress, BEFORE)
+    assert not fires(trigger, progress) and fires(trigger, progress, AFTER)
+    progress = trigger.on_fire(progress, AFTER)
+    assert not fires(trigger, progress, AFTER)
+    progress = fed(trigger, 2, progress=progress, moment=AFTER)
+    assert not fires(trigger, progress, AFTER)
+    progress = fed(trigger, 1, progress=progress, moment=AFTER)
+    assert fires(trigger, progress, AFTER)
+    progress = trigger.on_fire(progress, AFTER)
+    assert not fires(trigger, progress, AFTER) and progress is not FINISHED
+
+
+def test_the_watermark_alone_finishes() -> None:
+    trigger = AfterWatermark(early=AfterCount(2))
+    progress = trigger.on_fire(fed(trigger, 1), AFTER)
+    assert progress is FINISHED and not fires(trigger, progress, AFTER)
+    assert fed(trigger, 5, progress=progress, moment=AFTER) is FINISHED
+
+
+def test_a_merged_window_that_has_not_ended_is_early_again_with_what_was_not_fired() -> None:
+    trigger = AfterWatermark(early=AfterCount(2), late=AfterCount(3))
+    late = fed(trigger, 1, progress=trigger.on_fire(None, AFTER), moment=AFTER)
+    merged = trigger.on_merge([late], BEFORE)
+    assert not fires(trigger, merged)
+    assert fires(trigger, fed(trigger, 1, progress=merged))
+
+
+def test_what_was_fired_late_does_not_count_for_an_early_pane() -> None:
+    trigger = AfterWatermark(early=AfterCount(2), late=AfterCount(1))
+    late = fed(trigger, 1, progress=trigger.on_fire(None, AFTER), moment=AFTER)
+    merged = trigger.on_merge([trigger.on_fire(late, AFTER)], BEFORE)
+    assert not fires(trigger, fed(trigger, 1, progress=merged))
+
+
+def test_a_merged_window_is_late_only_if_all_parts_were() -> None:
+    trigger = AfterWatermark(late=AfterCount(3))
+    late = fed(trigger, 1, progress=trigger.on_fire(None, AFTER), moment=AFTER)
+    assert not fires(trigger, trigger.on_merge([late, late], AFTER), AFTER)
+    assert fires(trigger, trigger.on_merge([late, late, late], AFTER), AFTER)
+    assert fires(trigger, trigger.on_merge([late, None], AFTER), AFTER), "the other part waits for its pane on time"
+
+
+def test_finished_parts_of_a_watermark_trigger() -> None:
+    trigger = AfterWatermark()
+    assert trigger.on_merge([FINISHED, FINISHED], AFTER) is FINISHED
+    assert trigger.on_merge([FINISHED], BEFORE) is None
+    assert trigger.on_merge([FINISHED, None], AFTER) is None
+
+
+def test_any_finishes_with_the_first_that_does() -> None:
+    trigger = AfterAny(AfterCount(5), Repeatedly(AfterCount(2)))
+    progress = fed(trigger, 2)
+    assert fires(trigger, progress)
+    progress = trigger.on_fire(progress, BEFORE)
+    assert progress is not FINISHED and not fires(trigger, progress)
+    progress = fed(trigger, 3, progress=progress)
+    assert trigger.on_fire(progress, BEFORE) is FINISHED
+    assert not fires(AfterAny(AfterWatermark(), DefaultTrigger()), FINISHED, AFTER)
+    assert trigger.on_merge([fed(trigger, 1), FINISHED], BEFORE) is FINISHED
+
+
+def test_all_waits_for_each() -> None:
+    trigger = AfterAll(AfterCount(1), Repeatedly(AfterCount(3)))
+    progress = fed(trigger, 2)
+    assert not fires(trigger, progress)
+    progress = fed(trigger, 1, progress=progress)
+    assert fires(trigger, progress)
+    progress = trigger.on_fire(progress, BEFORE)
+    assert progress is not FINISHED, "the repeated one goes on"
+    assert not fires(trigger, fed(trigger, 2, progress=progress))
+    assert fires(trigger, fed(trigger, 3, progress=progress)), "one that has finished is ready"
+
+
+def test_sequences_go_on_where_merging_leaves_them() -> None:
+    trigger = AfterEach(AfterWatermark(), AfterCount(2), AfterCount(9))
+    ended = trigger.on_fire(None, AFTER)
+    counted = trigger.on_fire(fed(trigger, 2, progress=ended, moment=AFTER), AFTER)
+    assert fires(trigger, trigger.on_merge([ended, None], AFTER), AFTER), "one part waits for the watermark"
+    both = trigger.on_merge([fed(trigger, 1, progress=ended), fed(trigger, 1, progress=ended)], AFTER)
+    assert fires(trigger, both, AFTER)
+    further = trigger.on_merge([counted, ended], AFTER)
+    assert not fires(trigger, fed(trigger, 8, progress=further), AFTER), "a count that was reached stays reached"
+    assert fires(trigger, fed(trigger, 9, progress=further), AFTER)
+    assert trigger.on_merge([FINISHED, FINISHED], AFTER) is FINISHED
+
+
+def test_finally_ends_also_a_repeated_trigger() -> None:
+    trigger = OrFinally(Repeatedly(AfterCount(2)), AfterCount(5))
+    progress: Progress = None
+    for _ in range(2):
+        progress = fed(trigger, 2, progress=progress)
+        assert fires(trigger, progress)
+        progress = trigger.on_fire(progress, BEFORE)
+        assert progress is not FINISHED
+    assert trigger.on_fire(fed(trigger, 1, progress=progress), BEFORE) is FINISHED
+    alone = OrFinally(AfterCount(1), AfterWatermark())
+    assert alone.on_fire(fed(alone, 1), BEFORE) is FINISHED
+
+
+@pytest.mark.parametrize("make", [AfterAny, AfterAll, AfterEach])
+def test_composites_need_parts(make: type) -> None:
+    with pytest.raises(ValueError, match=r"has 1 trigger\(s\); give two or more"):
+        make(AfterCount(1))
+
+
+def test_continuations() -> None:
+    assert AfterCount(5).continuation() == AfterCount(1)
+    assert AfterProcessingTime(5).continuation() == Always()
+    assert AfterWatermark(early=AfterCount(3)).continuation() == AfterWatermark(early=AfterCount(1))
+    assert Repeatedly(AfterCount(3)).continuation() == Repeatedly(AfterCount(1))
+    assert AfterAny(AfterCount(3), AfterWatermark()).continuation() == AfterAny(AfterCount(1), AfterWatermark())
+    each = AfterEach(AfterCount(3), AfterWatermark())
+    assert each.continuation() == Repeatedly(AfterAny(AfterCount(1), AfterWatermark()))
+    assert DefaultTrigger().continuation() == DefaultTrigger()
+
+
+@pytest.mark.parametrize(
+    ("trigger", "lateness", "may"),
+    [
+        (DefaultTrigger(), 1, False),
+        (AfterCount(1), 0, True),
+        (AfterProcessingTime(1), 0, True),
+        (AfterWatermark(), 0, False),
+        (AfterWatermark(), 1, True),
+        (AfterWatermark(late=AfterCount(1)), 1, False),
+        (Repeatedly(AfterCount(1)), 1, False),
+        (AfterAny(Repeatedly(AfterCount(1)), AfterCount(2)), 0, True),
+        (AfterAll(Repeatedly(AfterCount(1)), AfterCount(2)), 0, False),
+        (AfterEach(AfterCount(1), Repeatedly(AfterCount(2))), 0, False),
+        (OrFinally(Repeatedly(AfterCount(1)), AfterCount(2)), 0, True),
+    ],
+    ids=repr,
+)
+def test_which_may_lose_data(trigger: Trigger, lateness: int, may: bool) -> None:
+    assert trigger.may_finish(lateness) is may
+
+
+@pytest.mark.parity
+def test_which_may_lose_data_is_beams() -> None:
+    trigger_module = pytest.importorskip("apache_beam.transforms.trigger")
+    from apache_beam.transforms.core import Windowing
+    from apache_beam.transforms.window import FixedWindows
+
+    def theirs(trigger: Trigger | None) -> object:
+        if trigger is None:
+            return None
+        make = getattr(trigger_module, type(trigger).__name__ if type(trigger) is not Never else "_Never")
+        if isinstance(trigger, AfterWatermark):
+            return make(early=theirs(trigger.early), late=theirs(trigger.late))
+        if isinstance(trigger, Repeatedly):
+            return make(theirs(trigger.underlying))
+        parts: Sequence[Trigger] = getattr(trigger, "triggers", ())
+        settings = [part for name in ("count", "delay") for part in [getattr(trigger, name, None)] if part is not None]
+        return make(*(map(theirs, parts)), *(settings if not parts else ()))
+
+    for trigger in ALL:
+        for lateness in (0, 1):
+            windowing: Any = Windowing(
+                FixedWindows(1), cast(Any, theirs(trigger)), cast(Any, 1), allowed_lateness=lateness
+            )
+            may = bool(windowing.triggerfn.may_lose_data(windowing))
+            assert trigger.may_finish(lateness) == may, f"{trigger} with lateness {lateness}"
+        assert bool(windowing.triggerfn.has_ontime_pane()) == trigger.has_ontime_pane(), trigger
