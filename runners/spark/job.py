@@ -66,12 +66,12 @@ class EpochJob:
 
 
 def _grouped(rows: Sequence[Row], parallelism: int) -> list[list[Row]]:
-    """Rows by task of level 0: what is to be read is spread, the rest only passes through."""
+    """Rows by task of level 0: what is to be read is spread, in order; the rest only passes through."""
     reading = [row for row in rows if row[2] == Kind.SPLIT]
     passing = [row for row in rows if row[2] != Kind.SPLIT]
     groups: list[list[Row]] = [[] for _ in range(max(1, min(parallelism, len(reading))))]
     for place, row in enumerate(reading):
-        groups[place % len(groups)].append(row)
+        groups[place * len(groups) // len(reading)].append(row)
     groups[0] += passing
     return groups
 

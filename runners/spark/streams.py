@@ -7,6 +7,7 @@ a commit has read past, is not taken twice.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -42,6 +43,18 @@ _QUICK_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.Fi
 
 class StreamError(HeadraceError, RuntimeError):
     """Spark's query that feeds a stream ended with an error. Earlier epochs are committed."""
+
+
+class _RunEndedError(Exception):
+    """Tells Spark that a micro-batch was not taken, so that it gives it again to the next run."""
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    return not (record.exc_info and isinstance(record.exc_info[1], _RunEndedError))
+
+
+# It logs whatever a function that Spark calls raises, also where that is the right answer.
+logging.getLogger("py4j.clientserver").addFilter(_is_news)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +195,7 @@ class StreamInjector(BaseInjector):
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._staged) < _AHEAD)
             if self._closed:
-                raise StreamError(f"the run ended before micro-batch {batch} was taken")
+                raise _RunEndedError
             if batch in self._staged or batch < self._taken:
                 self._require_continuous(batch)
                 return
