@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import cloudpickle
@@ -37,6 +37,37 @@ def shipped(code: T, step: str) -> T:
     except Exception as error:
         raise ShippingError(_message(code, step, error)) from error
     return copy
+
+
+class Portable:
+    """A function that is pickled by what it does, so that lambdas and inner functions travel in any pickle.
+
+    Args:
+        function: The function.
+        name: What it is, for the error if it cannot travel.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(Portable(lambda number: number + 1, "next")))(1)
+    2
+    """
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self._function = shipped(function, name)
+        self._data: bytes = cloudpickle.dumps(self._function)
+        self._name = name
+
+    def __call__(self, *args: object) -> object:
+        """What the function gives."""
+        return self._function(*args)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpack, (self._data, self._name)
+
+
+def _unpack(data: bytes, name: str) -> Portable:
+    portable = Portable.__new__(Portable)
+    portable._function, portable._data, portable._name = cloudpickle.loads(data), data, name
+    return portable
 
 
 def _message(code: object, step: str, error: Exception) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack, cast
@@ -17,6 +18,7 @@ from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
 from headrace.sdk.row import Row
 
+_ROW = re.compile(r"Row #\d+: ")
 _SAMPLE = 1 << 20
 """Bytes of the first file from which the types of its columns are told."""
 
@@ -60,7 +62,7 @@ class CsvParser:
             try:
                 self._table(line)
             except pa.ArrowInvalid as reason:
-                return BadLine(index, f"{str(reason).strip()}{remedy}")
+                return BadLine(index, f"{_ROW.sub('', str(reason)).strip()}{remedy}")
         return ValueError(f"{error}{remedy}")
 
 
@@ -100,9 +102,9 @@ class ReadFromCsv(FileSource):
         compression_type: str = CompressionTypes.AUTO,
         **options: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(path, **options)
+        super().__init__(path, compression_type, **options)
         self._path = path
-        self._splittable, self._sep, self._compression = splittable, sep, compression_type
+        self._splittable, self._sep = splittable, sep
         self._names = None if names is None else tuple(names)
         self._wanted = None if usecols is None else tuple(usecols)
         self._dtype = {name: _arrow_type(name, wanted) for name, wanted in (dtype or {}).items()}
@@ -116,7 +118,7 @@ class ReadFromCsv(FileSource):
         parser = CsvParser(
             columns, types, self._wanted, self._sep, self._nulls, self._splittable, self.timestamp, self.times
         )
-        return LineFormat(parser, self._compression, 0 if self._names else 1, self._splittable)
+        return LineFormat(parser, self.compression, 0 if self._names else 1, self._splittable)
 
     def _look(self) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
         """Names and types of the columns."""
@@ -127,7 +129,7 @@ class ReadFromCsv(FileSource):
                     f"no file matches {self._path!r} to take the columns from; give names and dtype"
                 )
             return self._names, {name: self._dtype.get(name, pa.string()) for name in self._names}
-        with open_input(files[0].path, compression_of(files[0].path, self._compression)) as file:
+        with open_input(files[0].path, compression_of(files[0].path, self.compression)) as file:
             sample = file.read(_SAMPLE) + file.readline()
         table = csv.read_csv(
             pa.BufferReader(sample),
@@ -148,6 +150,5 @@ def _arrow_type(name: str, wanted: str) -> pa.DataType:
     try:
         return cast(pa.DataType, pa.type_for_alias(wanted))
     except ValueError:
-        raise ValueError(
-            f"dtype of column {name!r} is {wanted!r}, which Arrow does not know; say 'float64', for instance"
-        ) from None
+        known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type"
+        raise ValueError(f"dtype of column {name!r} is {wanted!r}; use {known}") from None

@@ -15,8 +15,9 @@ from typing import Protocol, cast
 from headrace.lowlevel.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.files import Found, match
+from headrace.sdk.io.files import CompressionTypes, Found, compression_of, match
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, micros_of
+from headrace.sdk.shipping import Portable
 from headrace.sdk.transforms.source import Source
 
 BATCH = 10_000
@@ -70,7 +71,7 @@ def _deliver(format_: FileFormat, left: Sequence[_Left], limit: int, splits: int
     total = in_task = 0
     while rest and total < limit:
         piece, count, after = format_.cut(rest[0].file, rest[0].offset, min(share, limit - total))
-        if not tasks or in_task + count > share:
+        if not tasks or in_task >= share:
             tasks.append([])
             in_task = 0
         tasks[-1].append(piece)
@@ -192,6 +193,7 @@ class FileSource(Source):
 
     Args:
         pattern: A file, a folder, or a pattern with `*`, `?`, `[ab]` and `**` for any folders; local or a URL.
+        compression_type: One of `CompressionTypes`, for formats that are compressed as a whole.
         timestamp: What gives the event time of an element: the name of a field, or a function of the element that
             gives a `Timestamp`, seconds since 1970 UTC, a datetime with time zone or RFC 3339 text.
         max_delay: Seconds by which a record may come later than one with a greater timestamp: the watermark stays so
@@ -209,6 +211,7 @@ class FileSource(Source):
     def __init__(
         self,
         pattern: str,
+        compression_type: str = CompressionTypes.AUTO,
         *,
         timestamp: TimestampOf = None,
         max_delay: float | None = None,
@@ -227,9 +230,11 @@ class FileSource(Source):
             )
         if validate and not continuous and not match(pattern):
             raise FileNotFoundError(f"no file matches {pattern!r}; correct it, or give validate=False")
-        self.timestamp = timestamp
+        compression_of("", compression_type)
+        self.compression = compression_type
+        self.timestamp = timestamp if not callable(timestamp) else Portable(timestamp, "the function timestamp")
         self.is_bounded = not continuous
-        self.times = FileTimes(continuous, file_time)
+        self.times = FileTimes(continuous, file_time and Portable(file_time, "the function file_time"))
         self._pattern = pattern
         self._max_delay = check_timestamp(timestamp, max_delay)
         self._interval, self._until = interval, until

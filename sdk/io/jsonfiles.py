@@ -70,12 +70,9 @@ class ReadFromJson(FileSource):
         compression_type: str = CompressionTypes.AUTO,
         **options: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(path, **options)
+        super().__init__(path, compression_type, **options)
         self._lines = lines
-        self._compression = compression_type
 
     def file_format(self) -> LineFormat:
         """JSON, an object a line or a file."""
-        return LineFormat(
-            JsonParser(self._lines, self.timestamp, self.times), self._compression, splittable=self._lines
-        )
+        return LineFormat(JsonParser(self._lines, self.timestamp, self.times), self.compression, splittable=self._lines)

@@ -13,6 +13,8 @@ from headrace.sdk.io.filesink import FileSink
 from headrace.sdk.io.records import as_record
 from headrace.sdk.transforms.write import Write
 
+_CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter:
@@ -65,6 +67,6 @@ class WriteToParquet(Write):
     ) -> None:
         if schema is not None and not isinstance(schema, pa.Schema):
             raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
-        if codec != "none" and not pa.Codec.is_available(codec):
-            raise ValueError(f"codec {codec!r} is not available; use none, snappy, gzip, brotli, lz4 or zstd")
+        if codec not in _CODECS:
+            raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
         super().__init__(FileSink(file_path_prefix, file_name_suffix, ParquetWriter(schema, codec, row_group_size)))

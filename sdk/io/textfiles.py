@@ -72,12 +72,11 @@ class ReadFromText(FileSource):
         skip_header_lines: int = 0,
         **options: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(file_pattern, **options)
-        self._compression = compression_type
+        super().__init__(file_pattern, compression_type, **options)
         self._strip = strip_trailing_newlines
         self._header = skip_header_lines
 
     def file_format(self) -> LineFormat:
         """Text, a line a record."""
         parser = TextParser(self._strip, self.timestamp, self.times)
-        return LineFormat(parser, self._compression, self._header)
+        return LineFormat(parser, self.compression, self._header)

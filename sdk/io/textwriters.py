@@ -81,6 +81,8 @@ class JsonWriter:
         """See `PartWriter`."""
         with open_output(path, compression_of(path, self.compression)) as file:
             for value in values:
+                # To JSON a named tuple is a list.
+                value = as_record(value) if hasattr(value, "_fields") else value
                 file.write(json.dumps(value, default=_for_json).encode() + b"\n")
 
 
@@ -100,7 +102,7 @@ def _for_json(value: object) -> object:
 
 
 class WriteToJson(Write):
-    """Elements as JSON lines: dicts, `Row`s, dataclasses, or any other value that JSON knows.
+    """Elements as JSON lines: dicts, `Row`s, named tuples and dataclasses as objects, other values as JSON has them.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.

@@ -1,0 +1,154 @@
+"""JSON, CSV and Parquet as sources."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as beam
+from headrace.lowlevel import StepError
+from headrace.runners.local.scheduler import Scheduler
+from tests.unit.collected import collect, values
+
+
+def write(path: Path, text: str | bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+class OneByOne(Scheduler):
+    """About one record an epoch."""
+
+    def bundle_size(self, epoch, limit):
+        return 1
+
+
+def planned(source, limit=1_000_000, splits=1):
+    """All deliveries of a source, as a driver would ask for them: (rows of each split, delivery)."""
+    injector = source.injector()
+    position = injector.start()
+    while True:
+        delivery = injector.plan(position, limit, splits)
+        yield [[row for batch in split.read() for row in batch.rows()] for split in delivery.splits], delivery
+        position = delivery.position
+        if delivery.done:
+            return
+
+
+class TestJson:
+    def test_rows(self, tmp_path):
+        path = write(tmp_path / "a.json", '{"a": 1, "b": [1, {"c": null}]}\n\n{"a": "x"}\n7\n')
+        expected = [beam.Row(a=1, b=[1, {"c": None}]), beam.Row(a="x"), 7]
+        assert values(lambda p: p | beam.io.ReadFromJson(path)) == expected
+
+    def test_a_whole_file(self, tmp_path):
+        path = write(tmp_path / "a.json", '[{"a": 1},\n {"a": 2}]')
+        assert values(lambda p: p | beam.io.ReadFromJson(path, lines=False)) == [beam.Row(a=1), beam.Row(a=2)]
+
+    def test_what_is_no_json(self, tmp_path):
+        path = write(tmp_path / "a.json", '{"a": 1}\n{"a": 2}\n{"a": }\n')
+        with pytest.raises(StepError, match=r'a\.json, line 3: not JSON \(Expecting value at column 7\): \{"a": \}'):
+            values(lambda p: p | beam.io.ReadFromJson(path))
+
+    def test_what_is_no_json_far_into_a_file_that_is_cut(self, tmp_path):
+        lines = ['{"a": 1}'] * 5000
+        lines[4321] = "{"
+        path = write(tmp_path / "a.json", "\n".join(lines))
+        with pytest.raises(ValueError, match=r"a\.json, line 4322: not JSON"):
+            list(planned(beam.io.ReadFromJson(path), limit=500, splits=3))
+
+
+class TestCsv:
+    TEXT = 'id,when,name,rate\n1,2013-01-01T05:00:00Z,"a, b",1.5\n2,2013-01-02T05:00:00Z,,2\n'
+
+    def test_rows_with_types(self, tmp_path):
+        path = write(tmp_path / "a.csv", self.TEXT)
+        one, two = values(lambda p: p | beam.io.ReadFromCsv(path))
+        assert one == beam.Row(id=1, when=datetime(2013, 1, 1, 5, tzinfo=UTC), name="a, b", rate=1.5)
+        assert (two.id, two.name, two.rate) == (2, "", 2.0)
+
+    def test_event_times_and_columns(self, tmp_path):
+        path = write(tmp_path / "a.csv", self.TEXT)
+        rows = collect(lambda p: p | beam.io.ReadFromCsv(path, usecols=["id", "when"], timestamp="when"))
+        assert [(row.as_dict().keys(), when) for row, when in rows] == [
+            ({"id", "when"}, 1_357_016_400_000_000), ({"id", "when"}, 1_357_102_800_000_000),
+        ]  # fmt: skip
+
+    def test_types_stated_and_names_given(self, tmp_path):
+        path = write(tmp_path / "a.csv", "1;x\n2;-\n")
+        reading = beam.io.ReadFromCsv(path, sep=";", names=["n", "t"], dtype={"n": "float64"}, na_values=["-"])
+        assert values(lambda p: p | reading) == [beam.Row(n=1.0, t="x"), beam.Row(n=2.0, t=None)]
+
+    def test_several_files_cut_into_epochs(self, tmp_path):
+        for part in range(3):
+            rows = "".join(f"{part},{number},{'x' * (number % 5)}\n" for number in range(1000))
+            write(tmp_path / f"{part}.csv", "part,number,text\n" + rows)
+        epochs = list(planned(beam.io.ReadFromCsv(f"{tmp_path}/*.csv"), limit=300, splits=2))
+        found = [(row.part, row.number, len(row.text)) for splits, _ in epochs for rows in splits for row, _ in rows]
+        assert found == [(part, number, number % 5) for part in range(3) for number in range(1000)]
+        assert len(epochs) > 5
+
+    def test_values_with_line_breaks(self, tmp_path):
+        path = write(tmp_path / "a.csv", 'a,b\n1,"x\ny"\n2,z\n')
+        rows = values(lambda p: p | beam.io.ReadFromCsv(path, splittable=False))
+        assert rows == [beam.Row(a=1, b="x\ny"), beam.Row(a=2, b="z")]
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ("3,4,5", r"line 4: CSV parse error: Expected 2 columns, got 3: 3,4,5"),
+            ("x,4", r"line 4: .*conversion error to int64: invalid value 'x'; state the column's type with dtype"),
+        ],
+    )
+    def test_what_is_no_row(self, tmp_path, line, message):
+        good = "".join(f"{number},{number}\n" for number in range(200_000))
+        write(tmp_path / "a.csv", f"a,b\n1,2\n1,2\n{line}\n{good}")
+        write(tmp_path / "0.csv", "a,b\n1,2\n")
+        with pytest.raises(StepError, match=r"a\.csv, " + message):
+            values(lambda p: p | beam.io.ReadFromCsv(f"{tmp_path}/*.csv"))
+
+    def test_columns_that_are_not_there(self, tmp_path):
+        path = write(tmp_path / "a.csv", self.TEXT)
+        with pytest.raises(ValueError, match=r"has no column \['x'\]; it has \['id', 'when', 'name', 'rate'\]"):
+            values(lambda p: p | beam.io.ReadFromCsv(path, usecols=["x"]))
+        with pytest.raises(ValueError, match="dtype of column 'id' is 'whole'; use 'int64'"):
+            beam.io.ReadFromCsv(path, dtype={"id": "whole"})
+
+
+class TestParquet:
+    def table(self, tmp_path, rows=1000, group=100):
+        path = tmp_path / "a.parquet"
+        times = pa.array([number * 1_000_000 for number in range(rows)], pa.timestamp("us", tz="UTC"))
+        pq.write_table(pa.table({"n": list(range(rows)), "at": times}), path, row_group_size=group)
+        return str(path)
+
+    def test_dicts_or_rows(self, tmp_path):
+        path = self.table(tmp_path, 2)
+        assert values(lambda p: p | beam.io.ReadFromParquet(path, columns=["n"])) == [{"n": 0}, {"n": 1}]
+        as_rows = beam.io.ReadFromParquet(path, columns=["n"], as_rows=True)
+        assert values(lambda p: p | as_rows) == [beam.Row(n=0), beam.Row(n=1)]
+
+    @pytest.mark.parametrize("limit", [7, 100, 250, 5000])
+    def test_cut_by_rows(self, tmp_path, limit):
+        path = self.table(tmp_path)
+        reading = beam.io.ReadFromParquet(path, timestamp="at", max_delay=1)
+        epochs = list(planned(reading, limit=limit, splits=3))
+        rows = [row for splits, _ in epochs for split in splits for row in split]
+        assert [(value["n"], when) for value, when in rows] == [(number, number * 1_000_000) for number in range(1000)]
+        assert all(sum(map(len, splits)) == limit for splits, _ in epochs[:-1])
+
+    def test_columns_that_are_not_there(self, tmp_path):
+        path = self.table(tmp_path, 1)
+        with pytest.raises(StepError, match=r"a\.parquet has no column \['x'\]; it has \['n', 'at'\]"):
+            values(lambda p: p | beam.io.ReadFromParquet(path, columns=["x"]))
+
+    def test_a_row_without_event_time(self, tmp_path):
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({"at": pa.array([1, None], pa.timestamp("us", tz="UTC"))}), path)
+        with pytest.raises(StepError, match=r"a\.parquet, in the rows from 0 on: timestamp of \{'at': None\}"):
+            values(lambda p: p | beam.io.ReadFromParquet(str(path), timestamp="at"))
