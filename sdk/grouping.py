@@ -161,7 +161,7 @@ class Grouping(BundleComputation):
             transform = windowing.window_fn.get_transformed_output_time
             timestamps = [transform(frame.window, Timestamp(micros=time)).micros for time in timestamps]
         floor = watermark if state.held is None else min(watermark, state.held)
-        timely = [min(time, frame.last) for time in timestamps if time >= floor]
+        timely = [time for time in timestamps if time >= floor]
         if state.stamp is not None:
             timely.append(state.stamp)
         if timely:
