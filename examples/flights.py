@@ -73,6 +73,52 @@ FINDINGS = {
 """Columns of what is written."""
 
 
+def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
+    """The three questions, asked of one source."""
+    flights = pipeline | "replay" >> beam.io.Read(Replay(replay, MAX_DELAY * 1_000_000))
+    departed = flights | "departed" >> beam.Filter(lambda flight: flight["delay_min"] is not None)
+
+    # 1. How late do flights leave?
+    (
+        departed
+        | "by airport" >> beam.Map(lambda flight: (flight["origin"], flight["delay_min"]))
+        | "each hour"
+        >> beam.WindowInto(
+            FixedWindows(HOUR),
+            trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+            allowed_lateness=DAY,
+        )
+        | "delays" >> beam.CombinePerKey(Delays())
+        | "hour rows" >> beam.Map(hour_row)
+        | "write hours" >> write(out / "hours", HOURS)
+    )
+
+    # 2. How much does an aircraft fly?
+    (
+        departed
+        | "by aircraft" >> beam.Map(lambda flight: (flight["tail"], (1, flight["miles"])))
+        | "in one go"
+        >> beam.WindowInto(
+            Sessions(GAP),
+            trigger=AfterWatermark(late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+            allowed_lateness=DAY,
+        )
+        | "legs" >> beam.CombinePerKey(sum_columns)
+        | "session rows" >> beam.Map(session_row)
+        | "write sessions" >> write(out / "sessions", SESSIONS)
+    )
+
+    # 3. Is that usual?
+    (
+        flights
+        | "usual" >> beam.RunComputation(UsualDelay(), key=itemgetter("carrier"), outputs="findings")
+        | "finding rows" >> beam.Map(lambda finding: finding._asdict())
+        | "write findings" >> write(out / "findings", FINDINGS)
+    )
+
+
 Accumulator = tuple[int, float, float]
 """Number, sum and maximum of delays."""
 
@@ -139,52 +185,6 @@ def session_row(
     return {"tail": tail, **pane_columns(window, pane), "legs": legs, "miles": miles}
 
 
-def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
-    """The three questions, asked of one source."""
-    flights = pipeline | "replay" >> beam.io.Read(Replay(replay, MAX_DELAY * 1_000_000))
-    departed = flights | "departed" >> beam.Filter(lambda flight: flight["delay_min"] is not None)
-
-    # 1. How late do flights leave?
-    (
-        departed
-        | "by airport" >> beam.Map(lambda flight: (flight["origin"], flight["delay_min"]))
-        | "each hour"
-        >> beam.WindowInto(
-            FixedWindows(HOUR),
-            trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
-            accumulation_mode=AccumulationMode.ACCUMULATING,
-            allowed_lateness=DAY,
-        )
-        | "delays" >> beam.CombinePerKey(Delays())
-        | "hour rows" >> beam.Map(hour_row)
-        | "write hours" >> write(out / "hours", HOURS)
-    )
-
-    # 2. How much does an aircraft fly?
-    (
-        departed
-        | "by aircraft" >> beam.Map(lambda flight: (flight["tail"], (1, flight["miles"])))
-        | "in one go"
-        >> beam.WindowInto(
-            Sessions(GAP),
-            trigger=AfterWatermark(late=AfterCount(1)),
-            accumulation_mode=AccumulationMode.ACCUMULATING,
-            allowed_lateness=DAY,
-        )
-        | "legs" >> beam.CombinePerKey(sum_columns)
-        | "session rows" >> beam.Map(session_row)
-        | "write sessions" >> write(out / "sessions", SESSIONS)
-    )
-
-    # 3. Is that usual?
-    (
-        flights
-        | "usual" >> beam.RunComputation(UsualDelay(), key=itemgetter("carrier"), outputs="findings")
-        | "finding rows" >> beam.Map(lambda finding: finding._asdict())
-        | "write findings" >> write(out / "findings", FINDINGS)
-    )
-
-
 def write(folder: Path, columns: dict[str, pa.DataType]) -> beam.io.WriteToParquet:
     """To Parquet files in a folder."""
     return beam.io.WriteToParquet(str(folder / "part"), pa.schema(columns), file_name_suffix=".parquet")
@@ -197,9 +197,12 @@ app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)
 def main(
     out: Annotated[Path, typer.Option(help="Folder for the replay and for the panes.")] = Path("out/flights"),
     runner: Annotated[str | None, typer.Option(help="SparkRunner or LocalRunner.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Only the first so many reports.")] = None,
-    checkpoint: Annotated[str | None, typer.Option(help="Directory or URL that makes the run resumable.")] = None,
-    epoch: Annotated[int, typer.Option(help="Flights that are processed and committed together.")] = EPOCH,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many reports.")] = None,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(envvar="HEADRACE_CHECKPOINT", help="Directory or URL that makes the run resumable."),
+    ] = None,
+    epoch: Annotated[int, typer.Option(min=1, help="Flights that are processed and committed together.")] = EPOCH,
 ) -> None:
     """Replay the flights of 2013 and answer three questions about them."""
     started = time.perf_counter()

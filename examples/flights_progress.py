@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
 from rich.text import Text
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -28,7 +29,7 @@ class ProgressLine:
         self._console = console
         self._flights = flights
         self._tenths_shown = 0
-        self._live = Live("starting …", console=console, transient=True) if console.is_terminal else None
+        self._live = Live(Spinner("dots", "starting"), console=console) if console.is_terminal else None
         self._epoch_ends: list[int] = []
         self._from_start = False
 
@@ -56,32 +57,30 @@ class ProgressLine:
         """Called after each epoch's commit."""
         self._from_start = self._from_start or progress.epoch == 1
         self._epoch_ends.append(progress.records_in)
-        text = progress_text(progress, self._flights)
         if self._live:
             bar = ProgressBar(total=self._flights, completed=progress.records_in, width=60)
-            self._live.update(Group(bar, text))
+            self._live.update(Group(bar, progress_text(progress, self._flights, "\n")))
         elif (tenths := 10 * progress.records_in // self._flights) > self._tenths_shown:
             self._tenths_shown = tenths
-            self._console.print(text, soft_wrap=True)
+            self._console.print(progress_text(progress, self._flights, "  "), soft_wrap=True)
 
 
-def progress_text(progress: Progress, flights: int) -> Text:
-    """One line on an epoch, of a replay of so many flights.
+def progress_text(progress: Progress, flights: int, between: str) -> Text:
+    """How far a replay of so many flights is: in time, then in numbers.
 
     >>> progress = Progress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 1_358_533_800_000_000, 0, 0.25)
-    >>> print(progress_text(progress, 100_000))
-     14 %  Jan 18 13:30  watermark Jan 18 08:00 (lag 5 h 30)  in 14,000  out 30,000  late 210  dropped 3
+    >>> print(progress_text(progress, 100_000, " | "))
+    14 %  Jan 18 13:30  watermark Jan 18 08:00 (lag 5 h 30) | in 14,000  out 30,000  late 210  dropped 3
     """
-    parts = [
-        f"{100 * progress.records_in // flights:3} %",
-        clock(progress.clock),
-        f"watermark {_watermark(progress)}",
-        f"in {progress.records_in:,}",
-        f"out {progress.records_out:,}",
-        f"late {progress.late:,}",
-        f"dropped {progress.dropped:,}",
-    ]
-    return Text("  ".join(parts))
+    percent = f"{100 * progress.records_in // flights} %"
+    numbers = {
+        "in": progress.records_in,
+        "out": progress.records_out,
+        "late": progress.late,
+        "dropped": progress.dropped,
+    }
+    time = "  ".join([percent, clock(progress.clock), f"watermark {_watermark(progress)}"])
+    return Text(time + between + "  ".join(f"{name} {number:,}" for name, number in numbers.items()))
 
 
 def _watermark(progress: Progress) -> str:
