@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +10,9 @@ from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from headrace.lowlevel import Topology
+    from headrace.runners.engine.options import RunResult
 
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
 settings.register_profile("headrace", deadline=None, derandomize=False, print_blob=True)
@@ -25,3 +28,15 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("local[2,4]")
     yield session
     session.stop()
+
+
+@pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])
+def run(request: pytest.FixtureRequest) -> Callable[[Topology], RunResult]:
+    """Runs a topology to the end of its input, on each runner in turn."""
+    if request.param == "local":
+        from headrace.runners.local import LocalRunner
+
+        return LocalRunner(intervals=2).run_topology
+    from headrace.runners.spark import SparkRunner
+
+    return SparkRunner(request.getfixturevalue("spark"), intervals=2).run_topology

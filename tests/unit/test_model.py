@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.lowlevel import CallSink, Computation, ManualInjector, StepError, Topology
-from headrace.runners.local import LocalRunner
 from tests.unit.test_local_runner import collect, first, itself
 
 
@@ -21,7 +20,7 @@ class Count(Computation):
         context.produce(self.stream, (context.key, context.state))
 
 
-def test_two_consumers_key_one_stream_differently():
+def test_two_consumers_key_one_stream_differently(run):
     topology = Topology()
     topology.injector(
         "searches", ManualInjector().records((("cats", "de"), 1), (("cats", "fr"), 1), (("dogs", "de"), 1))
@@ -29,12 +28,12 @@ def test_two_consumers_key_one_stream_differently():
     topology.computation("by query", Count("queries"), {"searches": lambda search: search[0]}, ["queries"])
     topology.computation("by country", Count("countries"), {"searches": lambda search: search[1]}, ["countries"])
     queries, countries = collect(topology, "queries"), collect(topology, "countries")
-    LocalRunner(intervals=2).run_topology(topology)
+    run(topology)
     assert sorted(queries) == [("cats", 1), ("cats", 2), ("dogs", 1)]
     assert sorted(countries) == [("de", 1), ("de", 2), ("fr", 1)]
 
 
-def test_several_computations_produce_to_one_stream_that_several_read():
+def test_several_computations_produce_to_one_stream_that_several_read(run):
     topology = Topology()
     topology.injector("a", ManualInjector().records(("x", 1)))
     topology.injector("b", ManualInjector().records(("y", 1)))
@@ -43,7 +42,7 @@ def test_several_computations_produce_to_one_stream_that_several_read():
     topology.computation("three", Count("out"), {"all": first}, ["out"])
     topology.computation("four", Count("out"), {"all": lambda value: "all"}, ["out"])
     out = collect(topology, "out")
-    LocalRunner().run_topology(topology)
+    run(topology)
     assert sorted(out) == [("all", 1), ("all", 2), ("x", 1), ("y", 1)]
 
 
@@ -52,22 +51,22 @@ class Anomaly:
     key: str
 
 
-def test_record_formats():
+def test_record_formats(run):
     class Detector(Computation):
         def process_record(self, record, context):
             context.produce("anomalies", Anomaly(record.value) if record.value != "bad" else record.value)
 
-    def run(*values):
+    def found(*values):
         topology = Topology()
         topology.injector("in", ManualInjector().records(*((value, 1) for value in values)))
         topology.computation("detector", Detector(), {"in": itself}, {"anomalies": Anomaly})
-        found = collect(topology, "anomalies")
-        LocalRunner().run_topology(topology)
-        return found
+        anomalies = collect(topology, "anomalies")
+        run(topology)
+        return anomalies
 
-    assert run("good") == [Anomaly("good")]
+    assert found("good") == [Anomaly("good")]
     with pytest.raises(StepError, match=r"'detector' raised at 'bad'(.|\n)*takes records of type Anomaly, not str"):
-        run("good", "bad")
+        found("good", "bad")
 
 
 class Json:
@@ -104,7 +103,7 @@ class Watch(Computation):
         context.produce("seen", (context.watermark, context.is_late(record)))
 
 
-def test_state_behind_the_users_serialization_and_with_a_timestamp_that_holds():
+def test_state_behind_the_users_serialization_and_with_a_timestamp_that_holds(run):
     topology = Topology()
     injector = (
         ManualInjector().records((("a", 1), 12), (("a", 2), 14)).watermark(40).records((("a", 3), 45)).watermark(60)
@@ -114,13 +113,13 @@ def test_state_behind_the_users_serialization_and_with_a_timestamp_that_holds():
     topology.computation("watch", Watch(), {"sums": first}, ["seen"])
     sums, seen, watermarks = collect(topology, "sums"), collect(topology, "seen"), []
     topology.sink("w", "sums", CallSink(lambda epoch, rows: watermarks.append(epoch)))
-    LocalRunner().run_topology(topology)
+    run(topology)
     assert sums == [("a", 6)]
     assert seen == [(10, False)]  # the watermark had come to 40, but what was held at 10 is not late behind it
     assert watermarks == [4]
 
 
-def test_late_records_are_the_computations_own_decision_and_counted():
+def test_late_records_are_the_computations_own_decision_and_counted(run):
     class Merging(Computation):
         def process_record(self, record, context):
             if context.is_late(record) and record.timestamp < context.watermark - 10:
@@ -132,7 +131,7 @@ def test_late_records_are_the_computations_own_decision_and_counted():
     topology.injector("in", ManualInjector().records(("a", 5)).watermark(20).records(("b", 19), ("c", 9), ("d", 20)))
     topology.computation("merging", Merging(), {"in": lambda value: "k"}, ["out"])
     out = collect(topology, "out")
-    result = LocalRunner().run_topology(topology)
+    result = run(topology)
     assert out == ["a", "b", "d"]
     counters = result.counters["merging"]
     assert (counters["records"], counters["late"], counters["dropped_late"]) == (4, 2, 1)
