@@ -52,6 +52,8 @@ class Arrivals(NamedTuple):
     """Elements left out as the one window they had was closed."""
     outside: int = 0
     """Elements that the window function put into no window."""
+    apart: bool = False
+    """Whether windows that would merge have merged."""
 
 
 Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
@@ -189,7 +191,7 @@ class _Sessions:
             if at == len(order) or timestamps[order[at]] >= timestamps[order[at - 1]] + self._gap:
                 runs.append(self._run(values, timestamps, order[begin:at]))
                 begin = at
-        return Arrivals(runs, late)
+        return Arrivals(runs, late, apart=True)
 
     def _run(self, values: Sequence[object], timestamps: Times, order: list[int]) -> Arrival:
         frame = self._frames.of_interval(timestamps[order[0]], timestamps[order[-1]] + self._gap)

@@ -67,7 +67,7 @@ class Grouping(BundleComputation):
         arrivals = self._sort(batch.values, batch.timestamps, self._windows.watermark)
         by_window, late = arrivals.by_window, arrivals.late
         if self._rules.merging and by_window:
-            by_window, dropped = self._windows.merge(by_window)
+            by_window, dropped = self._windows.merge(by_window, arrivals.apart)
             late += dropped
         for arrival in by_window:
             late += self._add(arrival)
@@ -193,7 +193,7 @@ class Grouping(BundleComputation):
         rules = self._rules
         progress = rules.trigger.on_fire(state.progress, moment)
         finished = progress is FINISHED
-        self._emit(state, moment, context, is_last=finished, triggered=True)
+        self._emit(state, context, early=not moment.past_end, is_last=finished, triggered=True)
         state.progress = progress
         state.changed = True
         if finished or rules.discarding:
@@ -205,15 +205,17 @@ class Grouping(BundleComputation):
     def _close(self, state: WindowState, context: Context) -> None:
         """Allowed lateness is over: put out what is left, and free everything."""
         if state.progress is not FINISHED:
-            moment = self._windows.moment(state.frame, context.watermark)
-            triggered = not state.fresh and self._rules.trigger.should_fire(state.progress, moment)
-            self._emit(state, moment, context, is_last=True, triggered=triggered)
+            triggered = False
+            if not state.fresh:
+                moment = self._windows.moment(state.frame, context.watermark)
+                triggered = self._rules.trigger.should_fire(state.progress, moment)
+            self._emit(state, context, early=False, is_last=True, triggered=triggered)
         self._rules.contents.discard(state, context)
         self._windows.free(state)
 
-    def _emit(self, state: WindowState, moment: Moment, context: Context, *, is_last: bool, triggered: bool) -> None:
+    def _emit(self, state: WindowState, context: Context, *, early: bool, is_last: bool, triggered: bool) -> None:
         """Put a pane out, if there is something new or the pane is wanted even so."""
-        rules, early = self._rules, not moment.past_end
+        rules = self._rules
         timing = EARLY if early else ON_TIME if state.timely else LATE
         on_time = triggered and timing is ON_TIME and rules.has_ontime_pane
         if state.fresh or (on_time and rules.empty_on_time) or (is_last and rules.empty_last):

@@ -64,15 +64,16 @@ class KeyWindows:
 
     # Merging
 
-    def merge(self, arrivals: list[Arrival]) -> tuple[list[Arrival], int]:
+    def merge(self, arrivals: list[Arrival], apart: bool) -> tuple[list[Arrival], int]:
         """Merge windows as far as new elements make it necessary.
 
-        The elements go to the merged windows; with how many were dropped, as their own window is closed.
+        The elements go to the merged windows; with how many were dropped, as their own window is closed. With `apart`,
+        the new elements' windows do not merge among themselves.
         """
         came = [arrival for arrival in arrivals if arrival.frame.closes > self.watermark]
         late = sum(arrival.lost for arrival in arrivals if arrival.frame.closes <= self.watermark)
         windows = self._mergeable()
-        if not windows and len(came) < 2:
+        if not windows and (apart or len(came) < 2):
             return came, late
         windows.update((arrival.frame.code, arrival.frame) for arrival in came)
         home: dict[bytes, Frame] = {}
