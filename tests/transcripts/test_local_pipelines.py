@@ -1,0 +1,14 @@
+"""Every transcript as a pipeline on the local runner."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.runners.local import LocalRunner
+from tests.transcripts.pipelines import play_as_pipeline
+from tests.transcripts.transcript import Transcript, transcripts
+
+
+@pytest.mark.parametrize("transcript", list(transcripts()), ids=lambda each: each.name.replace(" ", "_"))
+def test_transcript(transcript: Transcript) -> None:
+    play_as_pipeline(transcript, LocalRunner())
