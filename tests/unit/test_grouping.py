@@ -253,8 +253,15 @@ def test_compacting_does_not_change_a_pane() -> None:
 
 
 def test_a_lifted_accumulator_is_not_shared_between_windows() -> None:
+    class InPlace(ToListCombineFn[int]):
+        def merge_accumulators(self, accumulators: Iterable[list[int]]) -> list[int]:
+            first, *others = accumulators
+            for other in others:
+                first += other
+            return first
+
     windowing = Windowing.of(SlidingWindows(10, 5))
-    harness = Harness(Grouping(windowing, cast(Combiner, ToListCombineFn()), InputForm.LIFTED))
+    harness = Harness(Grouping(windowing, cast(Combiner, InPlace()), InputForm.LIFTED))
     code = windowing.window_fn.get_window_coder().encode(IntervalWindow(5, 10))
     harness.feed([("k", (code, [number], 1, 1), number * SECOND) for number in (1, 2)], parts=2)
     harness.feed([("k", (code, [3], 1, 1), 7 * SECOND)])
