@@ -11,7 +11,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from headrace import options, pvalue, testing, transforms, utils
+from headrace import options, pvalue, testing, transforms, typehints, utils
 from headrace.pvalue import PCollection, Row, TaggedOutput
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
@@ -81,6 +81,7 @@ __all__ = [
     "testing",
     "transforms",
     "trigger",
+    "typehints",
     "utils",
     "window",
 ]

@@ -26,7 +26,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.record import Batch, Emit
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window
+from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn
@@ -63,6 +63,9 @@ class Surroundings(Protocol):
 
     def later(self, node: int, form: Form) -> Callable[..., None]:
         """For elements of a collection that get a loop of their own: takes (value in its form, timestamp)."""
+
+    def all_later(self, node: int, form: Form) -> Callable[..., None]:
+        """For many of them: takes (values in their form, timestamps)."""
 
     def refuse(self, number: int) -> Callable[[object], None]:
         """For a result that is no iterable of outputs; raises."""
@@ -106,6 +109,7 @@ class LoopWriter:
         self._columns: dict[str, None] = {}
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
+        self._stamped: dict[str, str] = {}
 
     def write(self, node: int, form: Form) -> Loop:
         """The loop over batches of a collection's elements in a form."""
@@ -125,12 +129,13 @@ class LoopWriter:
         sources = ", ".join(["values", "timestamps", *(f"assign{name}(timestamps, values)" for name in columns)])
         # Defaults make locals of what the loop uses: the quickest names there are.
         head = [f"def loop(values, timestamps, emit, {', '.join(f'{name}={name}' for name in self._bound)}):"]
-        head += [f"    {buffer}, s{buffer} = [], []" for buffer in self._buffers]
+        head += [f"    {buffer}, s{buffer} = [], []" for buffer in (*self._buffers, *self._stamped)]
         head += [f"    {kind} = None" for kind in self._kinds]
         head.append(f"    for {variables} in zip({sources}):")
         places = {len(head) + 1 + i: place for i, (_, place) in enumerate(self._body) if place is not None}
         body = [text for text, _ in self._body] or ["        pass"]
         end = [f"    emit({stream!r}, Batch({buffer}, s{buffer}))" for buffer, stream in self._buffers.items()]
+        end += [f"    {later}({buffer}, s{buffer})" for buffer, later in self._stamped.items()]
         return [*head, *body, *self._early_flushes(), *end], places
 
     def _early_flushes(self) -> list[str]:
@@ -261,10 +266,34 @@ class LoopWriter:
         self._kinds[kind] = None
         with self._block(f"if {result}.__class__ is not {kind} and ({kind} := {result}.__class__) in special:"):
             self._line(f"{kind} = None")
-            self._line(f"{divert}({result}, t, {windows}, {row.pane})", place)
+            if self._is_plain(step, row):
+                self._stamp(number, step, result)
+                with self._block("else:"):
+                    self._line(f"{divert}({result}, t, {windows}, {row.pane})", place)
+            else:
+                self._line(f"{divert}({result}, t, {windows}, {row.pane})", place)
         if None in step.outputs:
             with self._block("else:"):
                 self._outputs(step, row, result)
+
+    def _is_plain(self, step: ElementStep, row: _Row) -> bool:
+        """Whether an output with a timestamp of its own needs nothing more."""
+        output = step.outputs.get(None)
+        return (
+            output is not None
+            and row.form is Form.PLAIN
+            and self._is_one(row)
+            and plain_form(self._plan.windowings[output]) is Form.PLAIN
+        )
+
+    def _stamp(self, number: int, step: ElementStep, result: str) -> None:
+        """The quick way for what is common: every output has a timestamp of its own."""
+        self._bind("stamped", TimestampedValue)
+        buffer, later = f"e{number}", f"all_later{number}"
+        self._stamped[buffer] = self._bind(later, self._surroundings.all_later(step.outputs[None], Form.PLAIN))
+        with self._block(f"if {result}.__class__ is stamped:"):
+            self._line(f"{buffer}.append({result}.value)")
+            self._line(f"s{buffer}.append({result}.timestamp.micros)")
 
     def _outputs(self, step: ElementStep, row: _Row, value: str) -> None:
         if None in step.outputs:

@@ -13,7 +13,8 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.fusion.loop import Loop, LoopWriter
-from headrace.sdk.fusion.plan import ElementStep, Form, StagePlan, plain_form
+from headrace.sdk.fusion.passing import are_pairs, passed_on
+from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
@@ -73,6 +74,7 @@ class _LiveStage:
         self._name = name
         self._plan = plan
         self._loops: dict[tuple[int, Form], Loop] = {}
+        self._passing: dict[int, list[Exit] | None] = {}
         self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
 
@@ -118,6 +120,8 @@ class _LiveStage:
             self._run_loop(node, form, *self._apart.pop((node, form)), emit)
 
     def _run_loop(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+        if form is Form.PLAIN and self._pass_on(node, values, timestamps, emit):
+            return
         loop = self._loops.get((node, form)) or self._write(node, form)
         try:
             loop.run(values, timestamps, emit)
@@ -125,6 +129,17 @@ class _LiveStage:
             raise
         except Exception as error:
             raise _located(error, loop) from error
+
+    def _pass_on(self, node: int, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> bool:
+        """Send the batch on as it is, if nothing is to be done with its elements."""
+        if node not in self._passing:
+            self._passing[node] = passed_on(self._plan, node)
+        exits = self._passing[node]
+        if exits is None or (any(leave.keyed for leave in exits) and not are_pairs(values)):
+            return False
+        for leave in exits:
+            emit(leave.stream, Batch(values, timestamps))
+        return True
 
     def _write(self, node: int, form: Form) -> Loop:
         filename = f"headrace/sdk/fusion/{self._name} {node} {form.value}"
@@ -143,6 +158,18 @@ class _LiveStage:
             timestamps.append(timestamp)
 
         return later
+
+    def all_later(self, node: int, form: Form) -> Callable[[list[object], list[int]], None]:
+        """See `Surroundings`."""
+
+        def all_later(new_values: list[object], new_timestamps: list[int]) -> None:
+            if new_values:
+                values, timestamps = self._apart.setdefault((node, form), (new_values, new_timestamps))
+                if values is not new_values:
+                    values += new_values
+                    timestamps += new_timestamps
+
+        return all_later
 
     def refuse(self, number: int) -> Callable[[object], None]:
         """See `Surroundings`."""

@@ -138,6 +138,9 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         if not isinstance(fn, DoFn):
             fn = FlatMapFn(_callable("ParDo", fn))
         self.fn = fn
+        for hints in ("input_hints", "output_hints"):
+            if stated := getattr(fn.function if isinstance(fn, FunctionDoFn) else fn, hints, None):
+                setattr(self, hints, stated)
         called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
         try:
             self.arguments: Arguments = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)

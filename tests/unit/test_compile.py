@@ -247,3 +247,27 @@ def test_windows_chosen_by_a_step_reach_every_kind_of_reader():
         for name in ("group", "combine", "stage", "flatten")
         for value, end in ((1, 10), (2, 7))
     )
+
+
+def test_a_batch_to_which_nothing_is_done_is_passed_on_as_it_is():
+    pipeline = beam.Pipeline("LocalRunner")
+    pairs = pipeline | beam.Create([("k", 1)]) | "windows" >> beam.WindowInto(window.FixedWindows(5))
+    pairs | "group" >> beam.GroupByKey()
+    stage = pipeline.topology().inlines["windows"].computation
+    stage.setup()
+    stage.start_bundle()
+    sent = {}
+    batch = Batch([("k", 1), ("k", 2)], [0, 1])
+    stage.process_batch("Create", batch, sent.__setitem__)
+    assert sent["group#in"].values is batch.values
+    # What is no tuple becomes one.
+    stage.process_batch("Create", Batch([["k", 1]], [0]), sent.__setitem__)
+    assert sent["group#in"].values == [("k", 1)]
+
+
+def test_a_sliding_window_is_not_passed_on():
+    def build(p):
+        sliding = p | beam.Create([("k", 1)]) | "slide" >> beam.WindowInto(window.SlidingWindows(4, 2))
+        return sliding | "all" >> beam.WindowInto(window.GlobalWindows()) | beam.CombinePerKey(sum)
+
+    assert values(build) == [("k", 2)]
