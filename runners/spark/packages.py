@@ -102,7 +102,11 @@ def _digest(files: Files) -> str:
 
 def zipped(files: Files, path: Path) -> Path:
     """Write the files into a zip; the same files give the same bytes."""
+    # Python finds a package without an `__init__.py` in a zip only if its folder is an entry.
+    folders = {f"{parent}/" for name in files for parent in Path(name).parents if parent.name}
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:
+        for folder in sorted(folders):
+            archive.writestr(ZipInfo(folder), b"")
         for name in sorted(files):
             archive.writestr(ZipInfo(name), files[name].read_bytes(), ZIP_DEFLATED)
     return path

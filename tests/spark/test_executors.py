@@ -1,0 +1,69 @@
+"""Real executor processes: code reaches them, and one that dies takes nothing with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pyspark
+import pytest
+
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.local import LocalRunner
+from headrace.runners.spark import packages
+from tests.spark import lives
+from tests.spark.test_driver_killed import written
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.slow
+def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
+    out, expected, flag = tmp_path / "out", tmp_path / "expected", tmp_path / "killed"
+    out.mkdir()
+    expected.mkdir()
+    environment = {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_WORKER_DIR": str(tmp_path / "work"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "HEADRACE_COPIES": str(tmp_path / "copies"),
+    }
+    command = [sys.executable, "-m", "tests.spark.cluster", str(tmp_path / "checkpoint"), str(out), str(flag)]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert flag.exists(), "the fault did not fire"
+    assert all(".zip/" in line for line in flag.read_text().splitlines()), "the executors had the code from elsewhere"
+    LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
+    assert written(out) == written(expected)
+
+
+def test_the_package_in_a_zip_is_whole(tmp_path: Path) -> None:
+    path = packages.zipped(packages.package_files(), tmp_path / "headrace.zip")
+    script = """
+import sys, zipfile
+sys.path.insert(0, sys.argv[1])
+import importlib, headrace
+assert headrace.__file__.startswith(sys.argv[1]), headrace.__file__
+names = [name for name in zipfile.ZipFile(sys.argv[1]).namelist() if name.endswith(".py") and "__main__" not in name]
+for name in names:
+    importlib.import_module(name.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+print(len(names))
+"""
+    ran = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert int(ran.stdout) > 50
+    assert "headrace/runners/spark/log4j2.properties" in ZipFile(path).namelist()
+    again = packages.zipped(packages.package_files(), tmp_path / "again.zip")
+    assert again.read_bytes() == path.read_bytes()
+
+
+def test_only_the_programs_own_modules_are_sent() -> None:
+    files = packages.program_files()
+    assert files["tests/spark/lives.py"] == Path(lives.__file__)
+    assert "tests/spark/__init__.py" in files
+    assert not [name for name in files if name.startswith(("pyspark", "pytest", "headrace", "json"))]
