@@ -17,6 +17,7 @@ from headrace.lowlevel.injector import BaseInjector, Delivery, Injector
 from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.task import Program
+from headrace.sdk.shipping import shipped
 
 
 class _ReadElsewhere(BaseInjector):
@@ -55,11 +56,15 @@ class Shipment:
 
     @classmethod
     def of(cls, topology: Topology, store: Store, run: str) -> Shipment:
-        """Pack what the tasks of a run need. Raises what pickling raises."""
+        """Pack what the tasks of a run need. Raises `ShippingError` naming the step and what cannot be pickled."""
         stand_in: Injector = _ReadElsewhere()
         stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
         # The classes of the main program travel in the same pickle as the functions that use them.
-        data = cloudpickle.dumps((_main_classes(), stripped, store, run))
+        try:
+            data = cloudpickle.dumps((_main_classes(), stripped, store, run))
+        except Exception:
+            _find_culprit(stripped)
+            raise
         return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:
@@ -79,6 +84,18 @@ def _unpack(shipment: Shipment) -> Contents:
         if getattr(main, name, None) is not value:
             setattr(main, name, value)
     return Contents(Program(topology), store, run)
+
+
+def _find_culprit(topology: Topology) -> None:
+    """Raise `ShippingError` for the first part of a topology that cannot be pickled."""
+    for place in topology.keyed.values():
+        shipped(place.computation, place.name)
+        for extract in place.inputs.values():
+            shipped(extract, place.name)
+    for inline in topology.inlines.values():
+        shipped(inline.computation, inline.name)
+    for name, (_, sink) in topology.sinks.items():
+        shipped(sink, name)
 
 
 def _main_classes() -> dict[str, type]:

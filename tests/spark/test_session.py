@@ -1,0 +1,162 @@
+"""What can be wrong with Java, Spark and Python is one clear sentence; what is there is used as it is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
+from headrace.runners.spark import SparkRunner, session
+from headrace.runners.spark.session import SparkSetupError
+from headrace.sdk.shipping import ShippingError
+
+pytestmark = pytest.mark.spark
+
+PROGRAM = """
+from headrace.lowlevel import BoundedInjector, Topology
+from headrace.runners.spark import SparkRunner
+topology = Topology()
+topology.injector("in", BoundedInjector([]))
+SparkRunner().run_topology(topology)
+"""
+
+
+def last_line(environment: dict[str, str]) -> str:
+    """What a program says at last that cannot have a session."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "SPARK_HOME")}
+    command = [sys.executable, "-c", PROGRAM]
+    ran = subprocess.run(command, env=kept | environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 1
+    return ran.stderr.strip().splitlines()[-1]
+
+
+def java(folder: Path, script: str) -> Path:
+    path = folder / "jdk" / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!{shutil.which('sh')}\n{script}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_no_java(tmp_path: Path) -> None:
+    said = last_line({"PATH": str(tmp_path)})
+    assert "SparkSetupError: Spark needs Java 17 or newer, but there is no java on the PATH; install" in said
+    assert "openjdk-17-jre-headless" in said
+
+
+def test_java_home_without_java(tmp_path: Path) -> None:
+    assert f"JAVA_HOME is {tmp_path}, where there is no bin/java" in last_line({"JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize("version", ["11.0.2", "1.8.0_402"])
+def test_old_java(tmp_path: Path, version: str) -> None:
+    path = java(tmp_path, f"echo 'openjdk version \"{version}\" 2018-10-16' >&2")
+    feature = 8 if version.startswith("1.") else 11
+    assert f"{path} is Java {feature}; install a newer one" in last_line({"PATH": str(path.parent)})
+
+
+def test_old_java_says_so_in_its_release_file(tmp_path: Path) -> None:
+    path = java(tmp_path, "exit 1")
+    (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="11.0.20"\n')
+    assert f"{path} is Java 11" in last_line({"JAVA_HOME": str(tmp_path / "jdk")})
+
+
+def test_java_that_does_not_work(tmp_path: Path) -> None:
+    path = java(tmp_path, "exit 1")
+    said = last_line({"JAVA_HOME": str(tmp_path / "jdk"), "PATH": os.environ["PATH"]})
+    assert f"Spark could not start its Java process with {path}" in said
+    assert "point JAVA_HOME at a complete Java 17 or 21" in said
+
+
+def test_old_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.6")
+    with pytest.raises(SparkSetupError, match=r"Spark 3\.5\.6 is installed, but headrace needs 4\.1 or newer: pip"):
+        session.open_session()
+
+
+def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(type(spark), "version", "4.0.1")
+    with pytest.raises(SparkSetupError, match=r"Spark 4\.0\.1 is what the session runs on, but"):
+        SparkRunner(spark).run_topology(simple())
+
+
+def simple(computation: Computation | None = None) -> Topology:
+    topology = Topology()
+    topology.injector("in", BoundedInjector([(1, 1)]))
+    if computation is not None:
+        topology.computation("lonely", computation, {"in": lambda value: value}, [])
+    return topology
+
+
+def test_the_active_session_is_used(spark: SparkSession) -> None:
+    assert session.open_session() is spark
+
+
+def test_a_cluster_needs_a_checkpoint(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.runners.spark.runner.is_local", lambda session: False)
+    with pytest.raises(SparkSetupError, match=r"runs on local\[2,4\].*--checkpoint"):
+        SparkRunner(spark).run_topology(simple())
+
+
+def test_code_that_cannot_travel_is_named(spark: SparkSession) -> None:
+    lock = threading.Lock()
+
+    class Locked(Computation):
+        def process_record(self, record: Record, context: Context) -> None:
+            with lock:
+                context.state = 1
+
+    with pytest.raises(ShippingError, match=r"step 'lonely' cannot be sent to the workers: .*'lock'"):
+        SparkRunner(spark).run_topology(simple(Locked()))
+
+
+def test_workers_run_under_this_interpreter(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python-that-is-not-there")
+    SparkRunner(spark).run_topology(simple())
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
+def test_a_program_that_finds_headrace_in_its_own_way(tmp_path: Path) -> None:
+    """Started elsewhere, with its modules in a folder that only it knows: the workers find them too."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "mine.py").write_text("def key(value):\n    return value % 2\n")
+    program = tmp_path / "program.py"
+    program.write_text(f"""
+import sys
+sys.path.insert(0, {str(tmp_path / "lib")!r})
+import mine
+from dataclasses import dataclass
+from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
+from headrace.runners.spark import SparkRunner
+
+@dataclass(frozen=True)
+class Sum:
+    total: int
+
+class Adding(Computation):
+    def process_record(self, record, context):
+        context.state = Sum((context.state or Sum(0)).total + record.value)
+        context.set_timer("end", 100)
+    def process_timer(self, timer, context):
+        context.produce("sums", context.state)
+
+topology = Topology()
+topology.injector("in", BoundedInjector([(i, i) for i in range(10)]))
+topology.computation("add", Adding(), {{"in": mine.key}}, ["sums"])
+topology.sink("print", "sums", CallSink(lambda epoch, rows: print(sorted(value.total for value, _ in rows))))
+SparkRunner().run_topology(topology)
+""")
+    ran = subprocess.run(
+        [sys.executable, str(program)], cwd=tmp_path, capture_output=True, text=True, timeout=240, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout == "[20, 25]\n"
+    # Java's own warning cannot be turned off; Spark says nothing.
+    assert [line for line in ran.stderr.splitlines() if not line.startswith("WARNING: Using incubator")] == []
