@@ -54,6 +54,15 @@ class TestFlatten:
             ("('k', [11])", 10), ("('k', [1])", 0), ("1", 0), ("11", 10),
         ]  # fmt: skip
 
+    def test_windows_of_another_kind_are_kept_too(self):
+        def build(p):
+            seconds = timed(p, 61)
+            tens = seconds | "tens" >> beam.WindowInto(window.FixedWindows(10))
+            minutes = seconds | "minutes" >> beam.WindowInto(window.FixedWindows(60))
+            return (tens, minutes) | beam.Flatten() | beam.Map(seen)
+
+        assert sorted((row[2].start, row[2].end) for row in values(build)) == [(60, 70), (60, 120)]
+
     def test_of_nothing(self):
         assert values(lambda p: () | beam.Flatten(pipeline=p)) == []
 

@@ -102,6 +102,12 @@ class TestElementWise:
         (row,) = values(lambda p: timed(p, 4) | beam.Map(function, 1, 2, 3))
         assert row == (4, Timestamp(4), 1, (2, 3), window.GlobalWindow())
 
+    def test_a_default_stays_where_nothing_is_given_for_it(self):
+        def function(element, least=0, when=beam.DoFn.TimestampParam):
+            return element, least, when
+
+        assert values(lambda p: timed(p, 4) | beam.Map(function)) == [(4, 0, Timestamp(4))]
+
     def test_a_function_given_to_par_do_puts_out_many(self):
         assert values(lambda p: p | beam.Create([3]) | beam.ParDo(range)) == [0, 1, 2]
 
