@@ -12,7 +12,7 @@ from headrace.sdk.contents import Combiner
 from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 
 Column = NDArray[np.int64]
-Reduce = Callable[[Column, Column, Column], list[object]]
+Reduce = Callable[[Column, Column, Column], Sequence[object]]
 """Accumulators of groups, given each value's group number, the values, and how many values each group has."""
 
 _SPARSE = 4
@@ -20,27 +20,28 @@ _SPARSE = 4
 _LARGEST_SUM = 1 << 62
 
 
-def _sums(groups: Column, values: Column, counts: Column) -> list[object]:
+def _sums(groups: Column, values: Column, counts: Column) -> Sequence[object]:
     sums = np.zeros(len(counts), np.int64)
     np.add.at(sums, groups, values)
     return sums.tolist()
 
 
-def _counts(groups: Column, values: Column, counts: Column) -> list[object]:
-    return counts.tolist()
+def _counts(groups: Column, values: Column, counts: Column) -> Sequence[object]:
+    whole: list[object] = counts.tolist()
+    return whole
 
 
-def _means(groups: Column, values: Column, counts: Column) -> list[object]:
+def _means(groups: Column, values: Column, counts: Column) -> Sequence[object]:
     return list(zip(_sums(groups, values, counts), counts.tolist(), strict=True))
 
 
-def _greatest(groups: Column, values: Column, counts: Column) -> list[object]:
+def _greatest(groups: Column, values: Column, counts: Column) -> Sequence[object]:
     extremes = np.full(len(counts), np.iinfo(np.int64).min)
     np.maximum.at(extremes, groups, values)
     return extremes.tolist()
 
 
-def _least(groups: Column, values: Column, counts: Column) -> list[object]:
+def _least(groups: Column, values: Column, counts: Column) -> Sequence[object]:
     extremes = np.full(len(counts), np.iinfo(np.int64).max)
     np.minimum.at(extremes, groups, values)
     return extremes.tolist()
@@ -69,7 +70,7 @@ def whole_numbers(values: Sequence[object]) -> Column | None:
     if set(map(type, values)) != {int}:
         return None
     try:
-        column = np.fromiter(values, np.int64, len(values))  # type: ignore[arg-type]
+        column = np.fromiter(values, np.int64, len(values))
     except OverflowError:
         return None
     largest = max(abs(int(column.max())), abs(int(column.min())))
