@@ -142,7 +142,7 @@ def is_not_empty() -> Matcher:
 class _Reify(DoFn):
     """Elements with what the model knows of them."""
 
-    def process(  # type: ignore[override]
+    def process(
         self,
         element: object,
         timestamp: Timestamp = DoFn.TimestampParam,
@@ -153,7 +153,7 @@ class _Reify(DoFn):
 
 
 class _AddWindow(DoFn):
-    def process(self, element: object, window: object = DoFn.WindowParam) -> list[object]:  # type: ignore[override]
+    def process(self, element: object, window: object = DoFn.WindowParam) -> list[object]:
         return [(element, window)]
 
 

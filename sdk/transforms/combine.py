@@ -101,7 +101,7 @@ class _CombineValuesFn(DoFn):
     def setup(self) -> None:
         self._combine_fn.setup()
 
-    def process(self, pair: tuple[object, Iterable[object]]) -> Iterable[object]:  # type: ignore[override]
+    def process(self, pair: tuple[object, Iterable[object]]) -> Iterable[object]:
         key, values = pair
         return [(key, self._combine_fn.apply(values))]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
@@ -55,9 +55,14 @@ class DoFn:
     def teardown(self) -> None:
         """Called when the process is done with the function, if it comes to that."""
 
-    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
-        """Outputs of an element."""
-        raise TypeError(f"{type(self).__name__} does not define process(self, element)")
+    if TYPE_CHECKING:
+        # To type checkers a method of any parameters will do.
+        process: Callable[..., Iterable[object] | None]
+    else:
+
+        def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+            """Outputs of an element."""
+            raise TypeError(f"{type(self).__name__} does not define process(self, element)")
 
     def default_label(self) -> str:
         """The name in the label of a `ParDo` of it."""
