@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Mapping
 
 from headrace.lowlevel.injector import BoundedInjector
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.pvalue import PBegin, PCollection
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.windows import TimestampedValue
 
@@ -33,6 +35,19 @@ class Create(Source):
         if not isinstance(values, Iterable):
             raise TypeError(f"Create takes an iterable of elements, got {values!r:.80} of type {type(values).__name__}")
         self.values = tuple(values.items() if isinstance(values, Mapping) else values)
+
+    def expand(self, inputs: PBegin) -> PCollection[object]:
+        """A collection in the global window. Raises `TypeError` for an element that cannot be sent to the workers."""
+        output = super().expand(inputs)
+        for example in {type(value): value for value in self.values}.values():
+            try:
+                pickle.dumps(example)
+            except Exception as error:
+                raise TypeError(
+                    f"step {inputs.pipeline.current_label!r}: element {example!r:.80} of type {type(example).__name__} "
+                    f"cannot be pickled ({error}); make it in a step, of what can be"
+                ) from error
+        return output
 
     def injector(self) -> BoundedInjector:
         """The values with their timestamps."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform, label_of
-from headrace.sdk.pvalue import DoOutputsTuple, PCollection
+from headrace.sdk.pvalue import DoOutputsTuple, PCollection, PValue
 from headrace.sdk.shipping import shipped
 from headrace.sdk.transforms.parameters import Arguments, Given, bind
 from headrace.sdk.windowedvalue import WindowedValue
@@ -142,6 +142,11 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
             raise TypeError(f"ParDo takes an instance of a DoFn, got the class {fn.__name__}; write {fn.__name__}()")
         if not isinstance(fn, DoFn):
             fn = FlatMapFn(_callable("ParDo", fn))
+        if any(isinstance(value, (PValue, PTransform)) for value in (*args, *kwargs.values())):
+            raise TypeError(
+                f"{fn.default_label()} is given a collection as an argument, but its elements exist only while the "
+                "pipeline runs; bring the two together by key with CoGroupByKey"
+            )
         self.fn = fn
         for hints in ("input_hints", "output_hints"):
             if stated := getattr(fn.function if isinstance(fn, FunctionDoFn) else fn, hints, None):
