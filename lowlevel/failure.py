@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from os.path import dirname, join, sep
 
 from headrace.lowlevel.errors import StepError
 
@@ -23,6 +24,11 @@ def own_traceback(error: BaseException) -> str:
     return "".join([*lines, *traceback.format_exception_only(error)])
 
 
+_PACKAGE = dirname(dirname(__file__))
+_LAYERS = ("lowlevel", "runners", "sdk")
+_ENGINE = tuple(join(folder, layer) + sep for folder in (_PACKAGE, "headrace") for layer in _LAYERS)
+"""Where the engine's own code is; what it generates has file names that begin with the package's name."""
+
+
 def _is_engine(filename: str) -> bool:
-    parts = filename.replace("\\", "/").split("/")
-    return any(part in ("lowlevel", "runners", "sdk") for part in parts[:-1]) and "site-packages" not in parts[:-3]
+    return filename.startswith(_ENGINE)

@@ -52,6 +52,8 @@ class Arrivals(NamedTuple):
     """Elements left out as the one window they had was closed."""
     outside: int = 0
     """Elements that the window function put into no window."""
+    folded: int = 0
+    """Elements that came inside others' records: how many more elements there were than records."""
     apart: bool = False
     """Whether windows that would merge have merged."""
 
@@ -260,7 +262,9 @@ class _Lifted:
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
         lifted = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", values)
+        folded = -len(values)
         for _, (code, accumulator, elements, lost) in lifted:
+            folded += elements
             for frame in self._windows.get(code) or self._expand(code):
                 held = found.get(frame.code)
                 if held is None:
@@ -274,7 +278,8 @@ class _Lifted:
             [
                 Arrival(frame, accumulators, sum(counts), sum(lost), None)
                 for frame, accumulators, counts, lost in found.values()
-            ]
+            ],
+            folded=folded,
         )
 
     def _expand(self, code: bytes) -> list[Frame]:

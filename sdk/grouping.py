@@ -73,6 +73,9 @@ class Grouping(BundleComputation):
             late += self._add(arrival)
         if late:
             context.drop_late(late)
+        if arrivals.folded:
+            # So that the counter says elements, wherever they were combined.
+            context.count("records", arrivals.folded)
         if arrivals.outside:
             context.count(OUTSIDE, arrivals.outside)
 

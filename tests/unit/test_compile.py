@@ -271,3 +271,11 @@ def test_a_sliding_window_is_not_passed_on():
         return sliding | "all" >> beam.WindowInto(window.GlobalWindows()) | beam.CombinePerKey(sum)
 
     assert values(build) == [("k", 2)]
+
+
+def test_records_are_counted_as_elements_also_where_they_are_combined_before_the_shuffle() -> None:
+    pipeline = beam.Pipeline("LocalRunner")
+    _ = pipeline | beam.Create([("a", 1), ("a", 2), ("b", 3)]) | "Sum" >> beam.CombinePerKey(sum)
+    places = pipeline.topology().inlines.values()
+    assert any(isinstance(place.computation, LiftedCombine) for place in places), "the combiner is not lifted"
+    assert pipeline.run().counters["Sum"]["records"] == 3
