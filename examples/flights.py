@@ -54,8 +54,8 @@ MAX_DELAY = 4 * HOUR
 GAP = 4 * HOUR
 """All in seconds, as everywhere in Beam's interface."""
 LATENESS = Lateness(max_delay_us=MAX_DELAY * 1_000_000, allowed_us=DAY * 1_000_000, gap_us=GAP * 1_000_000)
-EPOCH = 2000
-"""Flights that are read, processed and committed together: about two days of them."""
+EPOCH = 4000
+"""Flights that are read, processed and committed together: about four days of them."""
 
 INSTANT = pa.timestamp("us", tz="UTC")
 PANE = {"window_start": INSTANT, "window_end": INSTANT, "timing": pa.string(), "index": pa.int64()}

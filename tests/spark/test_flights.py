@@ -42,7 +42,7 @@ def test_every_final_value_is_that_of_pandas(run: Run) -> None:
 def test_every_pane_of_the_delays_is_as_worked_out_by_hand(run: Run) -> None:
     found = run.panes("hours").sort_values(["origin", "window_start", "index"], ignore_index=True)
     pd.testing.assert_frame_equal(found, expected_panes(run.replay, run.epoch_ends), check_exact=True)
-    assert found["timing"].value_counts().to_dict() == {"EARLY": 21_281, "ON_TIME": 19_434, "LATE": 445}
+    assert found["timing"].value_counts().to_dict() == {"EARLY": 20_356, "ON_TIME": 19_434, "LATE": 215}
 
 
 def test_the_usual_delay_accounts_for_every_flight_and_finds_the_storms(run: Run) -> None:
@@ -68,4 +68,4 @@ def test_the_findings_are_those_of_the_computation_alone_in_memory(run: Run) -> 
 
 def test_progress_reaches_the_end(run: Run) -> None:
     assert run.progress[-1].records_in == 336_776
-    assert run.progress[-1].dropped == 990
+    assert run.progress[-1].dropped == 502
