@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import headrace as beam
@@ -14,20 +15,39 @@ from tests.harness import Pane
 from tests.transcripts.transcript import Add, Transcript, Watermark, compare
 
 
-def play_as_pipeline(transcript: Transcript, runner: Any) -> None:
-    """Run a transcript's events through a pipeline; all its panes must come, whenever they do."""
-    rows: list[tuple[Any, int]] = []
+def play_as_pipeline(transcripts: Sequence[Transcript], runner: Any) -> None:
+    """Run transcripts' events through one pipeline; all their panes must come, whenever they do.
+
+    Transcripts that move wall time, of which a pipeline has but one, go one by one.
+    """
     pipeline = beam.Pipeline(runner, options=PipelineOptions(allow_unsafe_triggers=True))
-    elements = pipeline | stream(transcript) | beam.WindowInto(transcript.windowing)
-    combine: Any = transcript.combine and transcript.combine()
-    grouping = beam.CombinePerKey(combine) if combine else beam.GroupByKey()
-    panes = elements | "Group" >> grouping | "Describe" >> beam.Map(_seen)
-    panes | "Collect" >> beam.io.Write(CallSink(lambda epoch, its: rows.extend(its)))
+    rows = {transcript.name: _attach(pipeline, transcript) for transcript in transcripts}
     result = pipeline.run()
     result.wait_until_finish()
-    came = [Pane(key, value, window, timestamp, info) for (key, value, window, info), timestamp in rows]
-    compare(came, transcript.expected)
-    assert result.counter("dropped_late") == transcript.dropped
+    for transcript in transcripts:
+        seen = rows[transcript.name]
+        came = [Pane(key, value, window, timestamp, info) for (key, value, window, info), timestamp in seen]
+        compare(came, transcript.expected)
+        dropped = result.counters.get(f"{transcript.name}: group", {}).get("dropped_late", 0)
+        assert dropped == transcript.dropped, transcript.name
+
+
+def _attach(pipeline: beam.Pipeline, transcript: Transcript) -> list[tuple[Any, int]]:
+    """Add a transcript to a pipeline; its panes go to the list."""
+    rows: list[tuple[Any, int]] = []
+    name = transcript.name
+    elements = pipeline | f"{name}: events" >> stream(transcript)
+    windowed = elements | f"{name}: windows" >> beam.WindowInto(transcript.windowing)
+    combine: Any = transcript.combine and transcript.combine()
+    grouping = beam.CombinePerKey(combine) if combine else beam.GroupByKey()
+    panes = windowed | f"{name}: group" >> grouping | f"{name}: describe" >> beam.Map(_seen)
+    panes | f"{name}: collect" >> beam.io.Write(CallSink(lambda epoch, its: rows.extend(its)))
+    return rows
+
+
+def moves_wall_time(transcript: Transcript) -> bool:
+    """Whether it is about wall time."""
+    return any(not isinstance(step.action, (Add, Watermark)) for step in transcript.steps)
 
 
 def stream(transcript: Transcript) -> TestStream:
