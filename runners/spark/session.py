@@ -25,6 +25,7 @@ OLDEST_SPARK = (4, 1)
 _RETRIES = 4
 """How often Spark runs a task before it gives a job up; a local master would otherwise not try again."""
 _GIB = 1 << 30
+_FEW_CORES = 4
 _LAUNCHED = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
 """Environment variables of a program that was started for a session which is described elsewhere."""
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
@@ -32,7 +33,6 @@ _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
-    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
     "spark.sql.adaptive.enabled": "false",
     "spark.python.unix.domain.socket.enabled": "true",
     # Compressing what goes from one process to another of the same machine costs more than it saves.
@@ -103,7 +103,8 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     builder = SparkSession.builder.appName("headrace").master(master)
-    for name, value in {**_QUIET, "spark.driver.memory": f"{_driver_gib()}g"}.items():
+    ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
+    for name, value in {**_QUIET, **ours}.items():
         builder = builder.config(name, value)
     try:
         session = builder.getOrCreate()
@@ -115,6 +116,14 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     # Else the workers complain about the end of their Java process.
     atexit.register(session.stop)
     return session
+
+
+def _java_options() -> str:
+    options = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+    if (os.cpu_count() or 1) <= _FEW_CORES:
+        # Java's second compiler would take half of two cores for minutes, to speed up code that only passes blobs on.
+        options += " -XX:TieredStopAtLevel=1"
+    return options
 
 
 def _driver_gib() -> int:
