@@ -206,7 +206,7 @@ def main(
 ) -> None:
     """Replay the flights of 2013 and answer three questions about them."""
     started = time.perf_counter()
-    console = Console()
+    console = Console(highlight=False)
     if not console.is_terminal:
         console.width = 100
     replay = prepare(out, limit)

@@ -93,7 +93,7 @@ def findings_table(findings: pd.DataFrame, most: int = 6) -> Table:
         group = by_day.get_group(day)
         kinds = group["kind"].value_counts()
         furthest = group.loc[group.loc[group["kind"] == kinds.idxmax(), "strength"].idxmax()]
-        unit = "min delay" if furthest["measure"] == "delay" else "departures"
+        unit = "min late" if furthest["measure"] == "delay" else "left"
         table.add_row(
             f"{day:%b %d}",
             str(kinds.get("spike", 0)),

@@ -26,7 +26,7 @@ LATENESS = check.Lateness(max_delay_us=4 * HOUR_US, allowed_us=DAY_US, gap_us=4 
 
 
 @pytest.mark.parametrize(
-    "module", ["flights_data", "flights_usual", "flights_check", "flights_progress", "flights_tables"]
+    "module", ["flights", "flights_data", "flights_usual", "flights_check", "flights_progress", "flights_tables"]
 )
 def test_docstring_examples(module: str) -> None:
     assert doctest.testmod(import_module(f"examples.{module}")).failed == 0
