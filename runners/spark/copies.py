@@ -88,20 +88,22 @@ class Copies:
 
     @contextmanager
     def lease(self, computation: str, interval: str) -> Iterator[LmdbCopy]:
-        """The copy of a computation's interval, wherever it stands: `advance` it first. Its view ends with the lease.
-
-        A copy that turns out damaged is thrown away; the error goes on, and the next lease makes it again.
-        """
-        path = self.folder / _folder_name(computation) / _folder_name(interval)
-        copy = self._take(path)
+        """The copy of a computation's interval, wherever it stands: `advance` it. Its view ends with the lease."""
+        copy = self._take(self._path(computation, interval))
         try:
             yield copy
-        except DAMAGE:
-            self._open.pop(path, None)
-            copy.discard()
-            raise
         finally:
             copy.release()
+
+    def drop(self, computation: str, interval: str) -> None:
+        """Delete a copy; the next lease makes it again."""
+        path = self._path(computation, interval)
+        if (copy := self._open.pop(path, None)) is not None:
+            copy.close()
+        shutil.rmtree(path, ignore_errors=True)
+
+    def _path(self, computation: str, interval: str) -> Path:
+        return self.folder / _folder_name(computation) / _folder_name(interval)
 
     def _take(self, path: Path) -> LmdbCopy:
         if self._process != os.getpid():

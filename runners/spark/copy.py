@@ -11,7 +11,6 @@ Nothing is synced to the disk: a copy outlives its processes but must not be tru
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
@@ -22,16 +21,8 @@ import numpy as np
 from headrace.lowlevel.state import Delta, Mark
 from headrace.runners.spark import layout
 
-DAMAGE: tuple[type[Exception], ...] = (
-    lmdb.BadDbiError,
-    lmdb.CorruptedError,
-    lmdb.IncompatibleError,
-    lmdb.InvalidError,
-    lmdb.PageNotFoundError,
-    lmdb.PanicError,
-    lmdb.VersionMismatchError,
-)
-"""What LMDB raises for a file that is not, or no longer, a database: throw the copy away and make it again."""
+DAMAGE: tuple[type[Exception], ...] = (lmdb.Error,)
+"""What LMDB raises for a file that is not, or no longer, a database: almost anything. Make the copy again, once."""
 
 _TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"meta")
 _LAYOUT = b"%d" % layout.LAYOUT_VERSION
@@ -122,11 +113,6 @@ class LmdbCopy:
         self.release()
         self._env.close()
 
-    def discard(self) -> None:
-        """Close the copy and delete it. Processes that have it open keep what they have until they close it."""
-        self.close()
-        shutil.rmtree(self.path, ignore_errors=True)
-
     @property
     def position(self) -> str:
         """Name of the last change that is in, `""` for an empty copy."""
@@ -158,9 +144,11 @@ class LmdbCopy:
 
     def mark(self, row: bytes, domain: int, tag: str) -> int | None:
         """See `Copy`."""
-        key = layout.fit(layout.mark_name(row, domain, tag))
-        value = self._view.get(key, None, self._marks)
-        return None if value is None else layout.timestamp_of(layout.unnamed(key, value)[1])
+        name = layout.mark_name(row, domain, tag)
+        key = name if len(name) <= layout.LONGEST_PLAIN else layout.fit(name)
+        if (value := self._view.get(key, None, self._marks)) is None:
+            return None
+        return layout.timestamp_of(value if key is name else layout.unnamed(key, value)[1])
 
     def marks(self, row: bytes) -> Iterator[tuple[int, str, int]]:
         """See `Copy`."""

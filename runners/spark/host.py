@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from secrets import token_bytes
@@ -11,21 +12,47 @@ from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader, write
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store
-from headrace.runners.engine.epoch import Sender
-from headrace.runners.spark.copies import Copies, advance
+from headrace.runners.engine.epoch import Kind, Row, Sender
+from headrace.runners.spark.copies import Copies, advance, sweep
+from headrace.runners.spark.copy import DAMAGE, LmdbCopy
 
 _REMEMBERED = 16
 """Deltas of the tasks that this process ran last. Often it runs the same interval again, and need not read them."""
+_LAST_TRUSTING = 2
+_LMDB = b"lmdb."
+"""In the traceback of what LMDB raises."""
 
 
 class SparkHost:
     """The `Host` of one run's tasks in one process; its copies stay open from task to task."""
 
     def __init__(self, store: Store, run: str) -> None:
+        sweep()
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()
+        self._leased: list[tuple[str, str]] = []
+        self._anew = False
         self._saved: OrderedDict[str, dict[str, Delta]] = OrderedDict()
+
+    def begin(self, attempt: int) -> None:
+        """A task begins, Spark's attempt number `attempt` at it, from 0."""
+        # What ends two attempts without a word may be the copy: a damaged file can crash the process that reads it.
+        self._anew = attempt >= _LAST_TRUSTING
+
+    def finish(self, rows: Iterable[Row]) -> Iterator[Row]:
+        """Pass on what the task has to say; then it is over, and the views of its copies end."""
+        try:
+            for row in rows:
+                yield row
+                if row[2] == Kind.FAILURE and _LMDB in row[3]:
+                    self._anew = True
+        finally:
+            self._leases.close()
+            if self._anew:
+                for place in self._leased:
+                    self._copies.drop(*place)
+            self._leased.clear()
 
     def token(self) -> str:
         """A token that no other attempt has: Spark may run a task again, or twice at once."""
@@ -34,14 +61,24 @@ class SparkHost:
     def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
         """The copy of this host, brought to exactly what the plan says."""
         plan = plan or CopyPlan(level, interval)
-        copy = self._leases.enter_context(self._copies.lease(computation, str(interval)))
-        advance(copy, plan.names, partial(self._read, plan, computation))
-        return copy
+        return self._lease(computation, plan, lambda copy: True)
 
     def copy_no_older(self, computation: str, plan: CopyPlan) -> Copy:
         """The copy of this host, brought to what the plan says unless a later epoch's task has brought it further."""
-        copy = self._leases.enter_context(self._copies.lease(computation, str(plan.interval)))
-        if _epoch_of(copy.refresh()) <= _epoch_of(plan.last):
+        return self._lease(computation, plan, lambda copy: _epoch_of(copy.refresh()) <= _epoch_of(plan.last))
+
+    def _lease(self, computation: str, plan: CopyPlan, lacks: Callable[[LmdbCopy], bool]) -> Copy:
+        place = (computation, str(plan.interval))
+        if self._anew:
+            self._copies.drop(*place)
+        self._leased.append(place)
+        copy = self._leases.enter_context(self._copies.lease(*place))
+        try:
+            if lacks(copy):
+                advance(copy, plan.names, partial(self._read, plan, computation))
+        except DAMAGE:
+            self._copies.drop(*place)
+            copy = self._leases.enter_context(self._copies.lease(*place))
             advance(copy, plan.names, partial(self._read, plan, computation))
         return copy
 
@@ -57,10 +94,6 @@ class SparkHost:
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)
         return written
-
-    def finish(self) -> None:
-        """The task is over: end the views of the copies that it used."""
-        self._leases.close()
 
 
 def _epoch_of(name: str) -> int:

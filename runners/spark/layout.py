@@ -26,6 +26,7 @@ _TIME = struct.Struct(">Q")
 _ORDER = struct.Struct(">BQ16s")
 _NAME_SIZE = struct.Struct(">I")
 _TIME_BIAS = 1 << 63
+_DOMAINS = tuple(bytes([domain]) for domain in range(256))
 _LAST_TIME = _TIME_BIAS - 1
 
 
@@ -65,7 +66,10 @@ def unnamed(key: bytes, value: bytes) -> tuple[bytes, bytes]:
 
 def mark_name(row: bytes, domain: int, tag: str) -> bytes:
     """Name of an entry in the table of marks, ordered by row."""
-    return _MARK.pack(row, domain) + tag.encode("utf-8", "surrogatepass")
+    try:
+        return row + _DOMAINS[domain] + tag.encode()
+    except UnicodeEncodeError:
+        return row + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
 
 
 def order_name(mark: bytes, time: bytes) -> bytes:

@@ -43,15 +43,14 @@ class Level:
         assert task is not None, "Spark calls this inside a task"
         _collector.task_begins()
         contents, host = process(self.shipment)
+        host.begin(task.attemptNumber())
         index = task.partitionId()
         rows = _property_rows(task, index, batches) if self.by_property else rows_of(batches)
-        try:
-            if self.number == 0:
-                yield from batches_of(read_splits(contents.program, host, index, rows))
-            else:
-                yield from batches_of(run_level(contents.program, host, self.number, index, rows))
-        finally:
-            host.finish()
+        if self.number == 0:
+            done = read_splits(contents.program, host, index, rows)
+        else:
+            done = run_level(contents.program, host, self.number, index, rows)
+        yield from batches_of(host.finish(done))
 
 
 @lru_cache(maxsize=4)

@@ -14,7 +14,7 @@ from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.driver import Driver, Steps
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.options import RunOptions, RunResult
-from headrace.runners.spark.copies import Copies, sweep
+from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
 from headrace.runners.spark.packages import prepare_workers
@@ -69,17 +69,20 @@ class SparkRunner:
     def _run(self, topology: Topology, options: RunOptions, session: SparkSession, place: str) -> RunResult:
         clock = SystemClock()
         journal, store = open_checkpoint(place, topology, clock, "Spark runner")
-        sweep()
         topology = bound(topology, store, self._streams)
         shipment = Shipment.of(topology, store, journal.identity)
         executor = SparkExecutor(engine_session(session), topology, shipment)
+        goes_on = options.checkpoint is not None
         try:
-            return Driver(topology, executor, journal, clock, options, self._steps).run()
+            result = Driver(topology, executor, journal, clock, options, self._steps).run()
+            # The input has ended: started again, there is nothing to do.
+            goes_on = False
+            return result
         finally:
             for injector in topology.injectors.values():
                 if isinstance(injector, StreamInjector):
                     injector.close()
-            if options.checkpoint is None:
+            if not goes_on:
                 Copies(journal.identity).discard()
 
 

@@ -9,13 +9,15 @@ from threading import Thread
 from typing import cast
 
 import pyarrow as pa
+from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder, write_snapshot
-from headrace.runners.engine.epoch import DRIVER, Row, pack, unpack
+from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
+from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.job import SparkJobError, collected
 from headrace.runners.spark.level import SCHEMA, batches_of, process, rows_of, table_of
-from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.shipment import Contents, Shipment
 
 Orders = Sequence[tuple[SnapshotOrder, CopyPlan]]
 
@@ -27,19 +29,19 @@ class _MakeSnapshots:
     shipment: Shipment
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return batches_of(map(self._make, rows_of(batches)))
-
-    def _make(self, row: Row) -> Row:
         contents, host = process(self.shipment)
-        order, plan = cast(tuple[SnapshotOrder, CopyPlan], unpack(row[3]))
-        try:
-            names = contents.program.levels[order.level - 1]
-            # A copy that is further holds what the plan's later deltas say; a reader applies them once more.
-            copies = {name: host.copy_no_older(name, plan) for name in names}
-            snapshot = write_snapshot(contents.store, order, copies)
-        finally:
-            host.finish()
-        return (row[0], DRIVER, row[2], pack(snapshot))
+        task = TaskContext.get()
+        assert task is not None, "Spark calls this inside a task"
+        host.begin(task.attemptNumber())
+        return batches_of(host.finish(_snapshot(contents, host, row) for row in rows_of(batches)))
+
+
+def _snapshot(contents: Contents, host: SparkHost, row: Row) -> Row:
+    order, plan = cast(tuple[SnapshotOrder, CopyPlan], unpack(row[3]))
+    names = contents.program.levels[order.level - 1]
+    # A copy that is further holds what the plan's later deltas say; a reader applies them once more.
+    copies = {name: host.copy_no_older(name, plan) for name in names}
+    return (row[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, copies)))
 
 
 def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -> Callable[[], list[Snapshot] | None]:
@@ -50,8 +52,9 @@ def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -
     made: list[Snapshot] = []
 
     def run() -> None:
-        groups = [[(order.interval, order.level, 0, pack((order, plan)))] for order, plan in orders]
-        plan = session.createDataFrame(table_of(groups)).mapInArrow(_MakeSnapshots(shipment), SCHEMA)
+        rows: list[Row] = [(order.interval, order.level, Kind.CHAIN, pack((order, plan))) for order, plan in orders]
+        given = session.createDataFrame(table_of([row] for row in rows))
+        plan = given.mapInArrow(_MakeSnapshots(shipment), SCHEMA)
         try:
             rows = collected(plan, f"snapshots of epoch {orders[0][0].epoch}")
         except SparkJobError as error:

@@ -229,6 +229,31 @@ def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: 
     assert {row for row in again if row[1] == 200} == {((key, 51), 200) for key in range(4)}  # type: ignore[index]
 
 
+@pytest.mark.parametrize("damage", ["pages", "header", "crash"])
+def test_a_damaged_copy_is_made_again(spark: SparkSession, tmp_path: Path, damage: str) -> None:
+    def run(rows: list[tuple[object, int]]) -> list[object]:
+        topology = Topology()
+        topology.injector("in", BoundedInjector(rows))
+        topology.computation("count", Counting(), {"in": itself}, ["counts"])
+        found = collect(topology, "counts")
+        SparkRunner(spark, intervals=1).run_topology(topology, RunOptions(str(place), max_records_per_epoch=400))
+        return found
+
+    place = tmp_path / "checkpoint"
+    rows: list[tuple[object, int]] = [(i % 400, i) for i in range(1600)]
+    with pytest.raises(StepError, match="stop here"):
+        run([*rows, ("stop", 0)])
+    (file,) = Copies(CheckpointView.of(ObjectStore(place)).identity).folder.rglob("data.mdb")
+    with file.open("r+b") as opened:
+        if damage == "crash":
+            opened.truncate(8192)
+        else:
+            opened.seek(8192 if damage == "pages" else 0)
+            opened.write(b"\xfe" * (file.stat().st_size - opened.tell()))
+    again = run([*rows, *[(key, 2000) for key in range(400)]])
+    assert {row for row in again if row[1] == 2000} == {((key, 5), 2000) for key in range(400)}  # type: ignore[index]
+
+
 class Big(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         context.produce("out", (record.value[0], len(record.value[1])))  # type: ignore[index]

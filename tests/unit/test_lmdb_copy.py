@@ -29,7 +29,14 @@ ROWS = [row_of(key) for key in KEYS]
 # Around LMDB's limit of 511 bytes, where names that agree in their first 495 bytes are told apart by a hash.
 CELLS = [b"", b"a", b"ab", b"b\xff"]
 CELLS += [b"n" * size + end for size in (400, 478, 479, 494, 495, 600) for end in (b"", b"x", b"\xff")]
-TAGS = ["", "t", "tt", "é", *("m" * size + end for size in (470, 485, 486, 493, 494, 495, 700) for end in ("", "y"))]
+TAGS = [
+    "",
+    "t",
+    "tt",
+    "é",
+    "\ud800",
+    *("m" * size + end for size in (470, 485, 486, 493, 494, 495, 700) for end in ("", "y")),
+]
 TIMES = [MIN_TIMESTAMP, -1, 0, 1, 10**15, MAX_TIMESTAMP]
 IDS = [b"id", b"id2", b"i" * 502, b"i" * 503, b"i" * 504, b"i" * 511, b"i" * 900]
 DOMAINS = (0, 1, 2)
