@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -12,6 +12,8 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+import headrace as beam
+from headrace.io import ReadFromDataFrame, Write
 from headrace.lowlevel import (
     CallSink,
     CheckpointError,
@@ -25,6 +27,7 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner, streams
@@ -154,6 +157,32 @@ def test_ranges_cover_all_rows_in_order(sizes: list[int], limit: int) -> None:
     assert rows == [(piece.path, row) for piece in pieces for row in range(piece.rows)]
 
 
+def hourly(frame: DataFrame, runner: SparkRunner, **reading: float) -> list[tuple[int, int, int]]:
+    """A pipeline: key, number of rows and hour of event time, sorted."""
+    rows: list[tuple[int, int, int]] = []
+    with beam.Pipeline(runner=runner, options=PipelineOptions([])) as pipeline:
+        _ = (
+            pipeline
+            | ReadFromDataFrame(frame, timestamp="at", **reading)
+            | "Key" >> beam.Map(lambda row: (row.key, 1))
+            | beam.WindowInto(beam.window.FixedWindows(3600))
+            | beam.CombinePerKey(sum)
+            | "Row"
+            >> beam.Map(lambda sums, window=beam.DoFn.WindowParam: (*sums, window.start.micros // 3_600_000_000))
+            | Write(CallSink(lambda epoch, more: rows.extend(row for row, _ in more)))
+        )
+    return sorted(rows)
+
+
+def test_a_pipeline_reads_a_frame(spark: SparkSession) -> None:
+    frame = spark.range(6000).select((F.col("id") % 7).alias("key"), F.timestamp_seconds(F.col("id") * 3).alias("at"))
+    assert hourly(frame, SparkRunner(spark)) == expected_hours((i % 7, i * 3 // 3600) for i in range(6000))
+
+
+def expected_hours(rows: Iterable[tuple[int, int]]) -> list[tuple[int, int, int]]:
+    return sorted((key, count, hour) for (key, hour), count in Counter(rows).items())
+
+
 # Streaming
 
 
@@ -231,6 +260,14 @@ def test_spark_giving_a_batch_again_changes_nothing(
         files.add(10)
     rows = drain(spark, files, tmp_path / "checkpoint")
     assert sorted(timestamp for _, timestamp in rows) == list(range(30))
+
+
+def test_a_pipeline_reads_a_stream(spark: SparkSession, files: Files) -> None:
+    for _ in range(3):
+        files.add(2500)
+    frame = files.frame(spark).select("key", F.timestamp_seconds(F.unix_micros("at")).alias("at"))
+    rows = hourly(frame, SparkRunner(spark, trigger={"availableNow": True}), max_delay=7500)
+    assert rows == expected_hours((i % 7, i // 3600) for i in range(7500))
 
 
 class Echo(Computation):
