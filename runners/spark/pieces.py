@@ -23,8 +23,8 @@ from headrace.lowlevel.store import Store
 from headrace.runners.engine.epoch import pack, unpack
 from headrace.runners.spark.job import collected
 from headrace.runners.spark.level import SCHEMA, batches_of
+from headrace.sdk.io.columns import to_rows
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
-from headrace.sdk.row import Row
 
 _PIECE_ROWS = 1 << 16
 _PIECE_BYTES = 16 << 20
@@ -65,9 +65,7 @@ class PieceSplit:
             )
         table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
         for batch in table.combine_chunks().to_batches():
-            names = batch.schema.names
-            columns = [column.to_pylist() for column in batch.columns]
-            elements = [Row.of(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
+            elements = to_rows(batch)
             yield Batch(elements, event_times(batch, elements, self.timestamp))
 
 
