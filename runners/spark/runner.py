@@ -18,13 +18,17 @@ from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
 from headrace.runners.spark.packages import prepare_workers
-from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, open_session
+from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
 from headrace.runners.spark.shipment import Shipment
 from headrace.runners.spark.streams import StreamInjector, StreamOptions
 
 
 class SparkRunner:
     """Runs on Spark, one job and one commit for each epoch.
+
+    Code reaches the workers by itself: what a topology uses of the main program travels inside it; on a cluster, the
+    modules that the program has imported from its own folders are sent as files, and so is headrace. Installed
+    packages must be installed on the executors too; data files are not sent.
 
     Args:
         session: The Spark session to use; without one the program's active session, else a new local one.
@@ -79,6 +83,7 @@ class SparkRunner:
             goes_on = False
             return result
         finally:
+            make_active(session)
             for injector in topology.injectors.values():
                 if isinstance(injector, StreamInjector):
                     injector.close()

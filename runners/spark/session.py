@@ -87,6 +87,15 @@ def engine_session(session: SparkSession) -> SparkSession:
     return sibling
 
 
+def make_active(session: SparkSession) -> None:
+    """Make a session the program's active one again.
+
+    Spark makes that session active which a DataFrame was last made from rows with, so our sibling of the program's.
+    """
+    session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+    SparkSession._activeSession = session
+
+
 def is_local(session: SparkSession) -> bool:
     """Whether all tasks run on this machine, in processes that see its files."""
     master = session.sparkContext.master or ""

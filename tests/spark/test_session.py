@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
-from headrace.runners.spark import SparkRunner, session
+from headrace.runners.spark import SparkRunner, job, session
 from headrace.runners.spark.session import SparkSetupError
 from headrace.sdk.shipping import ShippingError
 
@@ -83,6 +83,8 @@ def test_old_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(spark), "version", "4.0.1")
+    # What the session was asked for before it may have kept.
+    monkeypatch.delitem(vars(spark), "version", raising=False)
     with pytest.raises(SparkSetupError, match=r"Spark 4\.0\.1 is what the session runs on, but"):
         SparkRunner(spark).run_topology(simple())
 
@@ -95,7 +97,13 @@ def simple(computation: Computation | None = None) -> Topology:
     return topology
 
 
-def test_the_active_session_is_used(spark: SparkSession) -> None:
+def test_the_active_session_is_used_and_stays_the_active_one(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert session.open_session() is spark
+    # Large epochs go in as a DataFrame, and Spark makes the session of one that is made from rows the active one.
+    monkeypatch.setattr(job, "_SMALL", 0)
+    SparkRunner().run_topology(simple())
     assert session.open_session() is spark
 
 
