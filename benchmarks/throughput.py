@@ -93,11 +93,14 @@ def _print(workload: Workload, measured: dict[str, Measurement]) -> None:
     rows = []
     for each in measured.values():
         ratios = [rounded(mine.times_faster(each)) if each.name not in names else "" for mine in ours]
-        spread = f"{rounded(min(each.seconds))} to {rounded(max(each.seconds))}"
-        rows.append([each.name, f"{each.events:,}", rounded(each.rate / 1000), spread, *ratios])
-    headings = [f"{mine.name} × faster" for mine in ours]
+        seconds = (min(each.seconds), each.median, max(each.seconds))
+        rows.append(
+            [each.name, f"{each.events:,}", rounded(each.rate / 1000), " ".join(map(rounded, seconds)), *ratios]
+        )
+    headings = [f"× {mine.name.removeprefix('Headrace ')}" for mine in ours]
     notes = [f"{each.name}: {each.note}" for each in measured.values()]
-    columns = ["system", "events", "thousand/s", "seconds", *headings]
+    notes.append("× bounded: how many times as fast as the system in that line our bounded run is; and so on")
+    columns = ["system", "events", "thousand/s", "seconds: least, median, most", *headings]
     print_table(f"{workload.name}: {workload.title}", columns, rows, "\n".join(notes))
 
 

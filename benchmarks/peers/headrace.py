@@ -115,15 +115,15 @@ def _run(workload: Workload, build: Build, reading: ReadFromParquet, durable: bo
     return pa.table(list(zip(*rows, strict=True)), schema=workload.schema)
 
 
-BOUNDED = Peer(
-    "Headrace",
+IN_MEMORY = Peer(
+    "Headrace in memory",
     {workload.name: _bounded(workload, build, durable=False) for workload, build in _BUILDS},
     events=1_000_000,
     warm=1_000_000,
-    note="local[2], state kept for the run",
+    note="local[2], bounded, the checkpoint goes with the run",
 )
-DURABLE = Peer(
-    "Headrace durable",
+BOUNDED = Peer(
+    "Headrace bounded",
     {workload.name: _bounded(workload, build, durable=True) for workload, build in _BUILDS},
     events=1_000_000,
     note="local[2], durable checkpoint",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from benchmarks.peers.beam_direct import BEAM
-from benchmarks.peers.headrace import BOUNDED, DURABLE, STREAMED
+from benchmarks.peers.headrace import BOUNDED, IN_MEMORY, STREAMED
 from benchmarks.peers.loop import LOOP
 from benchmarks.peers.spark_sql import SPARK_SQL
 from benchmarks.peers.spark_state import STATE_BY_PANDAS, STATE_BY_ROW
 
-OURS = [BOUNDED, DURABLE, STREAMED]
+OURS = [IN_MEMORY, BOUNDED, STREAMED]
 PEERS = [*OURS, LOOP, SPARK_SQL, STATE_BY_ROW, STATE_BY_PANDAS, BEAM]
