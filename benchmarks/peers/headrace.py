@@ -119,7 +119,7 @@ IN_MEMORY = Peer(
     "Headrace in memory",
     {workload.name: _bounded(workload, build, durable=False) for workload, build in _BUILDS},
     events=1_000_000,
-    warm=1_000_000,
+    warm_whole=True,
     note="local[2], bounded, the checkpoint goes with the run",
 )
 BOUNDED = Peer(

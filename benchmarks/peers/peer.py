@@ -22,7 +22,7 @@ class Peer:
     """Workload name -> the run."""
     events: int
     """How many events it gets by default: as many as it works through in some ten seconds."""
-    warm: int = 2_000
-    """How many events the run gets that warms it up; its time is not measured."""
+    warm_whole: bool = False
+    """Whether all its events warm it up, not just a few: where the JVM's compiler has something to learn from them."""
     note: str = ""
     """How it runs, for the table."""

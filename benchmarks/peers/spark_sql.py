@@ -31,6 +31,6 @@ SPARK_SQL = Peer(
     "Spark batch SQL",
     {W1.name: fixed_sums, W2.name: session_counts},
     events=1_000_000,
-    warm=1_000_000,
+    warm_whole=True,
     note="local[2], no Python code",
 )
