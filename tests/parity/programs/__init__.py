@@ -1,0 +1,33 @@
+"""The corpus; importing it registers every program."""
+
+from tests.parity.programs import (
+    asserted,
+    clocks,
+    combines,
+    elements,
+    files,
+    flow,
+    groups,
+    panes,
+    stream_steps,
+    stream_triggers,
+    stream_windows,
+    streams,
+    windows,
+)
+
+__all__ = [
+    "asserted",
+    "clocks",
+    "combines",
+    "elements",
+    "files",
+    "flow",
+    "groups",
+    "panes",
+    "stream_steps",
+    "stream_triggers",
+    "stream_windows",
+    "streams",
+    "windows",
+]

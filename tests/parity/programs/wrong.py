@@ -1,0 +1,136 @@
+"""Programs that both packages refuse, when they are built or when they run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.parity.corpus import Program, timed
+from tests.parity.watching import stream
+
+WRONG: dict[str, tuple[Program, type[Exception], str]] = {}
+"""Name -> program, what is raised, and what the message must say."""
+
+
+def wrong(kind: type[Exception], message: str = "", *, streaming: bool = False):
+    """Add a program to those that are refused: a decorator."""
+
+    def register(build: Callable[..., object]) -> Callable[..., object]:
+        WRONG[build.__name__] = (Program(build.__name__, build, streaming), kind, message)
+        return build
+
+    return register
+
+
+@wrong(ValueError, streaming=True)
+def group_a_stream_that_never_fires(beam, p):
+    return stream(beam, p, 0, [(("a", 1), 1)]) | beam.GroupByKey()
+
+
+@wrong(ValueError, streaming=True)
+def group_with_a_trigger_that_loses_data(beam, p):
+    pairs = stream(beam, p, 0, [(("a", 1), 1)])
+    discarding = beam.trigger.AccumulationMode.DISCARDING
+    windowed = beam.WindowInto(
+        beam.window.FixedWindows(10), trigger=beam.trigger.AfterCount(2), accumulation_mode=discarding
+    )
+    return pairs | windowed | beam.GroupByKey()
+
+
+@wrong(ValueError)
+def trigger_without_accumulation_mode(beam, p):
+    pairs = timed(beam, p, [(("a", 1), 1)])
+    return (
+        pairs | beam.WindowInto(beam.window.FixedWindows(10), trigger=beam.trigger.AfterWatermark()) | beam.GroupByKey()
+    )
+
+
+@wrong(ValueError)
+def combine_globally_with_defaults_in_windows(beam, p):
+    return timed(beam, p, [(1, 1)]) | beam.WindowInto(beam.window.FixedWindows(10)) | beam.CombineGlobally(sum)
+
+
+@wrong(RuntimeError)
+def two_steps_of_one_label(beam, p):
+    numbers = p | beam.Create([1])
+    return numbers | "Same" >> beam.Map(lambda x: x) | "Same" >> beam.Map(lambda x: x)
+
+
+@wrong(TypeError)
+def create_of_text(beam, p):
+    return p | beam.Create("text")
+
+
+@wrong(Exception)
+def par_do_of_a_class(beam, p):
+    class Same(beam.DoFn):
+        def process(self, element):
+            yield element
+
+    return p | beam.Create([1]) | beam.ParDo(Same)
+
+
+@wrong(TypeError)
+def map_of_a_number(beam, p):
+    return p | beam.Create([1]) | beam.Map(3)
+
+
+@wrong(ValueError)
+def fixed_windows_of_no_size(beam, p):
+    return p | beam.Create([1]) | beam.WindowInto(beam.window.FixedWindows(0))
+
+
+@wrong(ValueError)
+def sliding_windows_of_no_size(beam, p):
+    return p | beam.Create([1]) | beam.WindowInto(beam.window.SlidingWindows(0, 10))
+
+
+@wrong(ValueError)
+def sessions_without_a_gap(beam, p):
+    return p | beam.Create([1]) | beam.WindowInto(beam.window.Sessions(0))
+
+
+@wrong(ValueError)
+def count_of_nothing(beam, p):
+    return p | beam.Create([beam.trigger.AfterCount(0)])
+
+
+@wrong(ValueError)
+def main_output_among_the_tags(beam, p):
+    return p | beam.Create([1]) | beam.Map(lambda x: x).with_outputs("a", main="a")
+
+
+@wrong(ValueError)
+def output_that_was_not_declared(beam, p):
+    return (p | beam.Create([1]) | beam.Map(lambda x: x).with_outputs("a")).b
+
+
+@wrong(Exception, streaming=True)
+def watermark_that_goes_back(beam, p):
+    return stream(beam, p, 10, 5)
+
+
+@wrong(Exception)
+def group_what_is_no_pair(beam, p):
+    return p | beam.Create([1, 2]) | beam.GroupByKey()
+
+
+@wrong(Exception, "division by zero")
+def map_that_raises(beam, p):
+    return p | "Numbers" >> beam.Create([1, 0]) | "Invert" >> beam.Map(lambda x: 1 / x)
+
+
+@wrong(Exception, "out of luck")
+def combine_that_raises(beam, p):
+    def unlucky(values):
+        if any(value == 13 for value in values):
+            raise ValueError("out of luck")
+        return 0
+
+    return p | beam.Create([("a", 13)]) | beam.CombinePerKey(unlucky)
+
+
+@wrong(Exception, "unexpected")
+def assertion_that_does_not_hold(beam, p):
+    numbers = p | beam.Create([1, 2, 4])
+    beam.testing.util.assert_that(numbers, beam.testing.util.equal_to([1, 2, 3]))
+    return numbers
