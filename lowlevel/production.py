@@ -160,12 +160,19 @@ class _Encoded(bytes):
 class Router:
     """Takes batches from computations and injectors of one task to where they go.
 
-    `ship(interval, parcel)` is called with what is ready; `close` sends the rest.
+    `ship(interval, parcel)` is called with what is ready; `close` sends the rest. `order` is `topology.inline_order()`,
+    for callers that make many routers.
     """
 
-    def __init__(self, topology: Topology, intervals: int, ship: Callable[[int, Parcel], None]) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        intervals: int,
+        ship: Callable[[int, Parcel], None],
+        order: Sequence[str] | None = None,
+    ) -> None:
         self._intervals = intervals
-        self._order = topology.inline_order()
+        self._order = topology.inline_order() if order is None else order
         self._ship = ship
         self._places: dict[object, tuple[bytes, bytes]] = {}
         self._gathers: dict[str, list[_Gather]] = {}

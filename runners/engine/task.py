@@ -67,6 +67,11 @@ class Program:
         """Computations by level, level 1 first."""
         return self.topology.levels()
 
+    @cached_property
+    def inline_order(self) -> list[str]:
+        """Inline computations, each after those that feed it."""
+        return self.topology.inline_order()
+
     def setup(self) -> None:
         """Call `setup` of every computation, once in a process."""
         if self._ready:
@@ -91,7 +96,7 @@ class _Task:
 
     def __post_init__(self) -> None:
         self.report = Report(self.sender)
-        self.router = Router(self.program.topology, self.spec.intervals, self._ship)
+        self.router = Router(self.program.topology, self.spec.intervals, self._ship, self.program.inline_order)
 
     def _ship(self, interval: int, parcel: Parcel) -> None:
         level = self.program.propagation.level_of[parcel.consumer]
