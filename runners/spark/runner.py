@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
@@ -83,12 +83,13 @@ class SparkRunner:
             goes_on = False
             return result
         finally:
-            make_active(session)
-            for injector in topology.injectors.values():
-                if isinstance(injector, StreamInjector):
-                    injector.close()
-            if not goes_on:
-                Copies(journal.identity).discard()
+            with ExitStack() as last:
+                last.callback(make_active, session)
+                for injector in topology.injectors.values():
+                    if isinstance(injector, StreamInjector):
+                        last.callback(injector.close)
+                if not goes_on:
+                    Copies(journal.identity).discard()
 
 
 @contextmanager

@@ -34,7 +34,9 @@ _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
+    # Over TCP, the short messages of a tiny epoch wait for each other: 90 ms an epoch.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "headrace.runners.spark.daemon",
     # Compressing what goes from one process to another of the same machine costs more than it saves.
     "spark.shuffle.compress": "false",
     "spark.locality.wait": "0",
