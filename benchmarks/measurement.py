@@ -41,7 +41,7 @@ class Measurement:
     def times_faster(self, other: Measurement) -> float:
         """How many times the other's time an event takes there: the median over pairs of runs of one round."""
         pairs = zip(self.seconds, other.seconds, strict=True)
-        return median((theirs / other.events) / (ours / self.events) for ours, theirs in pairs)
+        return median(theirs * self.events / (ours * other.events) for ours, theirs in pairs)
 
 
 def timed(run: Callable[[], T]) -> tuple[T, float]:
