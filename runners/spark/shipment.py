@@ -46,7 +46,7 @@ class Shipment:
     >>> from headrace.lowlevel.store import ObjectStore
     >>> topology = Topology()
     >>> topology.injector("words", BoundedInjector([("large", 0)] * 10_000))
-    >>> shipment = Shipment.of(topology, ObjectStore("/tmp/somewhere"), "run")
+    >>> shipment = Shipment.of(topology, ObjectStore("checkpoint"), "run")
     >>> shipment.unpack().run, len(shipment.data) < 2_000
     ('run', True)
     """
