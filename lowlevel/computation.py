@@ -143,7 +143,7 @@ class InlineComputation:
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Take a batch of an input stream; `emit(stream, batch)` any number of output batches."""
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} does not define process_batch(stream, batch, emit)")
 
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last batch of a bundle."""

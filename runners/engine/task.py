@@ -166,20 +166,6 @@ def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -
         yield from _finished(task, dict)
 
 
-def read_batches(
-    program: Program, host: Host, index: int, spec: EpochSpec, stream: str, batches: Iterable[Batch]
-) -> Iterator[Row]:
-    """Level 0 for records that come from the runner itself (a partition of a DataFrame)."""
-    task = _Task(program, host, spec, Sender(0, index, host.token()))
-    try:
-        program.setup()
-        inject(task.router, task.report, stream, batches)
-    except Exception as error:
-        yield from task.fail(error)
-        return
-    yield from _finished(task, dict)
-
-
 def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]) -> None:
     """Bring batches into the topology, noting how many records there are and how far they reach."""
     counters = report.counters.setdefault(stream, {"records": 0})
