@@ -24,6 +24,8 @@ from headrace.lowlevel.worker import Bundle, Part
 
 _SHIP_AT = 100_000
 """Records that are gathered for a consumer before they are shipped."""
+_REMEMBERED = 100_000
+"""Keys whose encodings are remembered from task to task: some 30 MB."""
 _DIRECT = (str, int)
 """Types of which equal keys always have equal encodings, so that the key itself can be looked up in a dictionary."""
 
@@ -104,13 +106,12 @@ class _Gather:
                 group[2].append(record_id)
             return
         for key, value, timestamp in zip(keys, batch.values, batch.timestamps, strict=True):
-            try:
-                group = groups[key]
-            except KeyError:
+            found = groups.get(key)
+            if found is None:
                 groups[key] = ([value], [timestamp], [])
             else:
-                group[0].append(value)
-                group[1].append(timestamp)
+                found[0].append(value)
+                found[1].append(timestamp)
 
     def _keys(self, batch: Batch) -> tuple[type, Sequence[object]]:
         """Their type and the keys, or their encodings where equal keys could differ in type (1, 1.0 and True)."""
@@ -161,7 +162,7 @@ class Router:
     """Takes batches from computations and injectors of one task to where they go.
 
     `ship(interval, parcel)` is called with what is ready; `close` sends the rest. `order` is `topology.inline_order()`,
-    for callers that make many routers.
+    for callers that make many routers, and `places` what those remember of keys.
     """
 
     def __init__(
@@ -170,11 +171,14 @@ class Router:
         intervals: int,
         ship: Callable[[int, Parcel], None],
         order: Sequence[str] | None = None,
+        places: dict[object, tuple[bytes, bytes]] | None = None,
     ) -> None:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
-        self._places: dict[object, tuple[bytes, bytes]] = {}
+        self._places = {} if places is None else places
+        if len(self._places) >= _REMEMBERED:
+            self._places.clear()
         self._gathers: dict[str, list[_Gather]] = {}
         self._inlines: dict[str, list[Inline]] = {}
         self._running: dict[str, Inline] = {}
@@ -239,7 +243,7 @@ class Router:
         if (place := self._places.get(key)) is None:
             encoded = bytes(key) if isinstance(key, _Encoded) else encode_key(key)
             place = (encoded, row_of(encoded))
-            if len(self._places) < 1_000_000:
+            if len(self._places) < _REMEMBERED:
                 self._places[key] = place
         return place
 

@@ -181,16 +181,17 @@ class Worker:
         delta = context.delta
         if self._id_slack and bundle.watermark > MIN_TIMESTAMP:
             delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
-        wall = self._oldest(delta, TimeDomain.WALL_TIME)
-        return Commit(delta, context.counters, self._oldest(delta, HOLD), wall.timestamp if wall else None)
+        changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
+        # Nearly all marks are timers on the watermark, whose least one nobody asks for.
+        for (row, domain, tag), timestamp in delta.marks.items():
+            if domain and timestamp is not None:
+                changed[domain].append(Mark(timestamp, row, tag))
+        wall = self._oldest(delta, TimeDomain.WALL_TIME, changed[TimeDomain.WALL_TIME])
+        hold = self._oldest(delta, HOLD, changed[HOLD])
+        return Commit(delta, context.counters, hold, wall.timestamp if wall else None)
 
-    def _oldest(self, delta: Delta, domain: int) -> Mark | None:
-        """The least mark of a domain once the delta is committed."""
-        changed = [
-            Mark(timestamp, row, tag)
-            for (row, of, tag), timestamp in delta.marks.items()
-            if of == domain and timestamp is not None
-        ]
+    def _oldest(self, delta: Delta, domain: int, changed: list[Mark]) -> Mark | None:
+        """The least mark of a domain once the delta is committed, `changed` being those that it sets."""
         for mark in self._copy.until(domain, MAX_TIMESTAMP):
             if (mark.row, domain, mark.tag) not in delta.marks:
                 changed.append(mark)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 
 from headrace.lowlevel.computation import Context
@@ -12,6 +12,8 @@ from headrace.sdk.frames import RECORD, Frame
 from headrace.sdk.merging import Merged, merge_windows
 from headrace.sdk.rules import Rules
 from headrace.sdk.triggers import Moment
+from headrace.sdk.windows import Sessions
+from headrace.sdk.windows.coder import decode_interval
 from headrace.sdk.windowstate import WindowState
 
 
@@ -72,7 +74,7 @@ class KeyWindows:
         """
         came = [arrival for arrival in arrivals if arrival.frame.closes > self.watermark]
         late = sum(arrival.lost for arrival in arrivals if arrival.frame.closes <= self.watermark)
-        windows = self._mergeable()
+        windows = self._mergeable(came)
         if not windows and (apart or len(came) < 2):
             return came, late
         windows.update((arrival.frame.code, arrival.frame) for arrival in came)
@@ -83,13 +85,15 @@ class KeyWindows:
             home.update((part.code, merged.frame) for part in merged.parts)
         return [arrival._replace(frame=home[arrival.frame.code]) for arrival in came], late
 
-    def _mergeable(self) -> dict[bytes, Frame]:
-        """All windows of the key, by code."""
+    def _mergeable(self, came: list[Arrival]) -> dict[bytes, Frame]:
+        """The windows of the key that new elements may merge with, by code."""
         if self._dormant is None:
             stored = ((cell[len(RECORD) :], data) for cell, data in self._context.scan(RECORD))
             self._dormant = {code: data for code, data in stored if code not in self._open}
         windows = {state.frame.code: state.frame for state in self}
-        windows.update((code, self._rules.frames.of_code(code)) for code in self._dormant)
+        sessions = type(self._rules.windowing.window_fn) is Sessions
+        codes = _touched(self._dormant, came) if sessions else self._dormant
+        windows.update((code, self._rules.frames.of_code(code)) for code in codes)
         return windows
 
     def _join(self, merged: Merged) -> None:
@@ -177,3 +181,14 @@ class KeyWindows:
     def moment(self, frame: Frame, watermark: int) -> Moment:
         """What a trigger sees of a window at a watermark."""
         return Moment(frame.end, watermark, self.wall_time, self._rules.merging)
+
+
+def _touched(stored: Iterable[bytes], came: list[Arrival]) -> list[bytes]:
+    """Codes of the stored sessions that overlap new ones; stored ones never overlap each other."""
+    news = [decode_interval(arrival.frame.code) for arrival in came]
+    touched = []
+    for code in stored:
+        start, end = decode_interval(code)
+        if any(start < new_end and new_start < end for new_start, new_end in news):
+            touched.append(code)
+    return touched

@@ -30,6 +30,7 @@ Row = tuple[object, ...]
 Event = tuple[str, int]
 """Key and value."""
 Elements = beam.PCollection[object]
+_FIELDS = ["key", "value"]
 
 
 def _event(row: dict[str, object]) -> Event:
@@ -88,7 +89,7 @@ _BUILDS: list[tuple[Workload, Build]] = [(W1, fixed_sums), (W2, session_counts),
 
 def _bounded(workload: Workload, build: Build, durable: bool) -> Run:
     def run(dataset: Dataset) -> pa.Table:
-        return _run(workload, build, ReadFromParquet(str(dataset.one), timestamp="timestamp"), durable)
+        return _run(workload, build, ReadFromParquet(str(dataset.one), columns=_FIELDS, timestamp="timestamp"), durable)
 
     return run
 
@@ -96,7 +97,8 @@ def _bounded(workload: Workload, build: Build, durable: bool) -> Run:
 def _streamed(workload: Workload, build: Build) -> Run:
     def run(dataset: Dataset) -> pa.Table:
         delay = dataset.plan.greatest_delay // SECOND
-        reading = ReadFromParquet(f"{dataset.many}/*.parquet", timestamp="timestamp", max_delay=delay)
+        pattern = f"{dataset.many}/*.parquet"
+        reading = ReadFromParquet(pattern, columns=_FIELDS, timestamp="timestamp", max_delay=delay)
         return _run(workload, build, reading, durable=True, max_records_per_epoch=FILE_EVENTS)
 
     return run

@@ -288,8 +288,8 @@ class Driver:
                 committed(self._state.positions[stream])
 
     def _order_snapshots(self) -> None:
-        """Have snapshots made that are worth it, if none are being made."""
-        if self._snapshots is None and (due := self._journal.snapshots_due()):
+        """Have snapshots made that are worth it, if none are being made and another epoch will name them."""
+        if self._snapshots is None and not self._finished() and (due := self._journal.snapshots_due()):
             self._snapshots = self._executor.snapshots(due)
 
     def _snapshots_ready(self) -> list[Snapshot]:

@@ -55,6 +55,8 @@ class Program:
     """A topology made ready for running tasks; one a process."""
 
     topology: Topology
+    places: dict[object, tuple[bytes, bytes]] = field(default_factory=dict)
+    """What routers remember of keys from task to task."""
     _ready: bool = False
 
     @cached_property
@@ -96,7 +98,8 @@ class _Task:
 
     def __post_init__(self) -> None:
         self.report = Report(self.sender)
-        self.router = Router(self.program.topology, self.spec.intervals, self._ship, self.program.inline_order)
+        program = self.program
+        self.router = Router(program.topology, self.spec.intervals, self._ship, program.inline_order, program.places)
 
     def _ship(self, interval: int, parcel: Parcel) -> None:
         level = self.program.propagation.level_of[parcel.consumer]

@@ -41,6 +41,17 @@ def to_rows(batch: pa.RecordBatch) -> list[object]:
     >>> to_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
     [Row(carrier='UA', delay=3)]
     """
+    return [Row.of(fields) for fields in to_dicts(batch)]
+
+
+def to_dicts(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """A dict for each row of a batch.
+
+    >>> to_dicts(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [{'carrier': 'UA', 'delay': 3}]
+    """
     names = batch.schema.names
+    if not names:
+        return [{} for _ in range(batch.num_rows)]
     columns = [to_list(column) for column in batch.columns]
-    return [Row.of(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import fspath
 from typing import Unpack, cast
 
 import pyarrow as pa
 from pyarrow import csv
 
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found, compression_of, match, open_input
+from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match, open_input
 from headrace.sdk.io.filesource import FileSource, FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
 from headrace.sdk.io.reading import ReadOptions
@@ -91,7 +92,7 @@ class ReadFromCsv(FileSource):
 
     def __init__(
         self,
-        path: str,
+        path: Path,
         *,
         splittable: bool = True,
         sep: str = ",",
@@ -103,7 +104,7 @@ class ReadFromCsv(FileSource):
         **options: Unpack[ReadOptions],
     ) -> None:
         super().__init__(path, compression_type, **options)
-        self._path = path
+        self._path = fspath(path)
         self._splittable, self._sep = splittable, sep
         self._names = None if names is None else tuple(names)
         self._wanted = None if usecols is None else tuple(usecols)

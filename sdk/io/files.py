@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from os import PathLike
 from os.path import abspath
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from pyarrow import fs
 
@@ -32,6 +33,10 @@ class CompressionTypes:
     BZIP2 = "bzip2"
     XZ = "xz"
     ZSTD = "zstd"
+
+
+Path: TypeAlias = str | PathLike[str]
+"""A path or a URL."""
 
 
 @dataclass(frozen=True, slots=True)

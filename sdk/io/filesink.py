@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from os import fspath
 from typing import Protocol
 
 from pyarrow import fs
 
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import filesystem_of
+from headrace.sdk.io.files import Path, filesystem_of
 
 _HIDDEN = "_unfinished"
 """Folder for parts that are not delivered: readers leave names out that begin with `_`."""
@@ -34,7 +35,8 @@ class FileSink:
         writer: How a part is written.
     """
 
-    def __init__(self, prefix: str, suffix: str, writer: PartWriter) -> None:
+    def __init__(self, prefix: Path, suffix: str, writer: PartWriter) -> None:
+        prefix = fspath(prefix)
         self._prefix = prefix + "part" if prefix.endswith("/") else prefix
         self._suffix = suffix
         self._writer = writer

@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from os import fspath
 from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.files import CompressionTypes, Found, compression_of, match
+from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, micros_of
 from headrace.sdk.shipping import Portable
 from headrace.sdk.transforms.source import Source
@@ -210,7 +211,7 @@ class FileSource(Source):
 
     def __init__(
         self,
-        pattern: str,
+        pattern: Path,
         compression_type: str = CompressionTypes.AUTO,
         *,
         timestamp: TimestampOf = None,
@@ -222,6 +223,7 @@ class FileSource(Source):
         until: Callable[[Sequence[str]], bool] | None = None,
     ) -> None:
         super().__init__()
+        pattern = fspath(pattern)
         if not continuous and (file_time or until):
             raise ValueError("file_time and until are for continuous=True only")
         if continuous and timestamp is not None and max_delay is None and file_time is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found
+from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filesource import FileSource, FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
 from headrace.sdk.io.reading import ReadOptions
@@ -64,7 +64,7 @@ class ReadFromJson(FileSource):
 
     def __init__(
         self,
-        path: str,
+        path: Path,
         *,
         lines: bool = True,
         compression_type: str = CompressionTypes.AUTO,

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import Found, filesystem_of
+from headrace.sdk.io.columns import to_dicts, to_list, to_rows
+from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource, FileTimes
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
-from headrace.sdk.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class ParquetFormat:
 
     def batch(self, table: pa.RecordBatch, file: Found) -> Batch:
         """The elements of some rows."""
-        values = cast(list[dict[str, object]], table.to_pylist())
-        elements: list[object] = [Row.of(value) for value in values] if self.as_rows else list(values)
+        fields = table if self.columns is None else table.select(list(self.columns))
+        elements = to_rows(fields) if self.as_rows else to_dicts(fields)
         return Batch(elements, self._timestamps(table, elements, file))
 
     def _timestamps(self, table: pa.RecordBatch, elements: Sequence[object], file: Found) -> list[int]:
@@ -47,7 +47,13 @@ class ParquetFormat:
             if pa.types.is_timestamp(column.type) and column.type.tz and not column.null_count:
                 micros = pc.cast(pc.cast(column, pa.timestamp("us", tz=column.type.tz), safe=False), pa.int64())
                 return cast(list[int], micros.to_pylist())
+            if self.columns is not None and self.timestamp not in self.columns:
+                return timestamps_of(to_list(column), _itself)
         return timestamps_of(elements, self.timestamp, self.times.default(file))
+
+
+def _itself(value: object) -> object:
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +91,9 @@ class RowRange:
             return None
         if unknown := [name for name in wanted if name not in opened.schema_arrow.names]:
             raise ValueError(f"{self.file.path} has no column {unknown}; it has {opened.schema_arrow.names}")
+        if isinstance(self.format.timestamp, str) and self.format.timestamp in opened.schema_arrow.names:
+            # Read for the event time alone: as a field it would become a datetime, the costliest value there is.
+            return list(dict.fromkeys([*wanted, self.format.timestamp]))
         return list(wanted)
 
     def _batch(self, table: pa.RecordBatch, first: int) -> Batch:
@@ -100,14 +109,15 @@ class ReadFromParquet(FileSource):
     Args:
         file_pattern: Which files; see `FileSource`.
         min_bundle_size: Accepted for Beam's sake: the engine chooses how much a task reads.
-        columns: Names of the columns to read; None for all.
+        columns: Names of the columns that elements have; None for all. The one that `timestamp` names need not be
+            among them: left out, it gives the event time all the same, and reading is several times as quick.
         as_rows: Whether elements are `Row`s instead of dicts.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
 
     def __init__(
         self,
-        file_pattern: str,
+        file_pattern: Path,
         min_bundle_size: int = 0,
         columns: Sequence[str] | None = None,
         as_rows: bool = False,

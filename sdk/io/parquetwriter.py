@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.sdk.io.files import open_output
+from headrace.sdk.io.files import Path, open_output
 from headrace.sdk.io.filesink import FileSink
 from headrace.sdk.io.records import as_record
 from headrace.sdk.transforms.write import Write
@@ -58,7 +58,7 @@ class WriteToParquet(Write):
 
     def __init__(
         self,
-        file_path_prefix: str,
+        file_path_prefix: Path,
         schema: pa.Schema | None = None,
         codec: str = "none",
         file_name_suffix: str = "",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found
+from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filesource import FileSource, FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
 from headrace.sdk.io.reading import ReadOptions
@@ -65,7 +65,7 @@ class ReadFromText(FileSource):
 
     def __init__(
         self,
-        file_pattern: str,
+        file_pattern: Path,
         min_bundle_size: int = 0,
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,

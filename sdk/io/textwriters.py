@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date, datetime
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.io.files import CompressionTypes, compression_of, open_output
+from headrace.sdk.io.files import CompressionTypes, Path, compression_of, open_output
 from headrace.sdk.io.filesink import FileSink
 from headrace.sdk.io.records import as_record
 from headrace.sdk.transforms.write import Write
@@ -58,7 +58,7 @@ class WriteToText(Write):
 
     def __init__(
         self,
-        file_path_prefix: str,
+        file_path_prefix: Path,
         file_name_suffix: str = "",
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
@@ -113,7 +113,7 @@ class WriteToJson(Write):
 
     def __init__(
         self,
-        path: str,
+        path: Path,
         *,
         num_shards: int | None = None,
         file_name_suffix: str = ".json",
@@ -163,7 +163,7 @@ class WriteToCsv(Write):
 
     def __init__(
         self,
-        path: str,
+        path: Path,
         *,
         num_shards: int | None = None,
         columns: Sequence[str] | None = None,

@@ -147,6 +147,26 @@ class TestParquet:
         with pytest.raises(StepError, match=r"a\.parquet has no column \['x'\]; it has \['n', 'at'\]"):
             values(lambda p: p | beam.io.ReadFromParquet(path, columns=["x"]))
 
+    @pytest.mark.parametrize("kind", [pa.timestamp("us", tz="UTC"), pa.timestamp("s", tz="+02:00"), pa.int64()])
+    def test_event_time_that_elements_do_not_have(self, kind, tmp_path):
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({"n": [1, 2], "at": pa.array([60, 120], pa.int64()).cast(kind)}), path)
+        unit = 1_000_000 if kind == pa.timestamp("us", tz="UTC") else 1
+        got = values(
+            lambda p: (
+                p
+                | beam.io.ReadFromParquet(path, columns=["n"], timestamp="at")
+                | beam.Map(lambda element, at=beam.DoFn.TimestampParam: (element, at.micros * unit // 1_000_000))
+            )
+        )
+        assert got == [({"n": 1}, 60), ({"n": 2}, 120)]
+
+    def test_no_event_time_in_a_column_that_elements_do_not_have(self, tmp_path):
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({"n": [1], "at": pa.array([None], pa.timestamp("us", tz="UTC"))}), path)
+        with pytest.raises(StepError, match=r"a\.parquet, in the rows from 0 on: timestamp of None"):
+            values(lambda p: p | beam.io.ReadFromParquet(path, columns=["n"], timestamp="at"))
+
     def test_a_row_without_event_time(self, tmp_path):
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"at": pa.array([1, None], pa.timestamp("us", tz="UTC"))}), path)
