@@ -3,15 +3,14 @@
 from headrace.sdk.transforms.collecting import (
     LatestCombineFn,
     SampleCombineFn,
-    SingleInputTupleCombineFn,
     ToDictCombineFn,
     ToListCombineFn,
     TopCombineFn,
     ToSetCombineFn,
-    TupleCombineFn,
 )
 from headrace.sdk.transforms.combiners import Count, Latest, Mean, Sample, ToDict, ToList, Top, ToSet
 from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
+from headrace.sdk.transforms.tuples import SingleInputTupleCombineFn, TupleCombineFn
 
 __all__ = [
     "Count",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import random
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeVar, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.transforms.combinefn import CombineFn
@@ -32,6 +33,11 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
         accumulator.extend(elements)
         return accumulator
 
+    def remove_input(self, accumulator: list[T], element: T) -> list[T]:
+        """See `CombineFn`. It looks through the values for one that is equal."""
+        accumulator.remove(element)
+        return accumulator
+
     def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
         """See `CombineFn`."""
         return [value for accumulator in accumulators for value in accumulator]
@@ -41,30 +47,45 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
         return accumulator
 
 
-class ToSetCombineFn(CombineFn[H, set[H], set[H]]):
-    """Each different value once."""
+class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
+    """Each different value once; how often each came is kept, so that values can be taken back.
 
-    def create_accumulator(self) -> set[H]:
-        """See `CombineFn`."""
-        return set()
+    >>> to_set = ToSetCombineFn()
+    >>> to_set.extract_output(to_set.remove_input(to_set.add_inputs(to_set.create_accumulator(), "aab"), "b"))
+    {'a'}
+    """
 
-    def add_input(self, accumulator: set[H], element: H) -> set[H]:
+    def create_accumulator(self) -> Counter[H]:
         """See `CombineFn`."""
-        accumulator.add(element)
+        return Counter()
+
+    def add_input(self, accumulator: Counter[H], element: H) -> Counter[H]:
+        """See `CombineFn`."""
+        accumulator[element] += 1
         return accumulator
 
-    def add_inputs(self, accumulator: set[H], elements: Iterable[H]) -> set[H]:
+    def add_inputs(self, accumulator: Counter[H], elements: Iterable[H]) -> Counter[H]:
         """See `CombineFn`."""
         accumulator.update(elements)
         return accumulator
 
-    def merge_accumulators(self, accumulators: Iterable[set[H]]) -> set[H]:
+    def remove_input(self, accumulator: Counter[H], element: H) -> Counter[H]:
         """See `CombineFn`."""
-        return set[H]().union(*accumulators)
-
-    def extract_output(self, accumulator: set[H]) -> set[H]:
-        """See `CombineFn`."""
+        accumulator[element] -= 1
+        if not accumulator[element]:
+            del accumulator[element]
         return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[Counter[H]]) -> Counter[H]:
+        """See `CombineFn`."""
+        merged = Counter[H]()
+        for accumulator in accumulators:
+            merged.update(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: Counter[H]) -> set[H]:
+        """See `CombineFn`."""
+        return set(accumulator)
 
 
 class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
@@ -197,69 +218,3 @@ class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp |
     def extract_output(self, accumulator: tuple[T | None, Timestamp | None]) -> T | None:
         """See `CombineFn`."""
         return accumulator[0]
-
-
-AnyCombineFn: TypeAlias = CombineFn[object, object, object]
-
-
-class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[object, ...]]):
-    """Several combiners on the same values; the result is the tuple of their results.
-
-    >>> SingleInputTupleCombineFn(min, max).apply([3, 7, 5])
-    (3, 7)
-    """
-
-    def __init__(self, *combiners: AnyCombineFn | Callable[..., object]) -> None:
-        self._combiners = [CombineFn.maybe_from_callable(combiner) for combiner in combiners]
-
-    def setup(self) -> None:
-        """See `CombineFn`."""
-        for combiner in self._combiners:
-            combiner.setup()
-
-    def create_accumulator(self) -> tuple[object, ...]:
-        """See `CombineFn`."""
-        return tuple(combiner.create_accumulator() for combiner in self._combiners)
-
-    def _elements(self, element: object) -> Iterable[object]:
-        return [element] * len(self._combiners)
-
-    def add_input(self, accumulator: tuple[object, ...], element: object) -> tuple[object, ...]:
-        """See `CombineFn`."""
-        parts = zip(self._combiners, accumulator, self._elements(element), strict=True)
-        return tuple(combiner.add_input(part, value) for combiner, part, value in parts)
-
-    def merge_accumulators(self, accumulators: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
-        """See `CombineFn`."""
-        columns = zip(*accumulators, strict=True)
-        return tuple(
-            combiner.merge_accumulators(column) for combiner, column in zip(self._combiners, columns, strict=True)
-        )
-
-    def compact(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
-        """See `CombineFn`."""
-        return tuple(combiner.compact(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
-
-    def extract_output(self, accumulator: tuple[object, ...]) -> tuple[object, ...]:
-        """See `CombineFn`."""
-        return tuple(combiner.extract_output(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
-
-    def teardown(self) -> None:
-        """See `CombineFn`."""
-        for combiner in self._combiners:
-            combiner.teardown()
-
-
-class TupleCombineFn(SingleInputTupleCombineFn):
-    """A combiner for each item of tuples; the result is the tuple of their results.
-
-    >>> TupleCombineFn(sum, max).apply([(1, "a"), (2, "c"), (3, "b")])
-    (6, 'c')
-    """
-
-    def _elements(self, element: object) -> Iterable[object]:
-        return cast(tuple[object, ...], element)
-
-    def with_common_input(self) -> SingleInputTupleCombineFn:
-        """The same combiners, all on the whole value."""
-        return SingleInputTupleCombineFn(*self._combiners)

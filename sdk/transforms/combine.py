@@ -135,6 +135,10 @@ class SkippingMarks(CurriedCombineFn):
         """See `CombineFn`."""
         return self.inner.add_inputs(accumulator, [element for element in elements if element is not _Mark.MARK])
 
+    def remove_input(self, accumulator: object, element: object) -> object:
+        """See `CombineFn`."""
+        return accumulator if element is _Mark.MARK else self.inner.remove_input(accumulator, element)
+
 
 def _under_none(value: object) -> tuple[None, object]:
     return None, value

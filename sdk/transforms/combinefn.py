@@ -52,6 +52,24 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
             accumulator = self.add_input(accumulator, element)
         return accumulator
 
+    def remove_input(self, accumulator: AccumulatorT, element: ElementT) -> AccumulatorT:
+        """The accumulator with a value less: the inverse of `add_input`, for values that are taken back.
+
+        It need not be defined; `has_inverse` says whether it is. The value is in the accumulator, whatever else was
+        added or merged since.
+        """
+        raise TypeError(
+            f"{type(self).__name__} has no inverse: it does not define remove_input(self, accumulator, element)"
+        )
+
+    def is_invertible(self) -> bool:
+        """Whether `remove_input` can be called; a CombineFn that is made of others overrides it.
+
+        A subclass with an `add_input` of its own has an inverse only if it defines that too.
+        """
+        remove, add = (_defines(type(self), name) for name in ("remove_input", "add_input"))
+        return remove is not CombineFn and issubclass(remove, add)
+
     def merge_accumulators(self, accumulators: Iterable[AccumulatorT]) -> AccumulatorT:
         """One accumulator of the values of several."""
         raise TypeError(f"{type(self).__name__} does not define merge_accumulators(self, accumulators)")
@@ -94,6 +112,21 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
         known = next((make for builtin, make in KNOWN_CALLABLES if builtin is function), None)
         made: object = known() if known else CallableCombineFn(function)
         return cast("CombineFn[ElementT, AccumulatorT, ResultT]", made)
+
+
+def _defines(kind: type, name: str) -> type:
+    """The class that a class has a method from."""
+    return next(base for base in kind.__mro__ if name in vars(base))
+
+
+def has_inverse(combine_fn: object) -> bool:
+    """Whether values can be taken out of a CombineFn's accumulators with `remove_input`.
+
+    >>> from headrace.sdk.transforms.numeric import MaxFn, SumFn
+    >>> has_inverse(SumFn()), has_inverse(MaxFn())
+    (True, False)
+    """
+    return isinstance(combine_fn, CombineFn) and combine_fn.is_invertible()
 
 
 class CallableCombineFn(CombineFn[object, list[object], object]):
@@ -171,6 +204,14 @@ class CurriedCombineFn(CombineFn[object, object, object]):
     def add_input(self, accumulator: object, element: object) -> object:
         """See `CombineFn`."""
         return self._call(self.inner.add_input, accumulator, element)
+
+    def remove_input(self, accumulator: object, element: object) -> object:
+        """See `CombineFn`."""
+        return self._call_defined("remove_input", accumulator, element)
+
+    def is_invertible(self) -> bool:
+        """See `CombineFn`."""
+        return self.inner.is_invertible()
 
     def merge_accumulators(self, accumulators: Iterable[object]) -> object:
         """See `CombineFn`."""

@@ -51,6 +51,10 @@ class SumFn(CombineFn[Number, Number, Number]):
         """See `CombineFn`."""
         return sum(elements, accumulator)
 
+    def remove_input(self, accumulator: Number, element: Number) -> Number:
+        """See `CombineFn`. Exact for whole numbers; floats leave what rounding leaves."""
+        return accumulator - element
+
     def merge_accumulators(self, accumulators: Iterable[Number]) -> Number:
         """See `CombineFn`."""
         return sum(accumulators)
@@ -78,6 +82,10 @@ class CountCombineFn(CombineFn[object, int, int]):
     def add_inputs(self, accumulator: int, elements: Iterable[object]) -> int:
         """See `CombineFn`."""
         return accumulator + (len(elements) if isinstance(elements, Collection) else sum(1 for _ in elements))
+
+    def remove_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator - 1
 
     def merge_accumulators(self, accumulators: Iterable[int]) -> int:
         """See `CombineFn`."""
@@ -108,6 +116,11 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
         """See `CombineFn`."""
         values = list(elements)
         return sum(values, accumulator[0]), accumulator[1] + len(values)
+
+    def remove_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
+        """See `CombineFn`. As exact as that of `SumFn`."""
+        total, count = accumulator
+        return total - element, count - 1
 
     def merge_accumulators(self, accumulators: Iterable[tuple[Number, int]]) -> tuple[Number, int]:
         """See `CombineFn`."""
@@ -188,52 +201,58 @@ class MinFn(_ExtremeFn[OrderedT]):
         return element if isinstance(accumulator, _Nothing) or element < accumulator else accumulator
 
 
-class AnyFn(CombineFn[object, bool, bool]):
-    """Whether any value is true; what the function `any` means as a combiner."""
+class _VotesFn(CombineFn[object, int, bool]):
+    """Counts the values that settle the question, so that they can be taken back."""
+
+    _settles: bool
+
+    def create_accumulator(self) -> int:
+        """See `CombineFn`."""
+        return 0
+
+    def add_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator + (bool(element) is self._settles)
+
+    def remove_input(self, accumulator: int, element: object) -> int:
+        """See `CombineFn`."""
+        return accumulator - (bool(element) is self._settles)
+
+    def merge_accumulators(self, accumulators: Iterable[int]) -> int:
+        """See `CombineFn`."""
+        return sum(accumulators)
+
+    def extract_output(self, accumulator: int) -> bool:
+        """See `CombineFn`."""
+        return self._settles if accumulator else not self._settles
+
+
+class AnyFn(_VotesFn):
+    """Whether any value is true; what the function `any` means as a combiner.
+
+    >>> AnyFn().apply([0, 1]), AnyFn().apply([])
+    (True, False)
+    """
+
+    _settles = True
 
     def default_label(self) -> str:
         """The function's name."""
         return "any"
 
-    def create_accumulator(self) -> bool:
-        """See `CombineFn`."""
-        return False
 
-    def add_input(self, accumulator: bool, element: object) -> bool:
-        """See `CombineFn`."""
-        return accumulator or bool(element)
+class AllFn(_VotesFn):
+    """Whether all values are true; what the function `all` means as a combiner.
 
-    def merge_accumulators(self, accumulators: Iterable[bool]) -> bool:
-        """See `CombineFn`."""
-        return any(accumulators)
+    >>> AllFn().apply([0, 1]), AllFn().apply([])
+    (False, True)
+    """
 
-    def extract_output(self, accumulator: bool) -> bool:
-        """See `CombineFn`."""
-        return accumulator
-
-
-class AllFn(CombineFn[object, bool, bool]):
-    """Whether all values are true; what the function `all` means as a combiner."""
+    _settles = False
 
     def default_label(self) -> str:
         """The function's name."""
         return "all"
-
-    def create_accumulator(self) -> bool:
-        """See `CombineFn`."""
-        return True
-
-    def add_input(self, accumulator: bool, element: object) -> bool:
-        """See `CombineFn`."""
-        return accumulator and bool(element)
-
-    def merge_accumulators(self, accumulators: Iterable[bool]) -> bool:
-        """See `CombineFn`."""
-        return all(accumulators)
-
-    def extract_output(self, accumulator: bool) -> bool:
-        """See `CombineFn`."""
-        return accumulator
 
 
 KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = [
