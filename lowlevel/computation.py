@@ -60,6 +60,9 @@ class Context(Protocol):
     def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
         """When the timer of this tag is set to fire, or None."""
 
+    def timers(self, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> Iterator[tuple[str, int]]:
+        """The key's timers of a domain: tags, and when they are set to fire, in no particular order."""
+
     def hold(self, timestamp: int, tag: str = "") -> None:
         """Keep the output watermark at or below `timestamp` until released; replaces the hold of the same tag."""
 
@@ -100,6 +103,12 @@ class Computation:
 
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
+
+    def start_bundle(self) -> None:
+        """Called before the first key of a bundle; not at all if the bundle has neither records nor due timers."""
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Called after the last key of a bundle; `emit(stream, batch)` any number of output batches."""
 
     def initial_state(self) -> object:
         """The state of a key that has none."""

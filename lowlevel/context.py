@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.record import Batch, Emit, Record
@@ -91,15 +91,9 @@ class KeyContext:
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """See `Context.scan`."""
-        stored = self._copy.scan(self._row, prefix) if self._known else ()
-        found = {cell: data for cell, data in stored if cell}
-        for cell, data in self._cells.items():
-            if cell.startswith(prefix):
-                if data is None:
-                    found.pop(cell, None)
-                else:
-                    found[cell] = data
-        return iter(sorted(found.items()))
+        stored = self._copy.scan(self._row, prefix) if self._known else iter(())
+        changed = sorted(change for change in self._cells.items() if change[0].startswith(prefix))
+        return _overlaid(stored, changed)
 
     # Timers and holds
 
@@ -133,6 +127,13 @@ class KeyContext:
         """See `Context.timer`."""
         return self.mark(domain, tag)
 
+    def timers(self, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> Iterator[tuple[str, int]]:
+        """See `Context.timers`."""
+        stored = self._copy.marks(self._row) if self._known else ()
+        found: dict[str, int | None] = {tag: timestamp for its, tag, timestamp in stored if its == domain}
+        found.update((tag, timestamp) for (its, tag), timestamp in self._marks.items() if its == domain)
+        return ((tag, timestamp) for tag, timestamp in found.items() if timestamp is not None)
+
     def mark(self, domain: int, tag: str) -> int | None:
         """A mark of the key as it is now."""
         if (domain, tag) in self._marks:
@@ -148,10 +149,12 @@ class KeyContext:
         """See `Context.release`."""
         self._marks[HOLD, tag] = None
 
-    def _release_of(self, domain: TimeDomain, tag: str) -> None:
-        """End the hold that belongs to a timer, if it has one."""
-        if self.mark(HOLD, _hold_tag(domain, tag)) is not None:
+    def _release_of(self, domain: TimeDomain, tag: str) -> int | None:
+        """End the hold that belongs to a timer, if it has one; where it was."""
+        held = self.mark(HOLD, _hold_tag(domain, tag))
+        if held is not None:
             self.release(_hold_tag(domain, tag))
+        return held
 
     def advance(self) -> None:
         """Records are done: what follows runs at the new watermark, but wall-time timers go first at the old one."""
@@ -169,9 +172,8 @@ class KeyContext:
             if domain is TimeDomain.LOW_WATERMARK:
                 self.watermark = self._after
             self._marks[domain, tag] = None
-            if self._may_hold:
-                self._release_of(domain, tag)
-            return Timer(tag, timestamp, domain)
+            held = self._release_of(domain, tag) if self._may_hold else None
+            return Timer(tag, timestamp, domain, held)
         self.watermark = self._after
         return None
 
@@ -274,3 +276,12 @@ class KeyContext:
 def _hold_tag(domain: int, tag: str) -> str:
     """The tag of the hold that belongs to a timer; no user tag begins with NUL."""
     return f"\0{int(domain)}{tag}"
+
+
+def _overlaid(
+    stored: Iterator[tuple[bytes, bytes]], changed: list[tuple[bytes, bytes | None]]
+) -> Iterator[tuple[bytes, bytes]]:
+    """Stored cells, but for `state`, with changed ones in their places; read no further than somebody asks."""
+    names = {cell for cell, _ in changed}
+    unchanged = ((cell, data) for cell, data in stored if cell and cell not in names)
+    yield from ((cell, data) for cell, data in merge(unchanged, changed) if data is not None)

@@ -23,10 +23,12 @@ class Timer(NamedTuple):
     """A timer as `process_timer` sees it: its tag, the time it was set for, and the clock it waited for.
 
     >>> Timer("minute", 60_000_000)
-    Timer(tag='minute', timestamp=60000000, domain=<TimeDomain.LOW_WATERMARK: 0>)
+    Timer(tag='minute', timestamp=60000000, domain=<TimeDomain.LOW_WATERMARK: 0>, hold=None)
     """
 
     tag: str
     timestamp: int
     """Microseconds UTC, in the timer's own domain."""
     domain: TimeDomain = TimeDomain.LOW_WATERMARK
+    hold: int | None = None
+    """The event time, microseconds UTC, at which the timer held the output watermark until now; None for no hold."""

@@ -7,7 +7,7 @@ timestamp. What user code changes stays in memory until the driver commits it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import itemgetter
@@ -76,6 +76,9 @@ class Worker:
         context = KeyContext(self._place, self._copy, self._emit)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
         due = self._due(bundle)
+        if not bundle.keys and not due:
+            return self._commit(context, bundle)
+        self._bracket(self._computation.start_bundle)
         for row, (encoded, parts) in bundle.keys.items():
             self._run_key(context, row, encoded, parts, due.pop(row, ()))
         for row, marks in due.items():
@@ -83,7 +86,15 @@ class Worker:
             assert encoded_key is not None, "a row with timers has its key"
             self._run_key(context, row, encoded_key, [], marks)
         context.flush()
+        self._bracket(lambda: self._computation.finish_bundle(self._emit))
         return self._commit(context, bundle)
+
+    def _bracket(self, hook: Callable[[], None]) -> None:
+        """Call what begins or ends a bundle."""
+        try:
+            hook()
+        except Exception as error:
+            raise failed_step(error, self._place.name, None, None) from error
 
     def _due(self, bundle: Bundle) -> dict[bytes, list[tuple[TimeDomain, int, str]]]:
         """Committed timers that this bundle reaches, by row; rows in order of their earliest timer."""

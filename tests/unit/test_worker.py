@@ -4,6 +4,7 @@ import pytest
 
 from headrace.lowlevel import Computation, StepError, TimeDomain
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Keyed
@@ -240,3 +241,81 @@ def test_endless_timers_are_stopped(monkeypatch):
     monkeypatch.setattr("headrace.lowlevel.worker.ENDLESS", 100)
     with pytest.raises(RuntimeError, match="fired 100 timers for key 'a' in one bundle"):
         Bench(Endless()).bundle(("a", 1, 5), watermark=10)
+
+
+def test_a_timer_says_where_it_held_the_watermark():
+    seen = []
+
+    class Held(Script):
+        def process_timer(self, timer, context):
+            seen.append((timer.tag, timer.hold))
+
+    bench = Bench(Held())
+    bench.bundle(do(lambda c: (c.set_timer("held", 50, hold=7), c.set_timer("free", 50))))
+    bench.bundle(watermark=60)
+    assert sorted(seen) == [("free", None), ("held", 7)]
+
+
+def test_a_key_lists_its_timers_by_domain():
+    listed = []
+
+    def look(context):
+        context.delete_timer("gone")
+        context.set_timer("moved", 30)
+        listed.append([sorted(context.timers()), sorted(context.timers(TimeDomain.WALL_TIME))])
+
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: (c.set_timer("gone", 50), c.set_timer("moved", 20), c.set_timer("stays", 40))))
+    bench.bundle(do(lambda c: c.set_timer("wall", 9, TimeDomain.WALL_TIME)))
+    bench.bundle(do(look))
+    assert listed == [[[("moved", 30), ("stays", 40)], [("wall", 9)]]]
+
+
+def test_a_scan_sees_what_the_bundle_changed_and_reads_no_further_than_asked():
+    seen = []
+
+    def change(context):
+        context.write(b"b2", None)
+        context.write(b"b3", b"new")
+        context.write(b"b5", b"added")
+        seen.append(list(context.scan(b"b")))
+        seen.append(next(context.scan(b"")))
+
+    bench = Bench(Script())
+    bench.bundle(do(lambda c: [c.write(name, name) for name in (b"a", b"b1", b"b2", b"b3", b"b4", b"c")]))
+    bench.bundle(do(change))
+    assert seen == [[(b"b1", b"b1"), (b"b3", b"new"), (b"b4", b"b4"), (b"b5", b"added")], (b"a", b"a")]
+
+
+def test_bundles_begin_and_end_but_not_where_there_is_nothing_to_do():
+    calls = []
+
+    class Bracketed(Script):
+        def start_bundle(self):
+            calls.append("start")
+
+        def process_record(self, record, context):
+            calls.append(record.value)
+
+        def finish_bundle(self, emit):
+            calls.append("finish")
+            emit("out", Batch(["last"], [5]))
+
+    bench = Bench(Bracketed())
+    bench.bundle(watermark=1)
+    assert calls == []
+    out, _ = bench.bundle(("a", 1, 1), ("b", 2, 1))
+    assert sorted(map(str, calls[1:-1])) == ["1", "2"] and (calls[0], calls[-1]) == ("start", "finish")
+    assert out == [("last", 5)]
+
+
+def test_an_error_at_the_end_of_a_bundle_names_the_step():
+    class Failing(Script):
+        def process_record(self, record, context):
+            pass
+
+        def finish_bundle(self, emit):
+            raise ValueError("cannot flush")
+
+    with pytest.raises(StepError, match=r"step 'step' raised; nothing.*(?s:.)*cannot flush"):
+        Bench(Failing()).bundle(("a", 1, 1))
