@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterable, Iterator
 from functools import reduce
 
@@ -147,7 +148,22 @@ class KeyWindows:
                 context.hold(hold, frame.tag)
             state.held = hold
         packed = None if state.finished else self._rules.contents.pack(state, context)
-        context.write(frame.cell, state.encode(packed))
+        try:
+            record = state.encode(packed)
+        except Exception as error:
+            raise self._unstorable(state, error) from error
+        context.write(frame.cell, record)
+
+    def _unstorable(self, state: WindowState, error: Exception) -> Exception:
+        """The same error, or a clear one if it is the trigger's doing."""
+        try:
+            pickle.dumps(state.progress)
+        except Exception:
+            return TypeError(
+                f"trigger {self._rules.trigger} remembers {state.progress!r:.200} of window {state.frame.window}, "
+                f"which cannot be stored ({error}); let its progress be made of None, numbers, strings and tuples"
+            )
+        return error
 
     def free(self, state: WindowState) -> None:
         """Take away a window's record, timers and hold; its content is gone or another window's by now."""

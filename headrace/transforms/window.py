@@ -3,6 +3,7 @@
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import (
     BoundedWindow,
+    CalendarWindows,
     FixedWindows,
     GlobalWindow,
     GlobalWindows,
@@ -17,6 +18,7 @@ from headrace.sdk.windows import (
 
 __all__ = [
     "BoundedWindow",
+    "CalendarWindows",
     "FixedWindows",
     "GlobalWindow",
     "GlobalWindows",

@@ -9,10 +9,10 @@ from enum import Enum
 from headrace.sdk.transforms.element import DoFn, FilterFn, FunctionDoFn
 from headrace.sdk.transforms.parameters import Arguments, Given
 from headrace.sdk.windowing import Windowing
-from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from headrace.sdk.windows import DaysWindows, FixedWindows, GlobalWindows, MonthsWindows, Sessions, SlidingWindows
 
-_BY_TIMESTAMP = (GlobalWindows, FixedWindows, SlidingWindows, Sessions)
-_ALWAYS_ONE = (GlobalWindows, FixedWindows, Sessions)
+_ALWAYS_ONE = (GlobalWindows, FixedWindows, Sessions, DaysWindows, MonthsWindows)
+_BY_TIMESTAMP = (*_ALWAYS_ONE, SlidingWindows)
 
 
 class Form(Enum):

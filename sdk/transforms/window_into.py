@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
+from headrace.sdk.shipping import shipped
 from headrace.sdk.triggers import AccumulationMode, Trigger
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import TimestampCombiner, WindowFn
@@ -27,6 +28,7 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
 
     Raises:
         TopologyError: The parts do not fit together; it is a `ValueError`.
+        ShippingError: When applied: the trigger or the window function holds something that cannot be pickled.
     """
 
     def __init__(
@@ -51,6 +53,11 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
             on_time_behavior = on_time_behavior or base.on_time_behavior
         if not isinstance(windowfn, WindowFn):
             raise TypeError(f"WindowInto takes a window function, got {windowfn!r:.200}; write FixedWindows(60), say")
+        if trigger is not None and not isinstance(trigger, Trigger):
+            raise TypeError(
+                f"WindowInto takes a trigger, got {trigger!r:.200}; write AfterWatermark(), say, or an instance of a "
+                "subclass of Trigger"
+            )
         self.windowing = Windowing.of(
             windowfn,
             trigger,
@@ -63,4 +70,5 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """The same elements in their new windows."""
+        shipped(self.windowing, inputs.pipeline.current_label)
         return PCollection(inputs.pipeline, self.windowing, inputs.is_bounded, element_type=inputs.element_type)

@@ -2,10 +2,11 @@
 
 from headrace.sdk.triggers.always import Always, Never
 from headrace.sdk.triggers.count import AfterCount
+from headrace.sdk.triggers.element import AfterElement
 from headrace.sdk.triggers.mode import AccumulationMode
 from headrace.sdk.triggers.or_finally import OrFinally
 from headrace.sdk.triggers.parallel import AfterAll, AfterAny
-from headrace.sdk.triggers.processing_time import AfterProcessingTime
+from headrace.sdk.triggers.processing_time import AfterProcessingTime, AtPeriod
 from headrace.sdk.triggers.repeatedly import Repeatedly
 from headrace.sdk.triggers.sequence import AfterEach
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
@@ -18,9 +19,11 @@ __all__ = [
     "AfterAny",
     "AfterCount",
     "AfterEach",
+    "AfterElement",
     "AfterProcessingTime",
     "AfterWatermark",
     "Always",
+    "AtPeriod",
     "DefaultTrigger",
     "Moment",
     "Never",

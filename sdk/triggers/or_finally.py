@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from headrace.sdk.triggers.composite import joined
 from headrace.sdk.triggers.parallel import AfterAny
+from headrace.sdk.triggers.repeatedly import Repeatedly
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
@@ -37,6 +38,10 @@ class OrFinally(AfterAny):
     def may_finish(self, allowed_lateness_us: int) -> bool:
         """If either may."""
         return any(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
+
+    def continuation(self) -> Trigger:
+        """Either's panes are passed on, also after the second has ended the first."""
+        return Repeatedly(OrFinally(*(trigger.continuation() for trigger in self.triggers)))
 
     def _ends(self, finished: Sequence[bool]) -> bool:
         return any(finished)

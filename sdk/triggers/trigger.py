@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Self, TypeAlias
 
 Progress: TypeAlias = object
 """What a trigger remembers of a window: None, numbers, and tuples of them; any small picklable value for triggers of
@@ -41,8 +41,46 @@ class Moment(NamedTuple):
 class Trigger(ABC):
     """Says when a window's contents so far are put out as a pane.
 
-    Subclass it for a trigger of your own: a frozen dataclass with the methods below.
+    Subclass it for a trigger of your own: a frozen dataclass with `on_elements`, `on_merge`, `should_fire` and
+    `on_fire`, and whichever of the others differ. It then composes with all others. This one fires when the values
+    since the last pane add up to enough:
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class AfterTotal(Trigger):
+    ...     enough: int
+    ...     needs_values = True
+    ...
+    ...     def on_elements(self, progress, count, values, moment):
+    ...         return progress if progress is FINISHED else (progress or 0) + sum(values)
+    ...
+    ...     def on_merge(self, parts, moment):
+    ...         return FINISHED if FINISHED in parts else sum(part or 0 for part in parts)
+    ...
+    ...     def should_fire(self, progress, moment):
+    ...         return progress not in (None, FINISHED) and progress >= self.enough
+    ...
+    ...     def on_fire(self, progress, moment):
+    ...         return FINISHED
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> trigger = AfterTotal(10)
+    >>> trigger.should_fire(trigger.on_elements(trigger.on_elements(None, 1, [7], now), 1, [4], now), now)
+    True
+
+    Raises:
+        TypeError: The class lacks one of the four methods.
     """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: object, **kwargs: object) -> Self:
+        """Refuse what could not be asked."""
+        if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+            raise TypeError(
+                f"trigger {cls.__name__} does not define {', '.join(missing)}; "
+                "a subclass of Trigger defines on_elements, on_merge, should_fire and on_fire"
+            )
+        return super().__new__(cls)
 
     @abstractmethod
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:

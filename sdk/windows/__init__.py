@@ -1,6 +1,7 @@
-"""Where in event time results are computed: fixed, sliding and session windows, the global window, and your own."""
+"""Where in event time results are computed: fixed, sliding, session, calendar and global windows, and your own."""
 
 from headrace.sdk.windows.bounded import BoundedWindow, GlobalWindow, IntervalWindow
+from headrace.sdk.windows.calendar import CalendarWindows, DaysWindows, MonthsWindows
 from headrace.sdk.windows.coder import GlobalWindowCoder, IntervalWindowCoder
 from headrace.sdk.windows.combiner import TimestampCombiner
 from headrace.sdk.windows.everything import GlobalWindows
@@ -13,6 +14,8 @@ from headrace.sdk.windows.timestamped import TimestampedValue
 __all__ = [
     "AssignContext",
     "BoundedWindow",
+    "CalendarWindows",
+    "DaysWindows",
     "FixedWindows",
     "GlobalWindow",
     "GlobalWindowCoder",
@@ -20,6 +23,7 @@ __all__ = [
     "IntervalWindow",
     "IntervalWindowCoder",
     "MergeContext",
+    "MonthsWindows",
     "NonMergingWindowFn",
     "Sessions",
     "SlidingWindows",

@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import pickle
+import re
+import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
+import headrace as beam
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.time import SECOND
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.shipping import ShippingError
 from headrace.sdk.triggers import (
     FINISHED,
+    AccumulationMode,
     AfterAll,
     AfterAny,
     AfterCount,
     AfterEach,
+    AfterElement,
     AfterProcessingTime,
     AfterWatermark,
     Always,
+    AtPeriod,
     DefaultTrigger,
     Moment,
     Never,
@@ -26,6 +35,9 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import FixedWindows
+from tests.harness import Harness
 
 BEFORE = Moment(end=100, watermark=99, wall_time=0, merging=True)
 AFTER = Moment(end=100, watermark=100, wall_time=0, merging=True)
@@ -39,6 +51,10 @@ def fed(trigger: Trigger, *counts: int, progress: Progress = None, moment: Momen
 
 def fires(trigger: Trigger, progress: Progress, moment: Moment = BEFORE) -> bool:
     return trigger.should_fire(progress, moment)
+
+
+def is_flush(value: object) -> bool:
+    return value == "flush"
 
 
 ALL = [
@@ -55,16 +71,18 @@ ALL = [
     Always(),
     Never(),
 ]
+OURS = [AtPeriod(60, 5), AfterElement(is_flush), AfterAll(AfterWatermark(), AfterElement(is_flush))]
+"""Those that Beam's Python SDK does not have."""
 
 
-@pytest.mark.parametrize("trigger", ALL, ids=repr)
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
 def test_triggers_are_values(trigger: Trigger) -> None:
     copy = pickle.loads(pickle.dumps(trigger))
     assert copy == trigger and hash(copy) == hash(trigger)
-    assert sum(trigger == other for other in ALL) == 1
+    assert sum(trigger == other for other in [*ALL, *OURS]) == 1
 
 
-@pytest.mark.parametrize("trigger", ALL, ids=repr)
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
 def test_progress_is_small_and_can_be_stored(trigger: Trigger) -> None:
     progress = fed(trigger, 1, 1)
     copy = pickle.loads(pickle.dumps(progress))
@@ -247,6 +265,109 @@ def test_continuations() -> None:
     each = AfterEach(AfterCount(3), AfterWatermark())
     assert each.continuation() == Repeatedly(AfterAny(AfterCount(1), AfterWatermark()))
     assert DefaultTrigger().continuation() == DefaultTrigger()
+    finally_ = OrFinally(Repeatedly(AfterCount(3)), AfterWatermark())
+    assert finally_.continuation() == Repeatedly(OrFinally(Repeatedly(AfterCount(1)), AfterWatermark()))
+    assert Repeatedly(AtPeriod(60)).continuation() == Repeatedly(Always())
+    assert AfterElement(is_flush).continuation() == AfterCount(1)
+    assert AfterAll(AfterCount(2), AfterElement(is_flush)).continuation() == AfterAll(AfterCount(1), AfterCount(1))
+    assert Never().continuation() == Never() and Always().continuation() == Always()
+
+
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
+def test_a_continuation_goes_on_as_it_is(trigger: Trigger) -> None:
+    once = trigger.continuation()
+    assert not once.needs_values and not once.uses_wall_time
+    progress = fed(once, 1)
+    if not isinstance(trigger, Never):
+        assert fires(once, progress, AFTER), "a pane of the grouping before is passed on"
+
+
+@pytest.mark.parametrize(
+    ("came", "fires_at"), [(0, 60), (59.999999, 60), (60, 120), (-1, 0), (-60, 0), (61.5, 120), (1e9, 1_000_000_020)]
+)
+def test_periods_end_at_multiples_after_the_element(came: float, fires_at: float) -> None:
+    progress = fed(AtPeriod(60), 1, 1, moment=moved(BEFORE, wall_time=round(came * SECOND)))
+    assert progress == AtPeriod(60).wake_at(progress) == fires_at * SECOND
+    shifted = fed(AtPeriod(60, -50), 1, moment=moved(BEFORE, wall_time=round((came + 10) * SECOND)))
+    assert shifted == (fires_at + 10) * SECOND
+
+
+def test_periods_fire_once_their_time_has_come() -> None:
+    trigger = AtPeriod(60)
+    assert not fires(trigger, None, moved(BEFORE, wall_time=10**12))
+    assert not fires(trigger, 60 * SECOND, moved(BEFORE, wall_time=60 * SECOND - 1))
+    assert fires(trigger, 60 * SECOND, moved(BEFORE, wall_time=60 * SECOND))
+    assert trigger.on_fire(60 * SECOND, BEFORE) is FINISHED
+    assert trigger.on_merge([None, 120, 60, FINISHED], BEFORE) == 60
+    with pytest.raises(ValueError, match="AtPeriod: every is 0 s; give a microsecond or more"):
+        AtPeriod(0)
+
+
+def test_an_element_that_fires() -> None:
+    trigger = AfterElement(is_flush)
+    assert trigger.needs_values and Repeatedly(AfterAny(AfterCount(9), trigger)).needs_values
+    nothing = trigger.on_elements(None, 2, ["a", "b"], BEFORE)
+    assert nothing is None and not fires(trigger, nothing)
+    ready = trigger.on_elements(nothing, 2, ["flush", "c"], BEFORE)
+    assert fires(trigger, ready) and fires(trigger, trigger.on_elements(ready, 1, ["d"], BEFORE))
+    assert trigger.on_fire(ready, BEFORE) is FINISHED
+    assert trigger.on_elements(FINISHED, 1, ["flush"], BEFORE) is FINISHED
+    assert trigger.on_merge([nothing, ready], BEFORE) is True and trigger.on_merge([nothing], BEFORE) is None
+    assert trigger.on_merge([ready, FINISHED], BEFORE) is FINISHED
+    with pytest.raises(TypeError, match="AfterElement: predicate is 'flush'; give a function"):
+        AfterElement("flush")  # type: ignore[arg-type]
+
+
+class Half(Trigger):
+    """A trigger of the user's own that is not complete."""
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        return None
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        return False
+
+
+def test_an_incomplete_trigger_is_refused() -> None:
+    with pytest.raises(TypeError, match="trigger Half does not define on_fire, on_merge; a subclass of Trigger"):
+        Half()  # type: ignore[abstract]
+
+
+class Forgetful(Trigger):
+    """A trigger of the user's own that remembers what cannot be stored."""
+
+    def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
+        return lambda: values
+
+    def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
+        return parts[0]
+
+    def should_fire(self, progress: Progress, moment: Moment) -> bool:
+        return False
+
+    def on_fire(self, progress: Progress, moment: Moment) -> Progress:
+        return None
+
+
+def test_progress_that_cannot_be_stored_is_named() -> None:
+    windowing = Windowing.of(FixedWindows(10), Forgetful(), AccumulationMode.DISCARDING)
+    harness = Harness(Grouping(windowing))
+    with pytest.raises(StepError, match=r"step 'group' raised for key 'a'.*") as caught:
+        harness.feed([("a", 3, 5)])
+    assert re.search(
+        r"Forgetful object.* remembers <function .* of window \[0.0, 10.0\), which cannot be stored", str(caught.value)
+    )
+
+
+def test_triggers_are_checked_when_the_pipeline_is_built() -> None:
+    lock = threading.Lock()
+    numbers = beam.Pipeline("LocalRunner") | beam.Create([("a", 1)])
+    with pytest.raises(ShippingError, match=r"step 'Flush'.* the variable 'lock' of .*<lambda>.*'predicate'"):
+        _ = numbers | "Flush" >> beam.WindowInto(
+            FixedWindows(10), Repeatedly(AfterElement(lambda value: lock)), AccumulationMode.DISCARDING
+        )
+    with pytest.raises(TypeError, match=r"WindowInto takes a trigger, got <class .*AfterWatermark'>"):
+        beam.WindowInto(FixedWindows(10), AfterWatermark)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -273,8 +394,8 @@ def test_which_may_lose_data(trigger: Trigger, lateness: int, may: bool) -> None
 @pytest.mark.parity
 def test_which_may_lose_data_is_beams() -> None:
     trigger_module = pytest.importorskip("apache_beam.transforms.trigger")
+    from apache_beam.transforms import window as window_module
     from apache_beam.transforms.core import Windowing
-    from apache_beam.transforms.window import FixedWindows
 
     def theirs(trigger: Trigger | None) -> object:
         if trigger is None:
@@ -291,7 +412,7 @@ def test_which_may_lose_data_is_beams() -> None:
     for trigger in ALL:
         for lateness in (0, 1):
             windowing: Any = Windowing(
-                FixedWindows(1), cast(Any, theirs(trigger)), cast(Any, 1), allowed_lateness=lateness
+                window_module.FixedWindows(1), cast(Any, theirs(trigger)), cast(Any, 1), allowed_lateness=lateness
             )
             may = bool(windowing.triggerfn.may_lose_data(windowing))
             assert trigger.may_finish(lateness) == may, f"{trigger} with lateness {lateness}"

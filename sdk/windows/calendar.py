@@ -1,0 +1,228 @@
+"""Where: calendar windows, whole days, weeks, months or years of a time zone (Beam Java's `CalendarWindows`)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from bisect import bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from operator import attrgetter
+from typing import Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
+from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FIRST, _LAST = date(1, 1, 3), date(9999, 12, 28)
+"""Dates that a `datetime` can stand for in every time zone; time before and after is one window."""
+_REMEMBERED = 20_000
+"""Windows kept for reuse; they are much cheaper to look up than to make."""
+_start = attrgetter("start_us")
+
+
+@dataclass(frozen=True, slots=True)
+class _Calendar(NonMergingWindowFn):
+    """Windows that begin at midnight of every so many days, or months, from `start` on and before it."""
+
+    number: int
+    """Days or months in a window."""
+    start: date
+    """The first day of some window."""
+    time_zone: str = "UTC"
+    """Name of the time zone, as in the IANA database."""
+    _known: list[IntervalWindow] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if type(self.number) is not int or self.number < 1:
+            raise ValueError(f"{type(self).__name__}: number is {self.number!r}; give a whole number of at least 1")
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, TypeError, OSError) as error:
+            raise ValueError(
+                f"{type(self).__name__}: there is no time zone {self.time_zone!r}; give a name such as "
+                "'Europe/Berlin', and install tzdata if the system has no time zones"
+            ) from error
+
+    @abstractmethod
+    def _index_of(self, day: date) -> int:
+        """How many windows after the one that begins with `start` a day is."""
+
+    @abstractmethod
+    def _day_of(self, index: int) -> date:
+        """The first day of a window; `OverflowError` or `ValueError` if there is no such date."""
+
+    def with_time_zone(self, time_zone: str) -> Self:
+        """The same in another time zone, given by its name in the IANA database: days begin at midnight there."""
+        return replace(self, time_zone=time_zone)
+
+    def assign(self, context: AssignContext) -> list[BoundedWindow]:
+        """The window of the element's timestamp."""
+        return [self._window(context.timestamp.micros)]
+
+    def assign_all(
+        self,
+        timestamps: Sequence[int],
+        values: Sequence[object],
+        windows: Sequence[BoundedWindow | None] | None = None,
+    ) -> list[tuple[BoundedWindow, ...]]:
+        """The one window of each timestamp."""
+        assigned: list[tuple[BoundedWindow, ...]] = []
+        start, end, current = 0, 0, ()  # type: tuple[int, int, tuple[BoundedWindow, ...]]
+        for timestamp in timestamps:
+            if not start <= timestamp < end:
+                window = self._window(timestamp)
+                start, end, current = window.start_us, window.end_us, (window,)
+            assigned.append(current)
+        return assigned
+
+    def _window(self, timestamp: int) -> IntervalWindow:
+        known = self._known
+        place = bisect_right(known, timestamp, key=_start)
+        if place and timestamp < known[place - 1].end_us:
+            return known[place - 1]
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        window = self._find(timestamp)
+        insort(known, window, key=_start)
+        return window
+
+    def _find(self, timestamp: int) -> IntervalWindow:
+        """The window of a timestamp: by date first, then by instants, as clocks may go back to the day before."""
+        zone = ZoneInfo(self.time_zone)
+        index = self._index_of(_local_date(timestamp, zone))
+        while timestamp < (start := self._instant(index, zone)):
+            index -= 1
+        while timestamp >= (end := self._instant(index + 1, zone)):
+            start, index = end, index + 1
+        return IntervalWindow.of_micros(start, end)
+
+    def _instant(self, index: int, zone: ZoneInfo) -> int:
+        """When a window begins, microseconds UTC."""
+        try:
+            day = self._day_of(index)
+        except (OverflowError, ValueError):
+            return MIN_TIMESTAMP if index < 0 else MAX_TIMESTAMP
+        return MIN_TIMESTAMP if day < _FIRST else MAX_TIMESTAMP if day > _LAST else _first_instant(day, zone)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.number, self.start, self.time_zone)
+
+
+@dataclass(frozen=True, slots=True)
+class DaysWindows(_Calendar):
+    """Windows of so many days, counted from `start`: `CalendarWindows.days` and `CalendarWindows.weeks`."""
+
+    def with_starting_day(self, year: int, month: int, day: int) -> DaysWindows:
+        """The same with windows counted from another day."""
+        return replace(self, start=date(year, month, day))
+
+    def _index_of(self, day: date) -> int:
+        return (day - self.start).days // self.number
+
+    def _day_of(self, index: int) -> date:
+        return self.start + timedelta(days=index * self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class MonthsWindows(_Calendar):
+    """Windows of so many months, counted from `start`: `CalendarWindows.months` and `CalendarWindows.years`."""
+
+    def __post_init__(self) -> None:
+        super(MonthsWindows, self).__post_init__()
+        if self.start.day > 28:
+            raise ValueError(
+                f"{type(self).__name__}: windows begin on day {self.start.day}, which not every month has; give 1 to 28"
+            )
+
+    def with_starting_day(self, year: int, month: int, day: int) -> MonthsWindows:
+        """The same with windows counted from another day; they begin on that day of the month."""
+        return replace(self, start=date(year, month, day))
+
+    def with_starting_month(self, year: int, month: int) -> MonthsWindows:
+        """The same with windows counted from another month."""
+        return replace(self, start=self.start.replace(year=year, month=month))
+
+    def with_starting_year(self, year: int) -> MonthsWindows:
+        """The same with windows counted from another year."""
+        return replace(self, start=self.start.replace(year=year))
+
+    def beginning_on_day(self, day: int) -> MonthsWindows:
+        """The same with windows that begin on this day of the month, 1 to 28."""
+        return replace(self, start=self.start.replace(day=day))
+
+    def _index_of(self, day: date) -> int:
+        months = 12 * (day.year - self.start.year) + day.month - self.start.month
+        return (months - (day.day < self.start.day)) // self.number
+
+    def _day_of(self, index: int) -> date:
+        years, month = divmod(self.start.month - 1 + index * self.number, 12)
+        return self.start.replace(year=self.start.year + years, month=month + 1)
+
+
+class CalendarWindows:
+    """Windows of whole days, weeks, months or years, in a time zone and from a day that can be chosen.
+
+    A day is from midnight to midnight of the time zone: where clocks are set forward or back it has 23 or 25 hours.
+    Where a zone skips midnight, the day begins with its first instant.
+
+    >>> [window] = CalendarWindows.days(1).with_time_zone("Europe/Berlin").assign(AssignContext(1_774_750_000))
+    >>> (window.end - window.start).micros / 3_600_000_000  # the 29th of March 2026
+    23.0
+    >>> CalendarWindows.months(3).beginning_on_day(15)
+    MonthsWindows(number=3, start=datetime.date(1970, 1, 15), time_zone='UTC')
+    """
+
+    @staticmethod
+    def days(number: int) -> DaysWindows:
+        """Windows of so many days, counted from the first of January 1970."""
+        return DaysWindows(number, date(1970, 1, 1))
+
+    @staticmethod
+    def weeks(number: int, start_day: int = 1) -> DaysWindows:
+        """Windows of so many weeks, which begin on a day of the week: 1 for Monday to 7 for Sunday."""
+        if start_day not in range(1, 8):
+            raise ValueError(f"CalendarWindows.weeks: start_day is {start_day!r}; give 1 for Monday to 7 for Sunday")
+        if type(number) is not int or number < 1:
+            raise ValueError(f"CalendarWindows.weeks: number is {number!r}; give a whole number of at least 1")
+        return DaysWindows(7 * number, date(1969, 12, 28) + timedelta(days=start_day))
+
+    @staticmethod
+    def months(number: int) -> MonthsWindows:
+        """Windows of so many months, counted from January 1970."""
+        return MonthsWindows(number, date(1970, 1, 1))
+
+    @staticmethod
+    def years(number: int) -> MonthsWindows:
+        """Windows of so many years, counted from 1970."""
+        if type(number) is not int or number < 1:
+            raise ValueError(f"CalendarWindows.years: number is {number!r}; give a whole number of at least 1")
+        return MonthsWindows(12 * number, date(1970, 1, 1))
+
+
+def _local_date(timestamp: int, zone: ZoneInfo) -> date:
+    """The date of an instant in microseconds UTC; the nearest there is."""
+    try:
+        day = (_EPOCH + timedelta(microseconds=timestamp)).astimezone(zone).date()
+    except OverflowError:
+        return _FIRST if timestamp < 0 else _LAST
+    return min(max(day, _FIRST), _LAST)
+
+
+def _first_instant(day: date, zone: ZoneInfo) -> int:
+    """When a date first is on the clocks of a zone, microseconds UTC."""
+    midnight = (datetime(day.year, day.month, day.day, tzinfo=zone) - _EPOCH) // _MICROSECOND
+    if _local_date(midnight - 1, zone) < day:
+        return midnight
+    # The clocks went forward over midnight, from the day before: find when.
+    early, late = midnight - 86_400_000_000, midnight
+    while late - early > 1:
+        middle = (early + late) // 2
+        if _local_date(middle, zone) < day:
+            early = middle
+        else:
+            late = middle
+    return late
