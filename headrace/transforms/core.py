@@ -6,6 +6,7 @@ from headrace.sdk.transforms.create import Create, Impulse
 from headrace.sdk.transforms.element import DoFn, Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from headrace.sdk.transforms.flatten import Flatten, FlattenWith
 from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.partition import Partition, PartitionFn
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.windowing import Windowing
 
@@ -26,6 +27,8 @@ __all__ = [
     "Map",
     "MapTuple",
     "ParDo",
+    "Partition",
+    "PartitionFn",
     "WindowInto",
     "Windowing",
 ]

@@ -1,5 +1,25 @@
 """Under the name that Beam programs import: transforms made of others."""
 
+from headrace.sdk.transforms.distinct import Distinct, RemoveDuplicates
 from headrace.sdk.transforms.group import CoGroupByKey
+from headrace.sdk.transforms.log_elements import LogElements
+from headrace.sdk.transforms.pairs import Keys, KvSwap, Values, WithKeys
+from headrace.sdk.transforms.regex import Regex
+from headrace.sdk.transforms.reify import Reify
+from headrace.sdk.transforms.tee import Tee
+from headrace.sdk.transforms.tostring import ToString
 
-__all__ = ["CoGroupByKey"]
+__all__ = [
+    "CoGroupByKey",
+    "Distinct",
+    "Keys",
+    "KvSwap",
+    "LogElements",
+    "Regex",
+    "Reify",
+    "RemoveDuplicates",
+    "Tee",
+    "ToString",
+    "Values",
+    "WithKeys",
+]

@@ -13,6 +13,7 @@ from tests.parity.programs import (
     stream_triggers,
     stream_windows,
     streams,
+    util,
     windows,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "stream_triggers",
     "stream_windows",
     "streams",
+    "util",
     "windows",
 ]

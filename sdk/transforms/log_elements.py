@@ -1,0 +1,96 @@
+"""What: elements written to the log or the terminal on their way (`apache_beam.LogElements`)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.panes import PaneInfo
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.element import DoFn, Map
+from headrace.sdk.windows import IntervalWindow
+
+_log = logging.getLogger(__name__)
+
+
+class LogElements(PTransform[PCollection[object], PCollection[object]]):
+    """Gives its input on as it is and writes each element where it is processed.
+
+    Args:
+        label: The step's label.
+        prefix: Put before each element.
+        with_timestamp: Whether its timestamp is written too.
+        with_window: Whether its window is.
+        level: The level to log at, as `logging.INFO`; None to print.
+        with_pane_info: Whether its pane is written too.
+        use_epoch_time: Whether times are whole seconds since 1970 instead of RFC 3339.
+
+    >>> from headrace.sdk.pipeline import Pipeline
+    >>> from headrace.sdk.transforms.create import Create
+    >>> with Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | Create(["a"]) | LogElements(prefix="got ")
+    got a
+    """
+
+    def __init__(
+        self,
+        label: str | None = None,
+        prefix: str = "",
+        with_timestamp: bool = False,
+        with_window: bool = False,
+        level: int | None = None,
+        with_pane_info: bool = False,
+        use_epoch_time: bool = False,
+    ) -> None:
+        super().__init__(label)
+        self._write = _Write(prefix, with_timestamp, with_window, level, with_pane_info, use_epoch_time)
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """The same elements."""
+        look = self._write.in_its_window if self._write.with_window else self._write.anywhere
+        return inputs | Map(look)
+
+
+class _Write:
+    """Writes an element; that it looks at the window only if it has to spares taking windows apart."""
+
+    def __init__(
+        self, prefix: str, with_timestamp: bool, with_window: bool, level: int | None, with_pane: bool, as_epoch: bool
+    ) -> None:
+        self._prefix, self._with_timestamp, self.with_window = prefix, with_timestamp, with_window
+        self._level, self._with_pane, self._as_epoch = level, with_pane, as_epoch
+
+    def anywhere(
+        self, element: object, timestamp: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam
+    ) -> object:
+        return self._written(element, timestamp, None, pane)
+
+    def in_its_window(
+        self,
+        element: object,
+        timestamp: Timestamp = DoFn.TimestampParam,
+        window: IntervalWindow = DoFn.WindowParam,
+        pane: PaneInfo = DoFn.PaneInfoParam,
+    ) -> object:
+        return self._written(element, timestamp, window, pane)
+
+    def _written(self, element: object, timestamp: Timestamp, window: IntervalWindow | None, pane: PaneInfo) -> object:
+        line = f"{self._prefix}{element}"
+        if self._with_timestamp:
+            line += f", timestamp={self._time(timestamp)!r}"
+        if window is not None:
+            line += f", window(start={self._time(window.start)}, end={self._time(window.end)})"
+        if self._with_pane:
+            line += f", pane_info={pane!r}"
+        write: Callable[[str], None] = print if self._level is None else self._to_log
+        write(line)
+        return element
+
+    def _time(self, timestamp: Timestamp) -> object:
+        return timestamp.seconds() if self._as_epoch else timestamp.to_rfc3339()
+
+    def _to_log(self, line: str) -> None:
+        assert self._level is not None
+        _log.log(self._level, "%s", line)

@@ -1,0 +1,80 @@
+"""What: one collection as several, each element in the one that a function chooses (`apache_beam.Partition`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from operator import index
+from typing import SupportsIndex
+
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import DoOutputsTuple, PCollection, TaggedOutput
+from headrace.sdk.transforms.element import DoFn, ParDo
+
+
+class PartitionFn:
+    """Chooses the part for an element. Subclass it, or give `Partition` a function."""
+
+    def default_label(self) -> str:
+        """The name in the label of a `Partition`."""
+        return type(self).__name__
+
+    def partition_for(self, element: object, num_partitions: int, *args: object, **kwargs: object) -> int:
+        """The number of the element's part: 0 or more, less than `num_partitions`."""
+        raise TypeError(f"{type(self).__name__} does not define partition_for(self, element, num_partitions)")
+
+
+class CallableWrapperPartitionFn(PartitionFn):
+    """A `PartitionFn` made of a function."""
+
+    def __init__(self, function: Callable[..., int]) -> None:
+        if not callable(function):
+            raise TypeError(f"Partition takes a PartitionFn or a function, got {function!r:.200}")
+        self._function = function
+
+    def partition_for(self, element: object, num_partitions: int, *args: object, **kwargs: object) -> int:
+        """What the function says."""
+        return self._function(element, num_partitions, *args, **kwargs)
+
+
+class Partition(PTransform[PCollection[object], DoOutputsTuple]):
+    """A list of collections; each element goes into one of them.
+
+    Args:
+        fn: A `PartitionFn`, or a function from an element and the number of parts to the number of its part.
+        n: How many parts.
+        *args: Further positional arguments of the function.
+        **kwargs: Further named arguments of the function.
+
+    >>> Partition(lambda number, n: number % n, 2).label
+    'Partition(CallableWrapperPartitionFn)'
+    """
+
+    def __init__(self, fn: PartitionFn | Callable[..., int], n: int, *args: object, **kwargs: object) -> None:
+        super().__init__()
+        if n < 1:
+            raise ValueError(f"Partition into {n} parts; give 1 or more")
+        self._fn = fn if isinstance(fn, PartitionFn) else CallableWrapperPartitionFn(fn)
+        self._n, self._args, self._kwargs = int(n), args, kwargs
+
+    def default_label(self) -> str:
+        """The kind of step and the function's name."""
+        return f"Partition({self._fn.default_label()})"
+
+    def expand(self, inputs: PCollection[object]) -> DoOutputsTuple:
+        """A collection for each part, in order."""
+        choose = ParDo(_Choose(self._fn, self._n), *self._args, **self._kwargs)
+        return inputs | choose.with_outputs(*map(str, range(self._n)))
+
+
+class _Choose(DoFn):
+    def __init__(self, fn: PartitionFn, n: int) -> None:
+        self._fn, self._n = fn, n
+
+    def process(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
+        part: object = self._fn.partition_for(element, self._n, *args, **kwargs)
+        if isinstance(part, bool) or not isinstance(part, SupportsIndex):
+            raise ValueError(f"a PartitionFn must give an integer, got {part!r:.80} of type {type(part).__name__}")
+        number = index(part)
+        if not 0 <= number < self._n:
+            raise ValueError(f"a PartitionFn gave the out-of-bounds part {number}, which is not in [0, {self._n})")
+        return [TaggedOutput(str(number), element)]
