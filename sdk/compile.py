@@ -147,7 +147,8 @@ class _Compiler:
         if not isinstance(step.transform, WindowInto):
             plan.steps.append(element_step(step, node, numbers))
         elif numbers:
-            plan.steps.append(WindowStep(step.full_label, node, numbers[None]))
+            retracts = self._graph.may_retract(self._graph.inputs(step)[0])
+            plan.steps.append(WindowStep(step.full_label, node, numbers[None], retracts))
         for tag, output in outputs.items():
             self._plan_readers(plan, output, numbers[tag])
 
@@ -162,9 +163,10 @@ class _Compiler:
         streams = {entry.stream: form}
         if entry.spare is not None:
             streams[entry.spare] = InputForm.WINDOWED
-        if combine is not None and all(liftable(windowing, form) for form in streams.values()):
+        takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
+        if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
-        grouping = MixedGrouping(windowing, combine, streams, label)
+        grouping = MixedGrouping(windowing, combine, streams, label, takes_back)
         self._topology.computation(label, grouping, dict.fromkeys(streams, _key_of), [label])
 
     def _lift(

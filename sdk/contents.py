@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from headrace.lowlevel.computation import Context
+from headrace.sdk.multiset import without
 from headrace.sdk.windowstate import EMPTY, WindowState
 
 _VALUES = b"v"
@@ -35,12 +36,18 @@ class Combiner(Protocol):
     def extract_output(self, accumulator: object, /) -> object:
         """The result."""
 
+    def remove_input(self, accumulator: object, element: object, /) -> object:
+        """The accumulator without an element that was added; only where `has_inverse` says that it can."""
+
 
 class Contents(Protocol):
     """How the content of windows is kept. Configuration only: the content itself is `WindowState.content`."""
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """Put items in; the list is given away."""
+
+    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
+        """Take out items that were put in; how many of them were there."""
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """Give `target`, which may be one of the parts, what the parts hold."""
@@ -71,6 +78,16 @@ class Reduction:
             state.content = self._combine.add_input(content, items[0])
         else:
             state.content = self._combine.add_inputs(content, items)
+
+    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
+        """See `Contents`."""
+        found = items[: state.live]
+        if found:
+            content = self._own(state)
+            for item in found:
+                content = self._combine.remove_input(content, item)
+            state.content = content
+        return len(found)
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
@@ -154,14 +171,26 @@ class ValueBuffer:
         else:
             state.content = Chunks([], items)
 
+    def remove(self, state: WindowState, items: list[object], context: Context) -> int:
+        """See `Contents`. Costs reading all of them: those that are left are written anew."""
+        values = self.values(state, context)
+        left = without(values, items)
+        self.discard(state, context)
+        state.content = Chunks([], left)
+        return len(values) - len(left)
+
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
         chunks = [part.content for part in parts if isinstance(part.content, Chunks)]
         stored = [stretch for each in chunks for stretch in each.stored]
         target.content = Chunks(stored, [value for each in chunks for value in each.pending])
 
-    def result(self, state: WindowState, context: Context) -> list[object]:
+    def result(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
+        return self.values(state, context)
+
+    def values(self, state: WindowState, context: Context) -> list[object]:
+        """What the window holds."""
         values: list[object] = []
         if isinstance(state.content, Chunks):
             for cell in state.content.cells():

@@ -9,6 +9,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
+from headrace.sdk.retractions import Retractions
 from headrace.sdk.transforms.combine import CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.element import MultiParDo, ParDo
@@ -39,11 +40,15 @@ class Graph:
         self.forms: dict[Collection, Form] = {}
         """Collection -> how its elements carry windows, so long as no step chooses other windows."""
         self._open: set[Collection] = set()
+        self._retractions = Retractions()
         for step in self.steps:
             for index, value in enumerate(step.inputs):
                 if isinstance(value, PCollection):
+                    if isinstance(step.transform, _ENDING):
+                        self._retractions.require_shown(step, value)
                     self.readers.setdefault(value, []).append((step, index))
             for output in step.outputs.values():
+                self._trace_retractions(step, output)
                 self.forms[output] = self._form(step, output)
                 if self._may_choose_windows(step):
                     self._open.add(output)
@@ -61,12 +66,26 @@ class Graph:
         """Whether some elements may be in other windows than those that the form PLAIN lets them be in."""
         return self.forms[collection] is Form.PLAIN and collection in self._open
 
+    def may_retract(self, collection: Collection) -> bool:
+        """Whether some elements may be retractions. Their form is never PLAIN."""
+        return collection in self._retractions
+
+    def _trace_retractions(self, step: Step, output: Collection) -> None:
+        sources = self.inputs(step)
+        if isinstance(step.transform, GROUPING):
+            self._retractions.grouped(step, sources[0], output)
+        elif isinstance(step.transform, (ParDo, MultiParDo)):
+            self._retractions.passed_on(sources, output, element_step(step, 0, {}))
+        elif isinstance(step.transform, (WindowInto, Flatten)):
+            self._retractions.passed_on(sources, output)
+
     def _form(self, step: Step, output: Collection) -> Form:
         transform = step.transform
         if isinstance(transform, FUSED):
             source = self.inputs(step)[0]
             if isinstance(transform, WindowInto):
-                return WindowStep(step.full_label, 0, 0).output_form(self.forms[source], output.windowing)
+                window_step = WindowStep(step.full_label, 0, 0, self.may_retract(source))
+                return window_step.output_form(self.forms[source], output.windowing)
             return element_step(step, 0, {}).output_form(self.forms[source], source.windowing)
         if isinstance(transform, GROUPING):
             return Form.FIRED

@@ -11,18 +11,20 @@ their window, this is only so once the window has ended without its pane: before
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import cast
 
 from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.timer import TimeDomain, Timer
-from headrace.sdk.arrivals import Arrival, InputForm, sorter
+from headrace.sdk.arrivals import Arrival, Arrivals, InputForm, sorter
 from headrace.sdk.contents import Combiner
 from headrace.sdk.keywindows import KeyWindows
-from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.sdk.panes import PaneInfoTiming, is_retraction, pane_info
 from headrace.sdk.rules import Rules
+from headrace.sdk.shownpanes import ShownPane
 from headrace.sdk.triggers import FINISHED, Moment
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import TimestampCombiner
@@ -31,12 +33,14 @@ from headrace.sdk.windowstate import WindowState
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 OUTSIDE = "outside_windows"
 """Counter of elements that the window function put into no window."""
+UNMATCHED = "unmatched_retractions"
+"""Counter of retractions of elements that were not there, because they came too late."""
 
 
 class Grouping(BundleComputation):
     """Groups the values of each key and window, or combines them, and puts the panes out.
 
-    Values of the input are pairs of key and payload, as `input_form` says; those of the output are triples: the pair
+    With `takes_back` the input, in the form WINDOWED, may have retractions. Values of the input are pairs of key and payload, as `input_form` says; those of the output are triples: the pair
     of key and result, its window, its `PaneInfo`.
     """
 
@@ -46,10 +50,11 @@ class Grouping(BundleComputation):
         combine: Combiner | None = None,
         input_form: InputForm = InputForm.PLAIN,
         output_stream: str = "grouped",
+        takes_back: bool = False,
     ) -> None:
         self._combine = combine
         self._output_stream = output_stream
-        self._rules = Rules.of(windowing, combine, input_form)
+        self._rules = Rules.of(windowing, combine, input_form, takes_back)
         self._sort = sorter(windowing, input_form, self._rules.frames)
         self._context: Context | None = None
 
@@ -64,20 +69,28 @@ class Grouping(BundleComputation):
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Add the elements to their windows."""
         self._turn_to(context)
+        if self._rules.takes_back:
+            batch = self._set_apart(batch)
         arrivals = self._sort(batch.values, batch.timestamps, self._windows.watermark)
-        by_window, late = arrivals.by_window, arrivals.late
-        if self._rules.merging and by_window:
-            by_window, dropped = self._windows.merge(by_window, arrivals.apart)
-            late += dropped
-        for arrival in by_window:
-            late += self._add(arrival)
-        if late:
-            context.drop_late(late)
+        self._take(arrivals, self._add, context)
         if arrivals.folded:
             # So that the counter says elements, wherever they were combined.
             context.count("records", arrivals.folded)
         if arrivals.outside:
             context.count(OUTSIDE, arrivals.outside)
+
+    def _take(self, arrivals: Arrivals, take: Callable[[Arrival], int], context: Context) -> None:
+        """Add elements to their windows, or take them out, after the windows have merged; count those that are late."""
+        by_window, late = arrivals.by_window, arrivals.late
+        if self._rules.merging and by_window:
+            if self._rules.takes_back:
+                by_window = list(map(_as_members, by_window))
+            by_window, dropped = self._windows.merge(by_window, arrivals.apart)
+            late += dropped
+        for arrival in by_window:
+            late += take(arrival)
+        if late:
+            context.drop_late(late)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
         """Go on with the window whose end, closing or wall time has come."""
@@ -121,6 +134,7 @@ class Grouping(BundleComputation):
         self._timestamps: list[int] = []
         self._fired_at: list[int] = []
         self._now = self._windows.watermark
+        self._retractions: list[tuple[object, int]] = []
 
     # Elements
 
@@ -133,6 +147,8 @@ class Grouping(BundleComputation):
             return lost
         state.changed = True
         state.fresh += elements
+        if rules.takes_back:
+            state.live += elements
         if windows.watermark >= frame.end or not rules.quiet or state.progress is not None:
             self._tell_trigger(state, elements, items)
         if timestamps is not None and windows.watermark < frame.end:
@@ -151,10 +167,56 @@ class Grouping(BundleComputation):
 
     def _ask_triggers(self, context: Context) -> None:
         """Ask the triggers after the bundle's elements, at the watermark that was then."""
+        if self._retractions:
+            self._take_back(context)
         asking, self._asking = self._asking, []
         for state in asking:
             if state.fresh and not state.removed:
                 self._ask(state, self._windows.watermark, context)
+
+    # Retractions
+
+    def _set_apart(self, batch: Batch) -> Batch:
+        """Keep retractions until all elements of the bundle are there, in whatever order they came; the others."""
+        kept: list[tuple[object, int]] = []
+        for row in batch.rows():
+            (self._retractions if _is_retraction(row[0]) else kept).append(row)
+        return _batch(kept)
+
+    def _take_back(self, context: Context) -> None:
+        """Take out what the bundle's retractions stand for."""
+        batch, self._retractions = _batch(self._retractions), []
+        arrivals = self._sort(batch.values, batch.timestamps, self._windows.watermark)
+        self._take(arrivals, lambda arrival: self._remove(arrival, context), context)
+
+    def _remove(self, arrival: Arrival, context: Context) -> int:
+        """Take elements out of a window; how many were late because it is closed."""
+        windows, frame = self._windows, arrival.frame
+        state = windows.find(frame)
+        if state is None or state.progress is FINISHED:
+            if state is None and frame.closes > windows.watermark:
+                context.count(UNMATCHED, arrival.elements)
+                return 0
+            return arrival.lost
+        found = self._rules.contents.remove(state, arrival.items, context)
+        if found < arrival.elements:
+            context.count(UNMATCHED, arrival.elements - found)
+        if found:
+            state.live -= found
+            state.fresh += found
+            state.changed = True
+            for part in windows.split(state):
+                self._tell_trigger(part, found, ())
+        return 0
+
+    def _retract(self, state: WindowState) -> None:
+        """Put out what the window has shown so far, as retractions."""
+        frames = self._rules.frames
+        for pane in self._windows.shown.take(state.frame):
+            self._values.append((pane.value, frames.of_code(pane.code).window, pane.taken_back))
+            self._timestamps.append(pane.timestamp)
+            self._fired_at.append(self._now)
+        state.shown = False
 
     def _stamp(self, state: WindowState, timestamps: Sequence[int]) -> None:
         """Combine the timestamps of elements that are in time for the output watermark."""
@@ -222,15 +284,30 @@ class Grouping(BundleComputation):
         timing = EARLY if early else ON_TIME if state.timely else LATE
         on_time = triggered and timing is ON_TIME and rules.has_ontime_pane
         if state.fresh or (on_time and rules.empty_on_time) or (is_last and rules.empty_last):
-            pane = pane_info(state.index == 0, is_last, timing, state.index, -1 if early else state.nonspeculative)
-            self._values.append(((context.key, rules.contents.result(state, context)), state.frame.window, pane))
-            self._timestamps.append(state.frame.last if state.stamp is None else state.stamp)
-            self._fired_at.append(self._now)
-            state.count_pane(early)
+            if state.shown:
+                self._retract(state)
+            if state.live or not (rules.retracting and rules.takes_back):
+                self._show(state, context, early=early, is_last=is_last, timing=timing)
         state.fresh = 0
         # Until the pane at the end of the window, what is accumulated counts for the next timestamp too.
         if rules.discarding or not early or not rules.has_ontime_pane:
             state.stamp = None
+
+    def _show(
+        self, state: WindowState, context: Context, *, early: bool, is_last: bool, timing: PaneInfoTiming
+    ) -> None:
+        """Put out a pane of what the window holds."""
+        frame = state.frame
+        pane = pane_info(state.index == 0, is_last, timing, state.index, -1 if early else state.nonspeculative)
+        value = (context.key, self._rules.contents.result(state, context))
+        timestamp = frame.last if state.stamp is None else state.stamp
+        self._values.append((value, frame.window, pane))
+        self._timestamps.append(timestamp)
+        self._fired_at.append(self._now)
+        state.count_pane(early)
+        if self._rules.retracting and not is_last:
+            self._windows.shown.put(frame, [ShownPane(value, frame.code, pane, timestamp)])
+            state.shown = True
 
     def _put_out(self, context: Context) -> None:
         """Send the panes on, ordered by the times that made them fire."""
@@ -240,6 +317,19 @@ class Grouping(BundleComputation):
             values = [values[index] for index in order]
             timestamps = [timestamps[index] for index in order]
         context.produce_batch(self._output_stream, Batch(values, timestamps))
+
+
+def _batch(rows: list[tuple[object, int]]) -> Batch:
+    return Batch([value for value, _ in rows], [timestamp for _, timestamp in rows])
+
+
+def _is_retraction(value: object) -> bool:
+    return is_retraction(cast("tuple[object, tuple[object, object, object]]", value)[1][2])
+
+
+def _as_members(arrival: Arrival) -> Arrival:
+    code = arrival.frame.code
+    return arrival._replace(items=[(item, code) for item in arrival.items])
 
 
 def _due(state: WindowState) -> int:

@@ -10,8 +10,10 @@ from headrace.lowlevel.computation import Context
 from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.arrivals import Arrival
 from headrace.sdk.frames import RECORD, Frame
+from headrace.sdk.ledger import Ledger
 from headrace.sdk.merging import Merged, merge_windows
 from headrace.sdk.rules import Rules
+from headrace.sdk.shownpanes import ShownPanes
 from headrace.sdk.triggers import Moment
 from headrace.sdk.windows import Sessions
 from headrace.sdk.windows.coder import decode_interval
@@ -27,6 +29,7 @@ class KeyWindows:
         self.watermark = context.watermark
         """Input watermark of the bundle's elements; microseconds UTC."""
         self.wall_time = context.wall_time
+        self.shown = ShownPanes(context)
         self._open: dict[bytes, WindowState] = {}
         self._dormant: dict[bytes, bytes] | None = None
         """Records not looked at yet, by code; None as long as nobody had to know all of them."""
@@ -111,16 +114,68 @@ class KeyWindows:
         target.progress = rules.trigger.on_merge([part.progress for part in parts], moment)
         rules.contents.merge(target, parts)
         target.fresh = sum(part.fresh for part in parts)
+        target.live = sum(part.live for part in parts)
         target.index = max(part.index for part in parts)
         target.nonspeculative = max(part.nonspeculative for part in parts)
         target.timely = not moment.past_end or any(part.timely for part in parts)
         target.stamp = reduce(rules.windowing.timestamp_combiner.combine, stamps) if stamps else None
         target.due = frame.closes if moment.past_end else frame.end
         target.changed = True
+        self._pass_panes_on(parts, target)
         for part in parts:
             if part is not target:
                 self.free(part)
         self.set_wake(target)
+
+    def _pass_panes_on(self, parts: list[WindowState], target: WindowState) -> None:
+        """What windows have put out is to be taken back by another from now on."""
+        panes = [pane for part in parts if part.shown for pane in self.shown.take(part.frame)]
+        for part in parts:
+            part.shown = False
+        if panes:
+            self.shown.put(target.frame, panes)
+            target.shown = True
+
+    def split(self, state: WindowState) -> list[WindowState]:
+        """What becomes of a merged window from which elements were taken back: what held it together may be gone.
+
+        The first of several windows takes back what the one put out; to all of them their elements are new.
+        """
+        rules, contents = self._rules, self._rules.contents
+        if not isinstance(contents, Ledger) or not state.live:
+            return [state]
+        held: dict[bytes, list[object]] = {}
+        for member in contents.members(state, self._context):
+            held.setdefault(member[1], []).append(member)
+        groups = merge_windows(rules.windowing.window_fn, rules.frames, list(map(rules.frames.of_code, held)))
+        if [merged.frame.code for merged in groups] == [state.frame.code]:
+            return [state]
+        panes = self.shown.take(state.frame) if state.shown else []
+        state.shown = False
+        contents.discard(state, self._context)
+        self.free(state)
+        parts = [self._part_of(state, merged, held) for merged in groups]
+        first = parts[0]
+        first.index, first.nonspeculative, first.stamp = state.index, state.nonspeculative, state.stamp
+        if panes:
+            self.shown.put(first.frame, panes)
+            first.shown = True
+        return parts
+
+    def _part_of(self, whole: WindowState, merged: Merged, held: dict[bytes, list[object]]) -> WindowState:
+        """A window with some of the elements of one that falls apart."""
+        frame, rules = merged.frame, self._rules
+        moment = self.moment(frame, self.watermark)
+        part = self._open[frame.code] = WindowState(frame)
+        items = [member for of in merged.parts for member in held[of.code]]
+        rules.contents.add(part, items)
+        part.live = part.fresh = len(items)
+        part.progress = rules.trigger.on_merge([whole.progress], moment)
+        part.due = frame.closes if moment.past_end else frame.end
+        part.timely = not moment.past_end or whole.timely
+        part.changed = True
+        self.set_wake(part)
+        return part
 
     def finish(self, state: WindowState) -> None:
         """The trigger of a window has finished: until the window closes, what comes for it is dropped.
@@ -129,6 +184,9 @@ class KeyWindows:
         """
         state.stamp = None
         state.due = state.frame.closes
+        if state.shown:
+            self.shown.forget(state.frame)
+            state.shown = False
         if self._rules.merging:
             self.free(state)
 
@@ -176,6 +234,8 @@ class KeyWindows:
             context.release(frame.tag)
         if state.stored:
             context.write(frame.cell, None)
+        if state.shown:
+            self.shown.forget(frame)
         state.removed = True
         del self._open[frame.code]
 

@@ -20,12 +20,18 @@ class MixedGrouping(Grouping):
         combine: As for `Grouping`.
         streams: Input stream -> how it carries windows. `LIFTED` does not go together with others.
         output_stream: As for `Grouping`.
+        takes_back: As for `Grouping`; there is one stream then.
     """
 
     def __init__(
-        self, windowing: Windowing, combine: Combiner | None, streams: Mapping[str, InputForm], output_stream: str
+        self,
+        windowing: Windowing,
+        combine: Combiner | None,
+        streams: Mapping[str, InputForm],
+        output_stream: str,
+        takes_back: bool = False,
     ) -> None:
-        super().__init__(windowing, combine, next(iter(streams.values())), output_stream)
+        super().__init__(windowing, combine, next(iter(streams.values())), output_stream, takes_back)
         self._sorters = {stream: sorter(windowing, form, self._rules.frames) for stream, form in streams.items()}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:

@@ -86,5 +86,10 @@ def pane_info(
     return found
 
 
+def is_retraction(pane: object) -> bool:
+    """Whether a pane, or None for that of no trigger, takes another back."""
+    return isinstance(pane, PaneInfo) and pane.is_retraction
+
+
 PANE_INFO_UNKNOWN = pane_info(True, True, PaneInfoTiming.UNKNOWN, 0, 0)
 """Of a value that no trigger fired."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.contents import Combiner, Contents, LiftedReduction, Reduction, ValueBuffer
 from headrace.sdk.frames import Frames
+from headrace.sdk.ledger import Ledger
 from headrace.sdk.triggers import AccumulationMode, Trigger
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 
@@ -31,16 +32,22 @@ class Rules:
     """Whether the pane at the end of a window is wanted even if nothing came since the last."""
     empty_last: bool
     """Whether the last pane is wanted even if nothing came since the one before."""
+    retracting: bool
+    """Whether a pane takes back the one before it."""
+    takes_back: bool
+    """Whether the input may have retractions."""
 
     @classmethod
-    def of(cls, windowing: Windowing, combine: Combiner | None, form: InputForm) -> Rules:
+    def of(
+        cls, windowing: Windowing, combine: Combiner | None, form: InputForm, takes_back: bool = False
+    ) -> Rules:
         """The rules of grouping (or combining) such input."""
         trigger = windowing.trigger
         merging = windowing.window_fn.is_merging()
         return cls(
             windowing,
             Frames(windowing),
-            _contents(combine, form, merging),
+            _retractable(combine, merging) if takes_back else _contents(combine, form, merging),
             trigger,
             merging,
             quiet=trigger.quiet_until_end,
@@ -49,7 +56,15 @@ class Rules:
             discarding=windowing.accumulation_mode is AccumulationMode.DISCARDING,
             empty_on_time=windowing.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS,
             empty_last=windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS,
+            retracting=windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING,
+            takes_back=takes_back,
         )
+
+
+def _retractable(combine: Combiner | None, merging: bool) -> Contents:
+    if merging or (combine is not None and not has_inverse(combine)):
+        return Ledger(merging, combine)
+    return ValueBuffer(merging) if combine is None else Reduction(combine)
 
 
 def _contents(combine: Combiner | None, form: InputForm, merging: bool) -> Contents:

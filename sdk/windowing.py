@@ -63,7 +63,7 @@ class Windowing:
         if accumulation_mode is None and trigger != default.trigger:
             raise TopologyError(
                 f"trigger {trigger} is given without an accumulation_mode; say whether its panes are "
-                "AccumulationMode.DISCARDING or AccumulationMode.ACCUMULATING"
+                "AccumulationMode.DISCARDING, ACCUMULATING or ACCUMULATING_AND_RETRACTING"
             )
         lateness = Duration.of(allowed_lateness).micros
         if lateness < 0:
@@ -91,6 +91,11 @@ class Windowing:
     def after_grouping(self) -> Windowing:
         """The windowing of a grouping's output: the same, with the trigger's continuation."""
         return replace(self, trigger=self.trigger.continuation())
+
+    @property
+    def puts_out_once(self) -> bool:
+        """Whether a window has one pane at most: nothing comes before its end, nor after it."""
+        return self.trigger.quiet_until_end and not self.allowed_lateness_us
 
     def may_lose_data(self) -> bool:
         """Whether the trigger may finish while elements still come for the window, which are then dropped."""

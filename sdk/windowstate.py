@@ -9,7 +9,7 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.frames import Frame
 from headrace.sdk.triggers import FINISHED, Progress
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of the record. Change it with the persisted fields."""
 TOMBSTONE: Final = b"finished"
 """The record of a window whose trigger has finished: until it closes, what comes for it is dropped."""
@@ -41,6 +41,10 @@ class WindowState:
     """What the wall-time timer of this window is set to, microseconds UTC."""
     held: int | None = None
     """What the hold of this window is set to, microseconds UTC."""
+    live: int = 0
+    """Elements in the window that were not taken back; counted where elements may be."""
+    shown: bool = False
+    """Whether panes of the window are stored so that they can be taken back."""
 
     # Not persisted.
     due: int
@@ -93,6 +97,8 @@ class WindowState:
             self.timer,
             self.wake,
             self.held,
+            self.live,
+            self.shown,
         )
         return pickle.dumps(persisted, pickle.HIGHEST_PROTOCOL)
 
@@ -122,6 +128,8 @@ class WindowState:
             state.timer,
             state.wake,
             state.held,
+            state.live,
+            state.shown,
         ) = persisted
         assert state.timer is not None, "a stored window always has its timer"
         state.due = state.timer

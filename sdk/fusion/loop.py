@@ -344,7 +344,12 @@ class LoopWriter:
         assign = self._bind(f"assign{number}", windowing.window_fn.assign_all)
         place = Place(step.label, row.value)
         self._line(f"n{number} = {assign}((t,), ({row.value},), ({before},))[0]", place)
-        self._consumers(_Row(step.output, row.value, form, f"n{number}"))
+        pane = "None"
+        if step.keeps_retractions:
+            pane = f"p{number}"
+            its = row.pane
+            self._line(f"{pane} = {its} if {its} is not None and {its}.is_retraction else None")
+        self._consumers(_Row(step.output, row.value, form, f"n{number}", pane))
 
     def _exit(self, number: int, leave: Exit, row: _Row) -> None:
         """Append the element to what goes to a stream."""

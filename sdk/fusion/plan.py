@@ -74,10 +74,12 @@ class WindowStep:
     label: str
     source: int
     output: int
+    keeps_retractions: bool = False
+    """Whether elements may be retractions, and are to be known as such in their new windows."""
 
     def output_form(self, form: Form, windowing: Windowing) -> Form:
         """The form of what it puts out, where `windowing` is the new one."""
-        return plain_form(windowing)
+        return Form.WINDOWED if self.keeps_retractions else plain_form(windowing)
 
 
 @dataclass(frozen=True, slots=True)

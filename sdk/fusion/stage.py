@@ -15,7 +15,7 @@ from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.fusion.loop import Loop, LoopWriter
 from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
-from headrace.sdk.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
 from headrace.sdk.transforms.element import DoFn
@@ -207,31 +207,34 @@ class _LiveStage:
             return
         copies = 1 if windows is None else len(windows)
         if isinstance(result, TimestampedValue):
-            self._put_timestamped(node, result, copies)
+            self._put_timestamped(node, result, copies, pane if is_retraction(pane) else None)
         elif isinstance(result, WindowedValue):
-            self._put_windowed(node, result, copies)
+            self._put_windowed(node, result, copies, pane if is_retraction(pane) else None)
         elif form is Form.PLAIN:
             self.later(node, form)(result, timestamp)
         else:
             assert windows is not None, "only the form PLAIN leaves windows out"
             self.later(node, form)((result, windows[0] if form is Form.FIRED else windows, pane), timestamp)
 
-    def _put_timestamped(self, node: int, result: TimestampedValue[object], copies: int) -> None:
-        """A value with a timestamp gets the windows of that timestamp."""
-        form = plain_form(self._plan.windowings[node])
+    def _put_timestamped(self, node: int, result: TimestampedValue[object], copies: int, pane: object) -> None:
+        """A value with a timestamp gets the windows of that timestamp; a retraction remains one."""
+        form = plain_form(self._plan.windowings[node]) if pane is None else Form.WINDOWED
         timestamp = result.timestamp.micros
         value = result.value
         if form is Form.WINDOWED:
-            value = (value, self._derived(node, value, timestamp), None)
+            value = (value, self._derived(node, value, timestamp), pane)
         later = self.later(node, form)
         for _ in range(copies):
             later(value, timestamp)
 
-    def _put_windowed(self, node: int, result: WindowedValue, copies: int) -> None:
-        """A value with windows keeps them; if they are those of its timestamp, nothing need be carried."""
+    def _put_windowed(self, node: int, result: WindowedValue, copies: int, otherwise: object) -> None:
+        """A value with windows keeps them; if they are those of its timestamp, nothing need be carried.
+
+        `otherwise` is the pane of a value that says none.
+        """
         timestamp = result.timestamp.micros
         windows = tuple(result.windows) * copies
-        pane = None if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
+        pane = otherwise if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
         is_plain = pane is None and plain_form(self._plan.windowings[node]) is Form.PLAIN
         if is_plain and windows == self._derived(node, result.value, timestamp):
             self.later(node, Form.PLAIN)(result.value, timestamp)

@@ -12,3 +12,6 @@ class AccumulationMode(Enum):
     """Each pane holds only what came since the last."""
     ACCUMULATING = "accumulating"
     """Each pane holds everything in the window so far."""
+    ACCUMULATING_AND_RETRACTING = "accumulating and retracting"
+    """The same, and before each pane the one before it is put out again as a retraction: an element whose `PaneInfo`
+    has `is_retraction`. Later groupings take out what it stands for, so what they put out stays right."""
