@@ -40,8 +40,9 @@ UNMATCHED = "unmatched_retractions"
 class Grouping(BundleComputation):
     """Groups the values of each key and window, or combines them, and puts the panes out.
 
-    With `takes_back` the input, in the form WINDOWED, may have retractions. Values of the input are pairs of key and payload, as `input_form` says; those of the output are triples: the pair
-    of key and result, its window, its `PaneInfo`.
+    Values of the input are pairs of key and payload, as `input_form` says; those of the output are triples: the pair
+    of key and result, its window, its `PaneInfo`. With `takes_back` the input, in the form WINDOWED, may have
+    retractions: what they stand for is taken out.
     """
 
     def __init__(
@@ -87,6 +88,9 @@ class Grouping(BundleComputation):
                 by_window = list(map(_as_members, by_window))
             by_window, dropped = self._windows.merge(by_window, arrivals.apart)
             late += dropped
+            if self._rules.takes_back:
+                # Taking elements out may split the window: all that go, go at once.
+                by_window = _together(by_window)
         for arrival in by_window:
             late += take(arrival)
         if late:
@@ -330,6 +334,24 @@ def _is_retraction(value: object) -> bool:
 def _as_members(arrival: Arrival) -> Arrival:
     code = arrival.frame.code
     return arrival._replace(items=[(item, code) for item in arrival.items])
+
+
+def _together(arrivals: list[Arrival]) -> list[Arrival]:
+    """One arrival a window."""
+    found: dict[bytes, Arrival] = {}
+    for arrival in arrivals:
+        held = found.get(arrival.frame.code)
+        if held is not None:
+            stamps = None if arrival.timestamps is None else [*(held.timestamps or ()), *arrival.timestamps]
+            arrival = Arrival(
+                arrival.frame,
+                held.items + arrival.items,
+                held.elements + arrival.elements,
+                held.lost + arrival.lost,
+                stamps,
+            )
+        found[arrival.frame.code] = arrival
+    return list(found.values())
 
 
 def _due(state: WindowState) -> int:

@@ -94,6 +94,10 @@ class KeyWindows:
         if self._dormant is None:
             stored = ((cell[len(RECORD) :], data) for cell, data in self._context.scan(RECORD))
             self._dormant = {code: data for code, data in stored if code not in self._open}
+        if self._rules.takes_back:
+            # One from which everything was taken back only waits to say so: it holds nothing together.
+            found = [*self, *map(self.find, map(self._rules.frames.of_code, list(self._dormant)))]
+            return {state.frame.code: state.frame for state in found if state is not None and state.live}
         windows = {state.frame.code: state.frame for state in self}
         sessions = type(self._rules.windowing.window_fn) is Sessions
         codes = _touched(self._dormant, came) if sessions else self._dormant
@@ -102,10 +106,14 @@ class KeyWindows:
 
     def _join(self, merged: Merged) -> None:
         """Let one window take over what several hold: content, progress, panes, timers and holds."""
-        parts = [state for part in merged.parts if (state := self.find(part)) is not None]
+        frame, rules = merged.frame, self._rules
+        frames = {part.code: part for part in merged.parts}
+        if rules.takes_back:
+            # A window of these bounds may be there with nothing in it.
+            frames[frame.code] = frame
+        parts = [state for part in frames.values() if (state := self.find(part)) is not None]
         if not parts:
             return
-        frame, rules = merged.frame, self._rules
         target = next((part for part in parts if part.frame.code == frame.code), None)
         if target is None:
             target = self._open[frame.code] = WindowState(frame)
@@ -142,8 +150,9 @@ class KeyWindows:
         The first of several windows takes back what the one put out; to all of them their elements are new.
         """
         rules, contents = self._rules, self._rules.contents
-        if not isinstance(contents, Ledger) or not state.live:
+        if not rules.merging or not state.live:
             return [state]
+        assert isinstance(contents, Ledger), "where windows merge, elements are kept with theirs"
         held: dict[bytes, list[object]] = {}
         for member in contents.members(state, self._context):
             held.setdefault(member[1], []).append(member)
@@ -172,7 +181,7 @@ class KeyWindows:
         part.live = part.fresh = len(items)
         part.progress = rules.trigger.on_merge([whole.progress], moment)
         part.due = frame.closes if moment.past_end else frame.end
-        part.timely = not moment.past_end or whole.timely
+        part.timely = not moment.past_end
         part.changed = True
         self.set_wake(part)
         return part

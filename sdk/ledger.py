@@ -1,4 +1,4 @@
-"""How: the content of a window from which elements are taken back, where only the elements themselves can tell the rest."""
+"""How: the content of a window from which elements are taken back, where only the elements can tell the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Member = tuple[object, bytes]
 
 
 class Ledger(ValueBuffer):
-    """Keeps the values, each with the window it came with if windows merge: without one of them a session may fall apart.
+    """Keeps the values; if windows merge, each with the window it came with: without one a session may fall apart.
 
     A `CombineFn` without an inverse is applied to all of them for each pane.
     """

@@ -1,4 +1,4 @@
-"""How: where retractions may flow in a pipeline, and what cannot take them (Streaming 102, "accumulating & retracting").
+"""How: where retractions may flow in a pipeline, and what cannot take them (Streaming 102, listing 8).
 
 A grouping that retracts puts them out; element-wise steps pass them on; the next grouping takes out what they stand
 for. Whoever would take one for an ordinary element is refused when the pipeline is built.

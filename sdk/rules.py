@@ -8,6 +8,7 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.contents import Combiner, Contents, LiftedReduction, Reduction, ValueBuffer
 from headrace.sdk.frames import Frames
 from headrace.sdk.ledger import Ledger
+from headrace.sdk.transforms.combinefn import has_inverse
 from headrace.sdk.triggers import AccumulationMode, Trigger
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 
@@ -38,9 +39,7 @@ class Rules:
     """Whether the input may have retractions."""
 
     @classmethod
-    def of(
-        cls, windowing: Windowing, combine: Combiner | None, form: InputForm, takes_back: bool = False
-    ) -> Rules:
+    def of(cls, windowing: Windowing, combine: Combiner | None, form: InputForm, takes_back: bool = False) -> Rules:
         """The rules of grouping (or combining) such input."""
         trigger = windowing.trigger
         merging = windowing.window_fn.is_merging()

@@ -1,4 +1,4 @@
-"""How: the panes that a window has put out and may have to take back (Streaming 102, table 1, "accumulating & retracting").
+"""How: the panes that a window has put out and may have to take back (Streaming 102, table 1).
 
 They are kept apart from the window's record: a record is written with every bundle, these only when a pane is fired.
 """

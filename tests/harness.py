@@ -98,9 +98,9 @@ class Harness:
         return came
 
     def _check(self, came: Sequence[Pane]) -> None:
-        """Nothing but LATE panes may be late for what comes after the grouping."""
+        """Nothing but LATE panes, and what takes back earlier ones, may be late for what comes after the grouping."""
         for pane in came:
-            if pane.info.timing is not PaneInfoTiming.LATE:
+            if pane.info.timing is not PaneInfoTiming.LATE and not pane.info.is_retraction:
                 assert pane.timestamp >= self.output_watermark, f"{pane} is late for output {self.output_watermark}"
 
 

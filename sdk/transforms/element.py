@@ -43,6 +43,10 @@ class DoFn:
     WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
     """Element, timestamp, windows and pane as one."""
 
+    handles_retractions: bool = False
+    """Whether a DoFn with state looks at its pane parameter for retractions, and takes back what they stand for. One
+    that does not is refused where there may be any."""
+
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
 

@@ -1,0 +1,214 @@
+"""Retractions through chains of groupings: what was put out and not taken back, against recomputation from scratch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.contents import Combiner
+from headrace.sdk.grouping import UNMATCHED, Grouping
+from headrace.sdk.panes import PaneInfo
+from headrace.sdk.transforms.combinefn import CallableCombineFn
+from headrace.sdk.transforms.numeric import CountCombineFn, SumFn
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, Sessions
+from tests.harness import Element, Harness, Pane
+from tests.properties.model import contents
+from tests.properties.scripts import WINDOW_FNS, Script, scripts
+
+RETRACTING = AccumulationMode.ACCUMULATING_AND_RETRACTING
+EAGER = st.sampled_from([Always(), Repeatedly(AfterCount(1)), AfterWatermark(early=AfterCount(1), late=AfterCount(1))])
+"""Triggers that leave nothing waiting after a bundle."""
+WINDOW = FixedWindows(10)
+ENDLESS_S = 10_000_000
+"""Allowed lateness that nothing outlasts."""
+
+
+class Row(NamedTuple):
+    """A result, as long as it is not taken back."""
+
+    key: object
+    window: BoundedWindow
+    value: object
+
+
+class Link(NamedTuple):
+    """A grouping of a chain, and how it keys what the one before puts out: by the value there, or by nothing."""
+
+    combine: Combiner | None
+    compute: Callable[[list[object]], object]
+    by_value: bool
+
+    def pair(self, key: object, value: object) -> tuple[object, object]:
+        return (str(value), key) if self.by_value else ("all", str(value))
+
+
+LINKS = st.builds(
+    lambda how, by_value: Link(*how, by_value),
+    st.sampled_from(
+        [
+            (CountCombineFn(), len),
+            (CallableCombineFn(max), max),
+            (None, lambda values: sorted(values)),
+        ]
+    ),
+    st.booleans(),
+)
+
+
+class Chain:
+    """Team totals, and further groupings of what each puts out."""
+
+    def __init__(self, windowing: Windowing, links: list[Link]) -> None:
+        self.links = links
+        self.harnesses = [Harness(Grouping(windowing, SumFn()))]
+        self.harnesses += [
+            Harness(Grouping(windowing, link.combine, InputForm.WINDOWED, takes_back=True)) for link in links
+        ]
+
+    def feed(self, elements: Iterable[Element]) -> None:
+        self._pass_on(self.harnesses[0].feed(elements), 0)
+
+    def advance(self, watermark: int) -> None:
+        for at, harness in enumerate(self.harnesses):
+            self._pass_on(harness.advance(max(watermark, harness.watermark)), at)
+            watermark = min(watermark, harness.output_watermark)
+
+    def _pass_on(self, panes: list[Pane], at: int) -> None:
+        for link, harness in zip(self.links[at:], self.harnesses[at + 1 :], strict=True):
+            elements: list[Element] = []
+            for pane in panes:
+                key, value = link.pair(pane.key, _plain(pane.value))
+                elements.append((key, (value, (pane.window,), pane.info), pane.timestamp))
+            panes = harness.feed(elements)
+
+    def standing(self, at: int) -> Counter[Row]:
+        """What a grouping has put out and not taken back."""
+        net: Counter[Row] = Counter()
+        for pane in self.harnesses[at].panes:
+            net[Row(pane.key, pane.window, _plain(pane.value))] += -1 if pane.info.is_retraction else 1
+        assert min(net.values(), default=0) >= 0, f"taken back more often than put out: {net}"
+        return +net
+
+
+def _plain(value: object) -> object:
+    return str(sorted(value)) if isinstance(value, list) else value
+
+
+def from_scratch(windowing: Windowing, links: list[Link], script: Script) -> list[Counter[Row]]:
+    """What each grouping of the chain would put out if it saw nothing but what is there now."""
+    held = contents(windowing, script).windows
+    rows = [Row(key, window, sum(int(str(value)) % 3 for value in its)) for (key, window), its in held.items()]
+    results = [Counter(rows)]
+    for link in links:
+        pairs: dict[object, list[Row]] = {}
+        for row in rows:
+            key, value = link.pair(row.key, row.value)
+            pairs.setdefault(key, []).append(Row(key, row.window, value))
+        rows = []
+        for key, its in pairs.items():
+            for window, together in _merged(windowing, its):
+                rows.append(Row(key, window, _plain(link.compute([row.value for row in together]))))
+        results.append(Counter(rows))
+    return results
+
+
+def _merged(windowing: Windowing, rows: list[Row]) -> list[tuple[BoundedWindow, list[Row]]]:
+    if not isinstance(windowing.window_fn, Sessions):
+        by_window: dict[BoundedWindow, list[Row]] = {}
+        for row in rows:
+            by_window.setdefault(row.window, []).append(row)
+        return list(by_window.items())
+    merged: list[tuple[BoundedWindow, list[Row]]] = []
+    for row in sorted(rows, key=lambda row: row.window.start_us):  # type: ignore[attr-defined]
+        window = row.window
+        assert isinstance(window, IntervalWindow)
+        last = merged[-1][0] if merged else None
+        if isinstance(last, IntervalWindow) and window.start_us < last.end_us:
+            union = IntervalWindow.of_micros(last.start_us, max(last.end_us, window.end_us))
+            merged[-1] = (union, [*merged[-1][1], row])
+        else:
+            merged.append((window, [row]))
+    return merged
+
+
+def numbers(elements: list[Element]) -> list[Element]:
+    return [(key, int(str(value)) % 3, time) for key, value, time in elements]
+
+
+@given(WINDOW_FNS, EAGER, st.lists(LINKS, min_size=1, max_size=3), scripts())
+def test_at_every_instant_as_if_computed_from_scratch(
+    window_fn: object, trigger: object, links: list[Link], script: Script
+) -> None:
+    """Team totals, a histogram of the totals, and further; also where sessions merge and fall apart."""
+    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=ENDLESS_S)  # type: ignore[arg-type]
+    chain = Chain(windowing, links)
+    for number, (elements, watermark, _) in enumerate(script.bundles):
+        chain.feed(numbers(elements))
+        expected = from_scratch(windowing, links, Script(script.bundles[: number + 1]))
+        for at, rows in enumerate(expected):
+            assert chain.standing(at) == rows, f"grouping {at} after bundle {number}"
+        chain.advance(watermark)
+    chain.advance(MAX_TIMESTAMP)
+    for at, rows in enumerate(from_scratch(windowing, links, script)):
+        assert chain.standing(at) == rows, f"grouping {at} at the end"
+        assert not any(chain.harnesses[at].stored().values()), f"still stored: {chain.harnesses[at].stored()}"
+        assert not chain.harnesses[at].counters.get(UNMATCHED)
+
+
+@given(WINDOW_FNS, EAGER, st.sampled_from([0, 3, 20]), LINKS, scripts())
+def test_retractions_are_those_of_the_panes_before(
+    window_fn: object, trigger: object, lateness: int, link: Link, script: Script
+) -> None:
+    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=lateness)  # type: ignore[arg-type]
+    chain = Chain(windowing, [link])
+    for elements, watermark, _ in script.bundles:
+        chain.feed(numbers(elements))
+        chain.advance(watermark)
+    chain.advance(MAX_TIMESTAMP)
+    for harness in chain.harnesses:
+        _check_numbers(harness.panes, isinstance(window_fn, Sessions))
+        assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
+
+
+def _check_numbers(panes: list[Pane], merging: bool) -> None:
+    """Every retraction takes back a pane that stands; panes that are none are numbered without gaps."""
+    standing: dict[tuple[object, BoundedWindow], Pane] = {}
+    count: Counter[tuple[object, BoundedWindow]] = Counter()
+    for pane in panes:
+        place = (pane.key, pane.window)
+        if pane.info.is_retraction:
+            shown = standing.pop(place)
+            assert (shown.value, shown.timestamp) == (pane.value, pane.timestamp)
+            assert _without_mark(pane.info) == shown.info
+        else:
+            assert place not in standing, f"{pane} before {standing.get(place)} is taken back"
+            standing[place] = pane
+            if not merging:
+                assert pane.info.index == count[place]
+            count[place] += 1
+
+
+def _without_mark(info: PaneInfo) -> PaneInfo:
+    return PaneInfo(info.is_first, info.is_last, info.timing, info.index, info.nonspeculative_index)
+
+
+def test_what_was_never_there_is_counted() -> None:
+    """As where the element came too late and what takes it back, to a longer window, does not."""
+    windowing = Windowing.of(WINDOW, Always(), RETRACTING)
+    harness = Harness(Grouping(windowing, None, InputForm.WINDOWED, takes_back=True))
+    retraction = PaneInfo(True, False, 0, 0, -1, is_retraction=True)  # type: ignore[arg-type]
+    window = WINDOW.assign_all([5], [None])[0]
+    harness.feed([("a", (7, window, retraction), 5)])
+    assert harness.counters == {"records": 1, UNMATCHED: 1}
+    harness.feed([("a", (8, window, None), 5), ("a", (7, window, retraction), 5)])
+    assert [(pane.value, pane.info.is_retraction) for pane in harness.panes] == [([8], False)]
+    assert harness.counters[UNMATCHED] == 2
+    assert harness.watermark == MIN_TIMESTAMP

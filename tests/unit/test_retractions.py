@@ -1,0 +1,199 @@
+"""How: retractions from one grouping to the next, through every kind of step, and what is refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import headrace as beam
+from headrace.lowlevel import CallSink, Computation, TopologyError
+from headrace.testing.test_stream import TestStream
+from headrace.testing.util import assert_that, equal_to
+from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
+from headrace.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
+from tests.unit.collected import values
+
+RETRACTING = AccumulationMode.ACCUMULATING_AND_RETRACTING
+EAGER = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
+
+
+def team_totals(p, window_fn=None, mode=RETRACTING):
+    """Totals of two teams: a comes to 5, then to 9; b to 5, and after the end of its window to 6."""
+    stream = (
+        TestStream()
+        .add_elements([TimestampedValue(("a", 5), 1)])
+        .add_elements([TimestampedValue(("b", 5), 2)])
+        .add_elements([TimestampedValue(("a", 4), 8)])
+        .advance_watermark_to(30)
+        .add_elements([TimestampedValue(("b", 1), 9)])
+        .advance_watermark_to_infinity()
+    )
+    windowed = beam.WindowInto(window_fn or FixedWindows(10), EAGER, mode, allowed_lateness=100)
+    return p | stream | "Window" >> windowed | "Total" >> beam.CombinePerKey(sum)
+
+
+def shown(collection, label="Show"):
+    """Each value with whether it is a retraction."""
+    return collection | label >> beam.Map(lambda value, pane=beam.DoFn.PaneInfoParam: (pane.is_retraction, value))
+
+
+def standing(rows):
+    """What was put out and not taken back."""
+    net = Counter()
+    for is_retraction, value in rows:
+        net[value] += -1 if is_retraction else 1
+    assert min(net.values()) >= 0, net
+    return sorted(net.elements())
+
+
+def test_a_retraction_has_the_value_window_timestamp_and_numbers_of_its_pane():
+    def build(p):
+        return team_totals(p) | beam.Map(
+            lambda value, time=beam.DoFn.TimestampParam, window=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam: (
+                *value,
+                pane.is_retraction,
+                (str(window), time.micros, pane.is_first, pane.is_last, pane.timing.name, pane.index),
+            )
+        )
+
+    of_b = [row[1:] for row in values(build) if row[0] == "b"]
+    window = ("[0.0, 10.0)", 9_999_999)
+    assert of_b == [
+        (5, False, (*window, True, False, "EARLY", 0)),
+        (5, True, (*window, True, False, "EARLY", 0)),
+        (5, False, (*window, False, False, "ON_TIME", 1)),
+        (5, True, (*window, False, False, "ON_TIME", 1)),
+        (6, False, (*window, False, False, "LATE", 2)),
+    ]
+
+
+def test_element_wise_steps_pass_retractions_on():
+    class Doubled(beam.DoFn):
+        def process(self, pair):
+            yield beam.pvalue.TaggedOutput("keys", pair[0])
+            if pair[1] != 9:
+                yield 2 * pair[1]
+
+    def build(p):
+        outputs = team_totals(p) | beam.ParDo(Doubled()).with_outputs("keys", main="doubled")
+        doubled = outputs.doubled | beam.Filter(lambda total: total > 0) | beam.FlatMap(lambda total: [total, -total])
+        return (shown(doubled, "Doubled"), shown(outputs["keys"], "Keys")) | beam.Flatten()
+
+    rows = values(build)
+    assert standing([row for row in rows if not isinstance(row[1], str)]) == [-12, 12]
+    assert standing([row for row in rows if isinstance(row[1], str)]) == ["a", "b"]
+    assert (True, "a") in rows and (True, -10) in rows
+
+
+@pytest.mark.parametrize("restamp", [False, True])
+def test_new_windows_and_timestamps_keep_retractions(restamp):
+    def build(p):
+        totals = team_totals(p)
+        if restamp:
+            totals = totals | beam.Map(lambda pair: TimestampedValue(pair, 35))
+        rewindowed = totals | beam.WindowInto(FixedWindows(20), EAGER, RETRACTING, allowed_lateness=100)
+        sums = rewindowed | beam.Map(lambda pair: ("all", pair[1])) | "Sum" >> beam.CombinePerKey(sum)
+        return shown(sums | beam.Map(lambda pair, window=beam.DoFn.WindowParam: (pair[1], str(window))))
+
+    assert standing(values(build)) == [(15, "[20.0, 40.0)" if restamp else "[0.0, 20.0)")]
+
+
+def test_a_histogram_of_totals():
+    def build(p):
+        return shown(team_totals(p) | beam.Map(lambda pair: (pair[1], pair[0])) | beam.combiners.Count.PerKey())
+
+    assert standing(values(build)) == [(6, 1), (9, 1)]
+
+
+@pytest.mark.parametrize("combine", [min, max, beam.combiners.ToListCombineFn(), beam.combiners.MeanCombineFn()])
+def test_combiners_with_and_without_an_inverse(combine):
+    def build(p):
+        totals = team_totals(p) | beam.Map(lambda pair: ("all", pair[1]))
+        combined = totals | "Combine" >> beam.CombinePerKey(combine)
+        return shown(combined | beam.Map(lambda pair: str(sorted(pair[1]) if type(pair[1]) is list else pair[1])))
+
+    expected = {min: "6", max: "9"}.get(combine, "7.5" if "Mean" in type(combine).__name__ else "[6, 9]")
+    assert standing(values(build)) == [expected]
+
+
+def test_sessions_that_merge_take_back_what_each_has_put_out():
+    def build(p):
+        stream = (
+            TestStream()
+            .add_elements([TimestampedValue(("k", 1), 0)])
+            .add_elements([TimestampedValue(("k", 2), 10)])
+            .add_elements([TimestampedValue(("k", 4), 5)])
+            .advance_watermark_to_infinity()
+        )
+        windowed = p | stream | beam.WindowInto(Sessions(6), Repeatedly(AfterCount(1)), RETRACTING)
+        totals = windowed | beam.CombinePerKey(sum)
+        return shown(totals | beam.Map(lambda pair, window=beam.DoFn.WindowParam: (pair[1], str(window))))
+
+    assert values(build) == [
+        (False, (1, "[0.0, 6.0)")),
+        (False, (2, "[10.0, 16.0)")),
+        (True, (1, "[0.0, 6.0)")),
+        (True, (2, "[10.0, 16.0)")),
+        (False, (7, "[0.0, 16.0)")),
+    ]
+
+
+def test_a_join_of_retracting_collections():
+    def build(p):
+        totals = team_totals(p)
+        names = totals | "Name" >> beam.Map(lambda pair: (pair[0], pair[0].upper() * pair[1]))
+        joined = {"total": totals, "name": names} | beam.CoGroupByKey()
+        return shown(joined | beam.Map(lambda pair: (pair[0], *map(tuple, pair[1].values()))))
+
+    assert standing(values(build)) == [("a", (9,), ("A" * 9,)), ("b", (6,), ("B" * 6,))]
+
+
+def test_accumulating_after_retracting_corrects_without_retractions():
+    def build(p):
+        totals = team_totals(p) | beam.Map(lambda pair: ("all", pair[1]))
+        again = beam.WindowInto(FixedWindows(10), EAGER, AccumulationMode.ACCUMULATING, allowed_lateness=100)
+        return shown(totals | again | "Sum" >> beam.CombinePerKey(sum))
+
+    rows = values(build)
+    assert not any(is_retraction for is_retraction, _ in rows)
+    assert rows[-1] == (False, ("all", 15))
+
+
+def test_one_pane_a_window_needs_no_mode():
+    with beam.Pipeline("LocalRunner") as p:
+        finals = team_totals(p) | beam.WindowInto(GlobalWindows())
+        assert_that(finals, equal_to([("a", 9), ("b", 6)]))
+
+
+def test_windows_emptied_by_each_pane_are_refused():
+    def build(p):
+        again = beam.WindowInto(FixedWindows(10), EAGER, AccumulationMode.DISCARDING, allowed_lateness=100)
+        return team_totals(p) | again | "Again" >> beam.GroupByKey()
+
+    with pytest.raises(TopologyError, match=r"step 'Again' gets retractions, but its windows are emptied by each pane"):
+        values(build)
+
+
+class Pass(Computation):
+    def process_record(self, record, context):
+        context.produce("passed", record.value)
+
+
+@pytest.mark.parametrize("last", ["a sink", "a computation"])
+def test_what_gets_bare_values_is_refused(last):
+    pipeline = beam.Pipeline("LocalRunner")
+    totals = team_totals(pipeline) | beam.Map(lambda pair: pair)
+    if last == "a sink":
+        _ = totals | "End" >> beam.io.Write(CallSink(lambda epoch, rows: None))
+    else:
+        _ = totals | "End" >> beam.RunComputation(Pass(), key=lambda pair: pair[0], outputs="passed")
+    with pytest.raises(TopologyError, match=r"step 'End' gets values without their panes"):
+        pipeline.topology()
+
+
+def test_a_pane_looked_at_is_enough_for_a_sink():
+    def build(p):
+        return team_totals(p) | beam.Filter(lambda pair, pane=beam.DoFn.PaneInfoParam: not pane.is_retraction)
+
+    assert values(build).count(("b", 5)) == 2
