@@ -34,7 +34,7 @@ CLOSING = {"non-empty": ClosingBehavior.FIRE_IF_NON_EMPTY, "always": ClosingBeha
 ON_TIME = {"non-empty": OnTimeBehavior.FIRE_IF_NON_EMPTY, "always": OnTimeBehavior.FIRE_ALWAYS}
 FIELDS = {"name", "source", "window", "trigger", "mode", "lateness", "stamp", "closing", "on_time", "combine"}
 FIELDS |= {"bundling", "steps"}
-WORDS = {"key", "window", "value", "timing", "index", "nonspeculative", "first", "last", "timestamp"}
+WORDS = {"key", "window", "value", "timing", "index", "nonspeculative", "first", "last", "timestamp", "retraction"}
 _ELEMENT = re.compile(r"(?:(\w+)/)?(-?[\w.]+)@(-?[\d.]+)")
 
 
@@ -194,6 +194,7 @@ def described(pane: Pane) -> dict[str, object]:
         "first": pane.info.is_first,
         "last": pane.info.is_last,
         "timestamp": pane.timestamp / SECOND,
+        "retraction": pane.info.is_retraction,
     }
 
 
@@ -201,18 +202,9 @@ def compare(came: Iterable[Pane], expected: Sequence[Mapping[str, object]]) -> N
     """Fail unless each pane is one of the expected ones, and none is missing."""
     left = [described(pane) for pane in came]
     for pane in expected:
-        unknown = set(pane) - {
-            "key",
-            "window",
-            "value",
-            "timing",
-            "index",
-            "nonspeculative",
-            "first",
-            "last",
-            "timestamp",
-        }
+        unknown = set(pane) - WORDS
         assert not unknown, f"unknown words {unknown}"
+        pane = {"retraction": False, **pane}
         match = next((one for one in left if all(one[word] == pane[word] for word in pane)), None)
         assert match, f"no pane {dict(pane)} among {left}"
         left.remove(match)
