@@ -1,4 +1,4 @@
-"""Panes that may be taken back are part of what a checkpoint holds: crashes change no result, nor what is taken back."""
+"""Panes that may be taken back are in the checkpoint: a crash changes no result, nor what is taken back."""
 
 from __future__ import annotations
 
