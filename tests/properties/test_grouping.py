@@ -77,7 +77,7 @@ def test_panes_are_numbered(windowing: Windowing, script: Script) -> None:
     """Index from 0; EARLY* ON_TIME? LATE*; non-speculative index from 0; first and last once."""
     if windowing.window_fn.is_merging():
         return
-    panes = sorted(run(windowing, script).panes, key=_group)
+    panes = sorted(_results(run(windowing, script)), key=_group)
     for _, group in groupby(panes, key=_group):
         its = [pane.info for pane in group]
         assert [info.index for info in its] == list(range(len(its)))
@@ -89,6 +89,11 @@ def test_panes_are_numbered(windowing: Windowing, script: Script) -> None:
         assert {info.nonspeculative_index for info in speculative} <= {-1}
         rest = its[len(speculative) :]
         assert [info.nonspeculative_index for info in rest] == list(range(len(rest)))
+
+
+def _results(harness: Harness) -> list[Pane]:
+    """The panes that take nothing back."""
+    return [pane for pane in harness.panes if not pane.info.is_retraction]
 
 
 def _group(pane: Pane) -> tuple[object, ...]:
@@ -188,7 +193,7 @@ def test_early_and_late_counts_pane_by_pane(
     """Each pane's content, in order, against a list of what a count of elements a bundle leads to."""
     trigger = AfterWatermark(early=AfterCount(early), late=AfterCount(late))
     windowing = Windowing.of(window_fn, trigger, mode, allowed_lateness=20)
-    came = sorted((pane for pane in run(windowing, script).panes if not pane.info.is_retraction), key=_group)
+    came = sorted(_results(run(windowing, script)), key=_group)
     found = {key: [(pane.info.timing, Counter(pane.value)) for pane in its] for key, its in groupby(came, key=_group)}  # type: ignore[call-overload]
     assert found == _early_and_late(windowing, script, early, late)
 
