@@ -11,7 +11,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from headrace import options, pvalue, testing, transforms, typehints, utils
+from headrace import metrics, options, pvalue, testing, transforms, typehints, utils
 from headrace.pvalue import PCollection, Row, TaggedOutput
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
@@ -101,6 +101,7 @@ __all__ = [
     "WithKeys",
     "combiners",
     "io",
+    "metrics",
     "options",
     "ptransform_fn",
     "pvalue",

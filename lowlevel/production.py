@@ -16,6 +16,7 @@ from hashlib import blake2b
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.metric import at
 from headrace.lowlevel.record import Batch, KeyExtractor
 from headrace.lowlevel.sequencer import interval_of
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -116,7 +117,8 @@ class _Gather:
     def _keys(self, batch: Batch) -> tuple[type, Sequence[object]]:
         """Their type and the keys, or their encodings where equal keys could differ in type (1, 1.0 and True)."""
         try:
-            keys = list(map(self.extract, batch.values))
+            with at(self.consumer):
+                keys = list(map(self.extract, batch.values))
             kinds = set(map(type, keys))
             if len(kinds) == 1 and (kind := kinds.pop()) in _DIRECT:
                 return kind, keys
@@ -228,11 +230,12 @@ class Router:
     @staticmethod
     def _call(inline: Inline, hook: Callable[..., None], *arguments: object) -> None:
         try:
-            hook(*arguments)
+            with at(inline.step):
+                hook(*arguments)
         except StepError:
             raise
         except Exception as error:
-            raise failed_step(error, inline.name, None, None) from error
+            raise failed_step(error, inline.step, None, None) from error
 
     def _send(self, gather: _Gather) -> None:
         for interval, parcel in gather.parcels(self._intervals, self._place).items():

@@ -27,6 +27,11 @@ class Keyed:
     formats: Mapping[str, type] = field(default_factory=dict)
     """Output stream -> type that its records must have; streams without one take anything."""
 
+    @property
+    def step(self) -> str:
+        """The name that metrics and errors of its code go under."""
+        return self.name
+
 
 @dataclass(frozen=True, slots=True)
 class Inline:
@@ -36,6 +41,8 @@ class Inline:
     computation: InlineComputation
     inputs: frozenset[str]
     outputs: frozenset[str]
+    step: str
+    """The name that metrics and errors of its code go under."""
 
 
 @dataclass(slots=True)
@@ -95,11 +102,19 @@ class Topology:
         self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs), formats)
 
     def inline(
-        self, name: str, computation: InlineComputation, inputs: Iterable[str], outputs: Iterable[str] = ()
+        self,
+        name: str,
+        computation: InlineComputation,
+        inputs: Iterable[str],
+        outputs: Iterable[str] = (),
+        step: str | None = None,
     ) -> None:
-        """Add a stateless computation that runs where its input is produced."""
+        """Add a stateless computation that runs where its input is produced.
+
+        Where it does a part of what another one does, `step` names that one for metrics and errors.
+        """
         self._claim(name)
-        self.inlines[name] = Inline(name, computation, frozenset(inputs), frozenset(outputs))
+        self.inlines[name] = Inline(name, computation, frozenset(inputs), frozenset(outputs), step or name)
 
     def sink(self, name: str, stream: str, sink: Sink) -> None:
         """Let a stream leave the topology."""

@@ -17,6 +17,7 @@ from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.computation import BundleComputation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.metric import at
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta, Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -76,8 +77,14 @@ class Worker:
         context = KeyContext(self._place, self._copy, self._emit)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
         due = self._due(bundle)
-        if not bundle.keys and not due:
-            return self._commit(context, bundle)
+        if bundle.keys or due:
+            with at(self._place.step):
+                self._run_keys(context, bundle, due)
+        return self._commit(context, bundle)
+
+    def _run_keys(
+        self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[tuple[TimeDomain, int, str]]]
+    ) -> None:
         self._bracket(self._computation.start_bundle)
         for row, (encoded, parts) in bundle.keys.items():
             self._run_key(context, row, encoded, parts, due.pop(row, ()))
@@ -87,7 +94,6 @@ class Worker:
             self._run_key(context, row, encoded_key, [], marks)
         context.flush()
         self._bracket(lambda: self._computation.finish_bundle(self._emit))
-        return self._commit(context, bundle)
 
     def _bracket(self, hook: Callable[[], None]) -> None:
         """Call what begins or ends a bundle."""

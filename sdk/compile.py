@@ -176,7 +176,7 @@ class _Compiler:
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
             combining = LiftedCombine(windowing, combine, form, lifted)
-            self._topology.inline(f"{stream} combined", combining, [stream], [lifted])
+            self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 
 

@@ -4,8 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from headrace.sdk.metrics.results import MetricResults
+
 if TYPE_CHECKING:
     from headrace.sdk.running import RunResult
+
+
+class PipelineState:
+    """Names of the states that a run can be in. A run of ours that has a result is `DONE`; one that fails raises."""
+
+    UNKNOWN = "UNKNOWN"
+    STARTING = "STARTING"
+    STOPPED = "STOPPED"
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    UPDATED = "UPDATED"
+    DRAINING = "DRAINING"
+    DRAINED = "DRAINED"
+    PENDING = "PENDING"
+    CANCELLING = "CANCELLING"
+
+    @classmethod
+    def is_terminal(cls, state: str) -> bool:
+        """Whether a run stays in the state.
+
+        >>> PipelineState.is_terminal("DONE"), PipelineState.is_terminal("RUNNING")
+        (True, False)
+        """
+        return state in {cls.DONE, cls.FAILED, cls.CANCELLED, cls.UPDATED, cls.DRAINED}
 
 
 class PipelineResult:
@@ -17,14 +45,25 @@ class PipelineResult:
     ('DONE', 3)
     """
 
-    state = "DONE"
-
     def __init__(self, run: RunResult) -> None:
         self._run = run
+
+    @property
+    def state(self) -> str:
+        """One of the names in `PipelineState`."""
+        return PipelineState.DONE
 
     def wait_until_finish(self, duration: float | None = None) -> str:
         """The final state. The run is over, so there is nothing to wait for; `duration` is in milliseconds."""
         return self.state
+
+    def cancel(self) -> str:
+        """The final state: a run that is over stays as it is."""
+        return self.state
+
+    def metrics(self) -> MetricResults:
+        """What user code counted, since the pipeline first started on its checkpoint."""
+        return MetricResults(self._run.metrics)
 
     @property
     def epochs(self) -> int:

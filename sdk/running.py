@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Protocol, cast
 
+from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions
 
@@ -31,6 +32,10 @@ class RunResult(Protocol):
     @property
     def watermarks(self) -> dict[str, int]:
         """Computation -> input low watermark at the end, microseconds UTC."""
+
+    @property
+    def metrics(self) -> Cells:
+        """Step -> metric -> what user code counted."""
 
 
 class Runner(Protocol):

@@ -20,7 +20,7 @@ from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.sequencer import Interval
 
 KIND = "commit"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 """Of everything in `Manifest`. Change it with the fields."""
 BLOBS_KIND = "commit's bulk"
 _INLINE_BYTES = 64 * 1024
@@ -81,6 +81,8 @@ class Manifest:
     """Sink -> receipts of this epoch."""
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Step -> counter -> total since the pipeline first started."""
+    metrics: bytes = b""
+    """What user code counted since then, as `encode_metrics` makes it."""
     finished: bool = False
     """Whether all input has ended and nothing is left to do."""
     # The rest is filled in by `Checkpoint.commit`.
@@ -110,6 +112,7 @@ def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
         *(holder.key for holder in manifest.holders.values()),
         *(production.data for production in manifest.pending),
         *(receipt for receipts in manifest.receipts.values() for receipt in receipts),
+        *filter(None, [manifest.metrics]),
     ]
     apart = sum(map(len, blobs)) > _INLINE_BYTES
     head = json.dumps(_head(manifest) | {"blobs": blobs_path if apart else None}).encode()
@@ -137,6 +140,7 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
         holders=holders,
         pending=pending,
         receipts=receipts,
+        metrics=next(data) if content["metrics"] else b"",
         topology=Fingerprint.decode(bytes(parts[1])),
         plans={(plan.level, plan.interval): plan for plan in _decode_plans(bytes(parts[2]))},
     )
@@ -167,6 +171,7 @@ def _head(manifest: Manifest) -> dict[str, object]:
         "positions": list(manifest.positions),
         "holders": [(name, holder.timestamp, holder.tag) for name, holder in manifest.holders.items()],
         "pending": [production[:-1] for production in manifest.pending],
+        "metrics": bool(manifest.metrics),
         "receipts": [(sink, len(receipts)) for sink, receipts in manifest.receipts.items()],
     }
 

@@ -16,6 +16,7 @@ from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injector import Delivery
+from headrace.lowlevel.metric import added
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
@@ -100,7 +101,7 @@ class Driver:
             self.step(plan)
         state = self._state
         waiting = sum(map(len, state.wall_timers.values()))
-        return RunResult(state.epoch, state.counters, state.watermarks, waiting)
+        return RunResult(state.epoch, state.counters, state.watermarks, waiting, state.metrics)
 
     def step(self, plan: _Plan) -> None:
         """One epoch: run, check, commit, deliver."""
@@ -266,6 +267,7 @@ class Driver:
             wall_timers=outcome.wall_timers,
             pending=outcome.pending,
             counters=_added(old.counters, outcome.counters),
+            metrics=added(old.metrics, outcome.metrics),
             receipts=outcome.receipts,
         )
 

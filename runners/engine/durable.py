@@ -19,6 +19,7 @@ from headrace.lowlevel.checkpoint import (
     SnapshotOrder,
 )
 from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.sequencer import Interval, attempt_token, split_evenly
 from headrace.lowlevel.store import ObjectStore, Store
 from headrace.lowlevel.topology import Topology
@@ -103,6 +104,7 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], interva
         ),
         receipts={sink: tuple(receipts) for sink, receipts in state.receipts.items()},
         counters=state.counters,
+        metrics=encode_metrics(state.metrics),
     )
 
 
@@ -124,5 +126,6 @@ def _state(manifest: Manifest) -> State:
         wall_timers={name: dict(values) for name, values in manifest.wall_timers.items()},
         pending=[Pending(p.interval, p.level, p.consumer, p.oldest, p.data) for p in manifest.pending],
         counters={name: dict(counters) for name, counters in manifest.counters.items()},
+        metrics=decode_metrics(manifest.metrics),
         receipts={sink: list(receipts) for sink, receipts in manifest.receipts.items()},
     )

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.watermark import Frontier
 
@@ -118,6 +119,8 @@ class Report:
     """The delta file that it wrote; None if nothing changed."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     """Computation or injector stream -> counter -> amount."""
+    metrics: Cells = field(default_factory=dict)
+    """What user code counted."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
     holds: dict[str, tuple[Mark, bytes]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
+from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.epoch import Pending, Row
 
@@ -37,6 +38,8 @@ class State:
     """Computation -> interval -> when its earliest wall-time timer is due."""
     pending: list[Pending] = field(default_factory=list)
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    metrics: Cells = field(default_factory=dict)
+    """What user code counted."""
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
     """Sink -> receipts of the last epoch, in the order of tasks."""
 

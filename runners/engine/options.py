@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
@@ -66,6 +67,8 @@ class RunResult:
     """Computation -> input low watermark at the end, microseconds UTC."""
     unfired_wall_timers: int = 0
     """Intervals in which wall-time timers were still waiting when the input had ended."""
+    metrics: Cells = field(default_factory=dict)
+    """Step -> metric -> what user code counted."""
 
     def total(self, counter: str) -> int:
         """A counter, summed over the whole topology.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.checkpoint import DeltaFile
+from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import mismatched
 from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, unpack
 
@@ -22,6 +23,7 @@ class Outcome:
     deltas: dict[tuple[int, int], DeltaFile] = field(default_factory=dict)
     """(level, interval) -> the delta file that its task wrote."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
+    metrics: Cells = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
     holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
@@ -73,6 +75,8 @@ def _add(outcome: Outcome, report: Report) -> None:
         sums = outcome.counters.setdefault(name, {})
         for counter, amount in counters.items():
             sums[counter] = sums.get(counter, 0) + amount
+    if report.metrics:
+        outcome.metrics = added(outcome.metrics, report.metrics)
     outcome.watermarks |= report.watermarks
     for stream, timestamp in report.greatest.items():
         outcome.greatest[stream] = max(timestamp, outcome.greatest.get(stream, timestamp))

@@ -15,6 +15,7 @@ from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.production import Parcel, Router
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import Copy, Delta
@@ -80,7 +81,8 @@ class Program:
             return
         for place in self.topology.places():
             try:
-                place.computation.setup()
+                with at(place.step):
+                    place.computation.setup()
             except Exception as error:
                 raise failed_step(error, place.name, None, None) from error
         self._ready = True
@@ -97,7 +99,8 @@ class _Task:
     out: list[Row] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.report = Report(self.sender)
+        self.metrics = Collector(self.spec.clock)
+        self.report = Report(self.sender, metrics=self.metrics.cells)
         program = self.program
         self.router = Router(program.topology, self.spec.intervals, self._ship, program.inline_order, program.places)
 
@@ -125,7 +128,8 @@ class _Task:
     def _stage(self, name: str, batch: Batch) -> None:
         _, sink = self.program.topology.sinks[name]
         try:
-            receipt = sink.stage(batch, self.spec.epoch, self.sender.index, self.sender.token)
+            with at(name):
+                receipt = sink.stage(batch, self.spec.epoch, self.sender.index, self.sender.token)
         except HeadraceError:
             raise
         except Exception as error:
@@ -160,8 +164,9 @@ def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -
             task = _Task(program, host, work.spec, Sender(0, index, host.token()))
         if work.stream is not None and work.split is not None:
             try:
-                program.setup()
-                inject(task.router, task.report, work.stream, _reading(work.stream, work.split))
+                with task.metrics, at(work.stream):
+                    program.setup()
+                    inject(task.router, task.report, work.stream, _reading(work.stream, work.split))
             except Exception as error:
                 yield from task.fail(error)
                 return
@@ -191,8 +196,9 @@ def _reading(stream: str, split: Split) -> Iterator[Batch]:
 
 def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:
     try:
-        holds = run()
-        rows = list(task.finish(holds))
+        with task.metrics:
+            holds = run()
+            rows = list(task.finish(holds))
     except Exception as error:
         yield from task.fail(error)
         return

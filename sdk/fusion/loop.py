@@ -19,12 +19,14 @@ knowing it costs nothing as long as nothing fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from types import FrameType, FunctionType
 from typing import Protocol, cast
 
-from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
@@ -75,11 +77,31 @@ class Surroundings(Protocol):
 class Loop:
     """A loop ready to run, and what explains its errors."""
 
-    run: Callable[[Sequence[object], Sequence[int], Emit], None]
+    run: FunctionType
+    """Takes values, timestamps and an `Emit`."""
     filename: str
     lines: list[str]
     places: dict[int, Place]
     """Line number -> the step there."""
+    fallback: str
+    """The step of lines that belong to none: those that assign windows."""
+    _steps: dict[int, str] = field(default_factory=dict)
+    """Instruction -> the step there, for those that were asked for."""
+
+    def current_step(self) -> str:
+        """The label of the step whose code is running now, found from inside that code."""
+        code = self.run.__code__
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not code:
+            frame = frame.f_back
+        if frame is None:
+            return self.fallback
+        # To find a line takes as long as the function is; a look-up does not.
+        step = self._steps.get(frame.f_lasti)
+        if step is None:
+            place = self.places.get(frame.f_lineno)
+            step = self._steps[frame.f_lasti] = place.label if place is not None else self.fallback
+        return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +140,9 @@ class LoopWriter:
         lines, places = self._assemble(form)
         scope: dict[str, object] = {}
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
-        run = cast(Callable[[Sequence[object], Sequence[int], Emit], None], scope["loop"])
-        return Loop(run, self._filename, lines, places)
+        readers = self._plan.consumers(node)
+        fallback = readers[0][1].label if readers else self._filename
+        return Loop(cast(FunctionType, scope["loop"]), self._filename, lines, places, fallback)
 
     def _assemble(self, form: Form) -> tuple[list[str], dict[int, Place]]:
         """Head, body and end put together."""

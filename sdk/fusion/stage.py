@@ -11,6 +11,7 @@ from typing import cast
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.metric import at
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.fusion.loop import Loop, LoopWriter
 from headrace.sdk.fusion.passing import are_pairs, passed_on
@@ -82,7 +83,8 @@ class _LiveStage:
     def call(step: ElementStep, hook: Callable[[], object]) -> object:
         """Call a function's life-cycle hook; what it raises is the step's failure."""
         try:
-            return hook()
+            with at(step.label):
+                return hook()
         except Exception as error:
             raise failed_step(error, step.label, None, None) from error
 
@@ -124,7 +126,8 @@ class _LiveStage:
             return
         loop = self._loops.get((node, form)) or self._write(node, form)
         try:
-            loop.run(values, timestamps, emit)
+            with at(loop.current_step):
+                loop.run(values, timestamps, emit)
         except StepError:
             raise
         except Exception as error:

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, CallSink, CheckpointError, FencedError, ManualInjector, Topology
+from headrace.metrics import Metrics
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
@@ -12,6 +13,25 @@ from tests.unit.test_local_runner import Highest, PerMinute, itself
 
 ROWS = [(i % 5, (i * 37) % 400) for i in range(60)]
 OPTIONS = {"max_records_per_epoch": 16}
+
+
+class Counted(Highest):
+    """Reports metrics of every kind from records and timers."""
+
+    def process_record(self, record, context):
+        Metrics.counter("test", "records").inc()
+        Metrics.distribution("test", "values").update(record.value[2])
+        Metrics.gauge("test", "last").set(record.value[2])
+        Metrics.string_set("test", "keys").add(str(record.value[0]))
+        super().process_record(record, context)
+
+
+class CountedPerMinute(PerMinute):
+    """Counts timers."""
+
+    def process_timer(self, timer, context):
+        Metrics.counter("test", "timers").inc()
+        super().process_timer(timer, context)
 
 
 class Outside:
@@ -34,8 +54,8 @@ class Outside:
 def topology(outside, max_delay=None, rows=ROWS):
     made = Topology()
     made.injector("in", BoundedInjector(rows, max_delay))
-    made.computation("per minute", PerMinute(), {"in": itself}, ["minutes"])
-    made.computation("highest", Highest(), {"minutes": lambda value: value[0] % 2}, ["highest"])
+    made.computation("per minute", CountedPerMinute(), {"in": itself}, ["minutes"])
+    made.computation("highest", Counted(), {"minutes": lambda value: value[0] % 2}, ["highest"])
     made.sink("minutes", "minutes", outside.take("minutes"))
     made.sink("highest", "highest", outside.take("highest"))
     return made
@@ -76,6 +96,8 @@ def test_crash_at_every_step(tmp_path, max_delay):
         assert outside.values("minutes") == expected.values("minutes"), f"crash at step {step}"
         assert outside.values("highest") == expected.values("highest"), f"crash at step {step}"
         assert again.counters == result.counters, f"crash at step {step}"
+        assert again.metrics == result.metrics, f"crash at step {step}"
+    assert {step: len(cells) for step, cells in result.metrics.items()} == {"per minute": 1, "highest": 4}
     assert crashed == steps > 40
 
 
@@ -83,13 +105,15 @@ def test_crash_at_every_step(tmp_path, max_delay):
 @given(st.lists(st.integers(1, 60), min_size=2, max_size=4), st.integers(0, 2**32))
 def test_crash_again_and_again(tmp_path_factory, crashes, seed):
     tmp_path = tmp_path_factory.mktemp("crashes")
-    expected, _, _ = reference(tmp_path)
+    expected, result, _ = reference(tmp_path)
     outside, place = Outside(), tmp_path / "checkpoint"
     for life, step in enumerate(crashes):
-        if attempt(outside, place, FixedSize(seed + life, crash_at=step)) is not None:
+        again = attempt(outside, place, FixedSize(seed + life, crash_at=step))
+        if again is not None:
             break
     else:
-        assert attempt(outside, place, FixedSize(seed)) is not None
+        again = attempt(outside, place, FixedSize(seed))
+    assert again.metrics == result.metrics
     assert outside.values("highest") == expected.values("highest")
     assert outside.values("minutes") == expected.values("minutes")
 
@@ -99,7 +123,7 @@ def test_a_finished_run_started_again_does_nothing(tmp_path):
     first = attempt(outside, tmp_path, Scheduler())
     before = dict(outside.rows)
     again = attempt(outside, tmp_path, Scheduler())
-    assert (again.epochs, again.counters) == (first.epochs, first.counters)
+    assert (again.epochs, again.counters, again.metrics) == (first.epochs, first.counters, first.metrics)
     assert outside.rows == before
 
 

@@ -74,6 +74,7 @@ manifests = st.builds(
     ).map(tuple),
     receipts=st.dictionaries(names, st.lists(st.binary(), max_size=3).map(tuple), max_size=3),
     counters=st.dictionaries(names, by_name, max_size=3),
+    metrics=st.binary(),
     finished=st.booleans(),
     generation=small,
     owner=names,
@@ -126,7 +127,10 @@ def test_bulk_that_is_missing_is_named() -> None:
 
 def test_an_entry_of_a_later_release() -> None:
     store = DictStore({PATH: wrap(KIND, FORMAT_VERSION + 1, [b"who knows"])})
-    with pytest.raises(CheckpointError, match=rf"{PATH} in dict:// has format version 2 of a commit.*reads version 1"):
+    with pytest.raises(
+        CheckpointError,
+        match=rf"{PATH} in dict:// has format version {FORMAT_VERSION + 1} of a commit.*reads version {FORMAT_VERSION}",
+    ):
         read_entry(store, 7)
 
 

@@ -1,0 +1,6 @@
+"""Under the name that Beam programs import: counters, distributions and gauges of user code."""
+
+from headrace.metrics import cells, execution, metric, metricbase
+from headrace.sdk.metrics.metric import Metrics, MetricsFilter
+
+__all__ = ["Metrics", "MetricsFilter", "cells", "execution", "metric", "metricbase"]

@@ -1,0 +1,1 @@
+"""Metrics: what user code counts beside its output, and how a program asks for it (`apache_beam.metrics`)."""

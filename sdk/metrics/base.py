@@ -1,0 +1,86 @@
+"""Metrics as user code has them in its hand (`apache_beam.metrics.metricbase`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from headrace.lowlevel import metric as lowlevel
+
+
+@dataclass(frozen=True, slots=True)
+class MetricName:
+    """The name of a metric, inside a namespace.
+
+    >>> str(MetricName("words", "short"))
+    'MetricName(namespace=words, name=short)'
+    """
+
+    namespace: str
+    name: str
+
+    def __post_init__(self) -> None:
+        for part in ("namespace", "name"):
+            value = getattr(self, part)
+            if not isinstance(value, str) or not value:
+                raise ValueError(f"the {part} of a metric must be a non-empty string, got {value!r:.200}")
+
+    def __str__(self) -> str:
+        return f"MetricName(namespace={self.namespace}, name={self.name})"
+
+
+class Metric:
+    """A metric that user code reports to: in a step, while a pipeline runs; anywhere else a report is ignored."""
+
+    kind: ClassVar[str]
+
+    def __init__(self, metric_name: MetricName) -> None:
+        self.metric_name = metric_name
+        self._metric = lowlevel.Metric(self.kind, metric_name.namespace, metric_name.name)
+
+    def _report(self, value: object) -> None:
+        lowlevel.report(self._metric, value)
+
+
+class Counter(Metric):
+    """A sum of whole numbers."""
+
+    kind = "counter"
+
+    def inc(self, n: int = 1) -> None:
+        """Add."""
+        self._report(n)
+
+    def dec(self, n: int = 1) -> None:
+        """Take away."""
+        self._report(-n)
+
+
+class Distribution(Metric):
+    """Sum, number, least and greatest of whole numbers."""
+
+    kind = "distribution"
+
+    def update(self, value: int) -> None:
+        """Take in a number."""
+        self._report(value)
+
+
+class Gauge(Metric):
+    """The latest of a number's values."""
+
+    kind = "gauge"
+
+    def set(self, value: int) -> None:
+        """Replace the value."""
+        self._report(value)
+
+
+class StringSet(Metric):
+    """Different strings, of a million characters in all; those beyond are left out."""
+
+    kind = "string_set"
+
+    def add(self, value: str) -> None:
+        """Add a string."""
+        self._report(value)
