@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -63,6 +63,8 @@ class Pipeline:
             raise TypeError(f"runner must be a runner or the name of one, got {self.runner!r}")
         self.steps: list[Step] = []
         """Every step, in the order in which they were applied."""
+        self.checks: list[Callable[[], None]] = []
+        """What is called before the pipeline runs, to raise if something about it is not finished."""
         self.result: PipelineResult | None = None
         self._around: list[str] = []
         self._labels: set[str] = set()
@@ -156,6 +158,8 @@ class Pipeline:
         """
         if not self.steps:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
+        for check in self.checks:
+            check()
         runner = find_runner(self.runner)
         self.result = PipelineResult(runner.run_topology(self.topology(), run_options(self.options)))
         return self.result

@@ -1,6 +1,6 @@
 """Under the names that Beam programs import: all transforms, and the modules of windows, triggers and combiners."""
 
-from headrace.transforms import combiners, core, ptransform, trigger, util, window
+from headrace.transforms import combiners, core, error_handling, ptransform, trigger, util, window
 from headrace.transforms.core import (
     CombineFn,
     CombineGlobally,
@@ -75,6 +75,7 @@ __all__ = [
     "WithKeys",
     "combiners",
     "core",
+    "error_handling",
     "ptransform",
     "ptransform_fn",
     "trigger",

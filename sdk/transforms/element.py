@@ -14,6 +14,12 @@ from headrace.sdk.transforms.parameters import Arguments, Given, bind
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import IntervalWindow
 
+if TYPE_CHECKING:
+    from headrace.sdk.transforms.exceptions import ExceptionHandling, TakesErrors
+    from headrace.sdk.transforms.guard import OnFailure
+    from headrace.sdk.windowing import Windowing
+    from headrace.sdk.windows import WindowFn
+
 
 class DoFn:
     """A function on elements with a life cycle. Subclass it and define `process`.
@@ -187,6 +193,55 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         if main in tags:
             raise ValueError(f"main output tag {main!r} must differ from the other tags {tags}")
         return MultiParDo(self, tags, main, not tags if allow_unknown_tags is None else allow_unknown_tags)
+
+    def with_exception_handling(
+        self,
+        main_tag: str = "good",
+        dead_letter_tag: str = "bad",
+        *,
+        exc_class: type[Exception] | tuple[type[Exception], ...] = Exception,
+        partial: bool = False,
+        use_subprocess: bool = False,
+        threshold: float = 1,
+        threshold_windowing: WindowFn | Windowing | None = None,
+        timeout: float | None = None,
+        error_handler: TakesErrors | None = None,
+        on_failure_callback: OnFailure | None = None,
+    ) -> ExceptionHandling:
+        """The same step with an output for the elements that it fails for, instead of stopping the run.
+
+        `good, bad = numbers | Map(f).with_exception_handling()`: the elements of `bad` are pairs (element, (class of
+        the error, its repr, lines of its traceback)).
+
+        Args:
+            main_tag: Name of the main output.
+            dead_letter_tag: Name of the output for bad elements.
+            exc_class: What is caught: a class of exceptions or a tuple of them.
+            partial: Whether what an element put out before it failed stays; otherwise it is all or nothing.
+            use_subprocess: Refused if true: a worker process that dies is replaced and its work done again anyway.
+            threshold: The greatest share of a window's elements that may be bad; with more the run stops.
+            threshold_windowing: Windows to count in for that, instead of the input's.
+            timeout: Seconds that one element may take; more is a `TimeoutError`.
+            error_handler: Takes the bad elements; the step's output then is the main output alone.
+            on_failure_callback: Called with error and element in the worker; what it raises is logged.
+        """
+        from headrace.sdk.transforms.exceptions import ExceptionHandling
+        from headrace.sdk.transforms.guard import GuardRules
+
+        if use_subprocess:
+            raise ValueError(
+                f"{self.label}: use_subprocess is not supported; the engine replaces workers that die, and "
+                "exceptions are caught without it"
+            )
+        rules = GuardRules(dead_letter_tag, exc_class, partial, timeout, on_failure_callback)
+        return ExceptionHandling(self, rules, main_tag, threshold, threshold_windowing, error_handler)
+
+    def with_error_handler(self, error_handler: TakesErrors | None, **options: object) -> ParDo | ExceptionHandling:
+        """`with_exception_handling` with an error handler; without one the step as it is."""
+        if error_handler is None:
+            return self
+        handling = cast("Callable[..., ExceptionHandling]", self.with_exception_handling)
+        return handling(error_handler=error_handler, **options)
 
 
 class MultiParDo(PTransform[PCollection[object], DoOutputsTuple]):

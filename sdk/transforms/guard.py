@@ -1,0 +1,151 @@
+"""What: user code whose exceptions become outputs, so that one bad element does not stop a run."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import traceback
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import cast
+
+from headrace.sdk.pvalue import TaggedOutput
+from headrace.sdk.transforms.element import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
+from headrace.sdk.transforms.timelimit import TimeLimit
+
+_log = logging.getLogger(__name__)
+_NO_OUTPUTS = (str, bytes, dict)
+
+ErrorInfo = tuple[type[BaseException], str, list[str]]
+"""Class of an error, its `repr`, and the lines of its traceback."""
+OnFailure = Callable[[Exception, object], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GuardRules:
+    """What is caught, and what becomes of it."""
+
+    tag: str
+    """Of the output that bad elements go to."""
+    exc_class: type[Exception] | tuple[type[Exception], ...] = Exception
+    partial: bool = False
+    """Whether what an element put out before its error stays."""
+    timeout: float | None = None
+    """Seconds that an element may take."""
+    on_failure: OnFailure | None = None
+
+
+class Guard:
+    """Calls a function that gives an iterable of outputs; an element that it fails for is put out with its error."""
+
+    def __init__(self, function: Callable[..., Iterable[object] | None], rules: GuardRules) -> None:
+        self._function, self._rules = function, rules
+        self._limit = None if rules.timeout is None else TimeLimit(rules.timeout)
+
+    def __call__(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
+        """The outputs for an element; the arguments are those of the function, the element among them."""
+        if self._rules.partial and self._limit is None:
+            return self._as_they_come(element, args, kwargs)
+        try:
+            if self._limit is not None:
+                return self._limit.call(self._all, args, kwargs)
+            return self._all(args, kwargs)
+        except self._rules.exc_class as error:
+            return [self._bad(element, error)]
+
+    def _all(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
+        outputs = self._function(*args, **kwargs)
+        # What is no iterable of outputs is passed on, so that the step is refused and not each of its elements.
+        return cast("list[object]", outputs) if isinstance(outputs, _NO_OUTPUTS) else list(outputs or ())
+
+    def _as_they_come(self, element: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Iterable[object]:
+        try:
+            yield from self._function(*args, **kwargs) or ()
+        except self._rules.exc_class as error:
+            yield self._bad(element, error)
+
+    def _bad(self, element: object, error: Exception) -> TaggedOutput:
+        if self._rules.on_failure is not None:
+            try:
+                self._rules.on_failure(error, element)
+            except Exception:
+                _log.warning("on_failure_callback failed for %.200r", element, exc_info=True)
+        info = (_known_class(type(error)), repr(error), traceback.format_exception(error))
+        return TaggedOutput(self._rules.tag, (element, info))
+
+
+def _known_class(kind: type[BaseException]) -> type[BaseException]:
+    """The class, or its nearest base that can be sent on: one that is defined inside a function cannot."""
+    return next(base for base in kind.__mro__ if _can_travel(base))
+
+
+@cache
+def _can_travel(kind: Hashable) -> bool:
+    try:
+        pickle.dumps(kind)
+    except Exception:
+        return False
+    return True
+
+
+class GuardedFn(FlatMapFn):
+    """A guarded function."""
+
+    def __init__(self, fn: FunctionDoFn, rules: GuardRules) -> None:
+        super().__init__(Guard(_Outputs(fn), rules))
+        self._label = fn.default_label()
+
+    def default_label(self) -> str:
+        """That of the function."""
+        return self._label
+
+
+class _Outputs:
+    """The outputs of a `FunctionDoFn` for an element, as the engine would read its result."""
+
+    def __init__(self, fn: FunctionDoFn) -> None:
+        self._function, self._spread = fn.function, fn.spread
+        self._is_map, self._is_filter = isinstance(fn, MapFn), isinstance(fn, FilterFn)
+
+    def __call__(self, *args: object, **kwargs: object) -> Iterable[object]:
+        if self._spread:
+            args = (*cast("Iterable[object]", args[0]), *args[1:])
+        result = self._function(*args, **kwargs)
+        if self._is_map:
+            return [result]
+        if self._is_filter:
+            return [args[0]] if result else []
+        return cast("Iterable[object]", result)
+
+
+class GuardedDoFn(DoFn):
+    """A guarded `DoFn`: what `process` raises is put out; what its other methods raise still stops the run."""
+
+    def __init__(self, fn: DoFn, rules: GuardRules) -> None:
+        self._fn = fn
+        self._guard = Guard(fn.process, rules)
+
+    def default_label(self) -> str:
+        """That of the `DoFn`."""
+        return self._fn.default_label()
+
+    def setup(self) -> None:
+        """See `DoFn`."""
+        self._fn.setup()
+
+    def start_bundle(self) -> None:
+        """See `DoFn`."""
+        self._fn.start_bundle()
+
+    def process(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
+        """See `Guard`."""
+        return self._guard(element, *args, **kwargs)
+
+    def finish_bundle(self) -> Iterable[object] | None:
+        """See `DoFn`."""
+        return self._fn.finish_bundle()
+
+    def teardown(self) -> None:
+        """See `DoFn`."""
+        self._fn.teardown()
