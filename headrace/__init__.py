@@ -11,7 +11,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from headrace import metrics, options, pvalue, testing, transforms, typehints, utils
+from headrace import coders, metrics, options, pvalue, testing, transforms, typehints, utils
 from headrace.pvalue import PCollection, Row, TaggedOutput
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
@@ -99,6 +99,7 @@ __all__ = [
     "WindowInto",
     "Windowing",
     "WithKeys",
+    "coders",
     "combiners",
     "io",
     "metrics",

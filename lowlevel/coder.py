@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import pickle
 import struct
+from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.lowlevel.errors import KeyEncodingError
+from headrace.lowlevel.keykinds import UnstableKeyError, decode_kind, encode_kind
 
 _DOUBLE = struct.Struct(">d")
+_SINGLE: dict[bytes, object] = {b"n": None, b"T": True, b"F": False}
 
 
 class Coder(Protocol):
@@ -38,63 +41,101 @@ class PickleCoder:
         return pickle.loads(data)
 
 
-def encode_key(key: object) -> bytes:
-    """Bytes of a key, the same for equal keys of one type in every process and release.
+class KeyCoder:
+    """Bytes of keys: the same for equal keys of one type in every process and release.
 
-    None, bool, int, float, str, bytes and tuples and named tuples of them can be keys. Anything else has no
-    encoding that is sure to be the same everywhere and is refused with `KeyEncodingError`.
+    Keys are None, bool, int, float, str, bytes, dates and times, `Decimal`, `UUID`, `Timestamp`, `Duration`,
+    enumerations, and tuples, named tuples, frozen dataclasses, lists, sets and dicts of such. Anything else has no
+    encoding that is sure to be the same everywhere: it is refused with `KeyEncodingError`, unless it has a coder here.
 
-    >>> encode_key(("ab", 3)) == encode_key(("ab", 3))
+    Args:
+        own: Type -> the coder of keys of exactly that type.
+
+    >>> keys = KeyCoder()
+    >>> keys.encode(("ab", 3)) == keys.encode(("ab", 3))
     True
-    >>> decode_key(encode_key(("ab", 3, None, 1.5)))
+    >>> keys.decode(keys.encode(("ab", 3, None, 1.5)))
     ('ab', 3, None, 1.5)
-    >>> encode_key({1})
+    >>> keys.encode(1j)
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.errors.KeyEncodingError: key {1} of type set cannot be encoded deterministically; ...
+    headrace.lowlevel.errors.KeyEncodingError: key 1j of type complex cannot be encoded deterministically; ...
+    >>> with_complex = KeyCoder({complex: PickleCoder()})
+    >>> with_complex.decode(with_complex.encode(1j))
+    1j
     """
-    if type(key) is str:
-        return b"s" + key.encode("utf-8", "surrogatepass")
-    if type(key) is int:
-        return b"i%d" % key
-    if type(key) is bytes:
-        return b"b" + key
-    if isinstance(key, tuple):
-        parts = [encode_key(part) for part in key]
-        return b"".join([b"t%d:" % len(parts), *(b"%d:%b" % (len(part), part) for part in parts)])
-    if type(key) is float:
-        return b"f" + _DOUBLE.pack(key + 0.0)
-    if key is None:
-        return b"n"
-    if type(key) is bool:
-        return b"T" if key else b"F"
-    raise KeyEncodingError(key)
+
+    __slots__ = ("_by_name", "_own")
+
+    def __init__(self, own: Mapping[type, Coder] | None = None) -> None:
+        self._own = {kind: (f"{kind.__module__}:{kind.__qualname__}", coder) for kind, coder in (own or {}).items()}
+        self._by_name = dict(self._own.values())
+
+    def encode(self, key: object) -> bytes:
+        """Bytes of a key."""
+        if type(key) is str:
+            return b"s" + key.encode("utf-8", "surrogatepass")
+        if type(key) is int:
+            return b"i%d" % key
+        if type(key) is bytes:
+            return b"b" + key
+        if type(key) is tuple:
+            parts = [self.encode(part) for part in key]
+            return b"".join([b"t%d:" % len(parts), *(b"%d:%b" % (len(part), part) for part in parts)])
+        if type(key) is float:
+            return b"f" + _DOUBLE.pack(key + 0.0)
+        if key is None:
+            return b"n"
+        if type(key) is bool:
+            return b"T" if key else b"F"
+        return self._encode_other(key)
+
+    def _encode_other(self, key: object) -> bytes:
+        if (own := self._own.get(type(key))) is not None:
+            name, coder = own
+            return b"o" + self.encode((name, coder.encode(key)))
+        try:
+            encoded = encode_kind(key, self.encode)
+        except UnstableKeyError as error:
+            raise KeyEncodingError(key, str(error)) from None
+        if encoded is None:
+            raise KeyEncodingError(key)
+        return encoded
+
+    def decode(self, data: bytes) -> object:
+        """The key of the bytes."""
+        kind, body = data[:1], data[1:]
+        if kind == b"s":
+            return body.decode("utf-8", "surrogatepass")
+        if kind == b"i":
+            return int(body)
+        if kind == b"b":
+            return body
+        if kind == b"t":
+            return self._decode_tuple(body)
+        if kind == b"f":
+            return _DOUBLE.unpack(body)[0]
+        if kind in _SINGLE:
+            return _SINGLE[kind]
+        if kind == b"o":
+            name, encoded = cast("tuple[str, bytes]", self.decode(body))
+            return self._by_name[name].decode(encoded)
+        return decode_kind(kind, body, self.decode)
+
+    def _decode_tuple(self, body: bytes) -> tuple[object, ...]:
+        length, _, rest = body.partition(b":")
+        parts = []
+        for _ in range(int(length)):
+            size, _, rest = rest.partition(b":")
+            parts.append(self.decode(rest[: int(size)]))
+            rest = rest[int(size) :]
+        return tuple(parts)
 
 
-def decode_key(data: bytes) -> object:
-    """The key of the bytes that `encode_key` made; a named tuple comes back as a plain tuple."""
-    kind, body = data[:1], data[1:]
-    if kind == b"s":
-        return body.decode("utf-8", "surrogatepass")
-    if kind == b"i":
-        return int(body)
-    if kind == b"b":
-        return body
-    if kind == b"t":
-        return _decode_tuple(body)
-    if kind == b"f":
-        return _DOUBLE.unpack(body)[0]
-    return {b"n": None, b"T": True, b"F": False}[kind]
-
-
-def _decode_tuple(body: bytes) -> tuple[object, ...]:
-    length, _, rest = body.partition(b":")
-    parts = []
-    for _ in range(int(length)):
-        size, _, rest = rest.partition(b":")
-        parts.append(decode_key(rest[: int(size)]))
-        rest = rest[int(size) :]
-    return tuple(parts)
+STANDARD_KEYS = KeyCoder()
+"""For keys without coders of their own."""
+encode_key = STANDARD_KEYS.encode
+decode_key = STANDARD_KEYS.decode
 
 
 def row_of(encoded_key: bytes) -> bytes:

@@ -11,14 +11,19 @@ class TopologyError(HeadraceError, ValueError):
     """A topology or pipeline that cannot run; raised while it is built, nothing has run."""
 
 
+_REMEDY = (
+    "use None, bool, int, float, str, bytes, a date, an enumeration, a named tuple, a frozen dataclass, or a tuple of "
+    "them, or give its type a coder: headrace.coders.registry.register_coder(type, coder)"
+)
+
+
 class KeyEncodingError(HeadraceError, TypeError):
     """A key without a deterministic encoding."""
 
-    def __init__(self, key: object) -> None:
+    def __init__(self, key: object, remedy: str | None = None) -> None:
         self.key = key
         super().__init__(
-            f"key {key!r:.200} of type {type(key).__name__} cannot be encoded deterministically; "
-            "use None, bool, int, float, str, bytes or a tuple of them as the key"
+            f"key {key!r:.200} of type {type(key).__name__} cannot be encoded deterministically; {remedy or _REMEDY}"
         )
 
 

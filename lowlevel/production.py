@@ -17,10 +17,10 @@ from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.record import Batch, KeyExtractor
+from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sequencer import interval_of
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.topology import Inline, Topology
+from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.worker import Bundle, Part
 
 _SHIP_AT = 100_000
@@ -81,8 +81,9 @@ class Parcel:
 class _Gather:
     """Records for one consumer of one stream, by key, until they are shipped."""
 
-    def __init__(self, consumer: str, stream: str, extract: KeyExtractor, send: Callable[[_Gather], None]) -> None:
-        self.consumer, self.stream, self.extract = consumer, stream, extract
+    def __init__(self, place: Keyed, stream: str, send: Callable[[_Gather], None]) -> None:
+        self.consumer, self.stream, self.extract = place.name, stream, place.inputs[stream]
+        self._encode_key = place.key_coder.encode
         self.size = 0
         self._send = send
         self._kind: type | None = None
@@ -122,7 +123,7 @@ class _Gather:
             kinds = set(map(type, keys))
             if len(kinds) == 1 and (kind := kinds.pop()) in _DIRECT:
                 return kind, keys
-            return _Encoded, [_Encoded(encode_key(key)) for key in keys]
+            return _Encoded, list(map(_Encoded, map(self._encode_key, keys)))
         except Exception as error:
             raise failed_step(error, self.consumer, None, batch.values[self._failing(batch)]) from error
 
@@ -130,7 +131,7 @@ class _Gather:
         """Which value of a batch has no key; only asked once the batch has failed."""
         for index, value in enumerate(batch.values):
             try:
-                encode_key(self.extract(value))
+                self._encode_key(self.extract(value))
             except Exception:
                 return index
         return 0
@@ -193,9 +194,8 @@ class Router:
 
     def _subscribe(self, topology: Topology) -> None:
         for keyed in topology.keyed.values():
-            for stream, extract in keyed.inputs.items():
-                gather = _Gather(keyed.name, stream, extract, self._send)
-                self._gathers.setdefault(stream, []).append(gather)
+            for stream in keyed.inputs:
+                self._gathers.setdefault(stream, []).append(_Gather(keyed, stream, self._send))
         for inline in topology.inlines.values():
             for stream in sorted(inline.inputs):
                 self._inlines.setdefault(stream, []).append(inline)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.computation import Computation, InlineComputation
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import Injector
@@ -26,6 +27,7 @@ class Keyed:
     outputs: frozenset[str]
     formats: Mapping[str, type] = field(default_factory=dict)
     """Output stream -> type that its records must have; streams without one take anything."""
+    key_coder: KeyCoder = STANDARD_KEYS
 
     @property
     def step(self) -> str:
@@ -68,6 +70,8 @@ class Topology:
     inlines: dict[str, Inline] = field(default_factory=dict)
     sinks: dict[str, tuple[str, Sink]] = field(default_factory=dict)
     """Sink name -> (stream, sink)."""
+    key_coder: KeyCoder = STANDARD_KEYS
+    """How keys become bytes."""
 
     def injector(self, stream: str, injector: Injector) -> None:
         """Feed a stream from outside."""
@@ -99,7 +103,7 @@ class Topology:
                     "give a function from a value to its key"
                 )
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
-        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs), formats)
+        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs), formats, self.key_coder)
 
     def inline(
         self,

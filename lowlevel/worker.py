@@ -13,7 +13,6 @@ from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
 
-from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.computation import BundleComputation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
@@ -68,6 +67,7 @@ class Worker:
     def __init__(self, place: Keyed, copy: Copy, emit: Emit, id_slack: int = 0) -> None:
         self._place = place
         self._computation = place.computation
+        self._decode_key = place.key_coder.decode
         self._copy = copy
         self._emit = emit
         self._id_slack = id_slack
@@ -119,7 +119,7 @@ class Worker:
         parts: list[Part],
         due: Iterable[tuple[TimeDomain, int, str]],
     ) -> None:
-        context.begin(row, decode_key(encoded), encoded, due)
+        context.begin(row, self._key(encoded), encoded, due)
         for part in parts:
             self._run_part(context, part if part.ids is None else self._unseen(context, part))
         context.advance()
@@ -129,6 +129,12 @@ class Worker:
         except Exception as error:
             raise failed_step(error, self._place.name, context.key, None) from error
         context.end()
+
+    def _key(self, encoded: bytes) -> object:
+        try:
+            return self._decode_key(encoded)
+        except Exception as error:
+            raise failed_step(error, self._place.name, encoded, None) from error
 
     def _unseen(self, context: KeyContext, part: Part) -> Part:
         """The part without records that were processed before (paper §6.1.1); the rest is journaled."""

@@ -15,6 +15,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
+from headrace.sdk.coders.registry import registry
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
 from headrace.sdk.graph import FUSED, GROUPING, Collection, Graph, element_step
@@ -50,7 +51,7 @@ def compile_pipeline(pipeline: Pipeline) -> Topology:
 class _Compiler:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._topology = Topology()
+        self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
 
     def topology(self) -> Topology:
@@ -175,7 +176,7 @@ class _Compiler:
         """Combine before the shuffle; the stream that comes of it."""
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
-            combining = LiftedCombine(windowing, combine, form, lifted)
+            combining = LiftedCombine(windowing, combine, form, lifted, self._topology.key_coder)
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.arrivals import InputForm
@@ -52,6 +52,7 @@ class LiftedCombine(InlineComputation):
         combine: Combiner,
         input_form: InputForm = InputForm.PLAIN,
         output_stream: str = "lifted",
+        key_coder: KeyCoder = STANDARD_KEYS,
     ) -> None:
         if not liftable(windowing, input_form):
             raise ValueError(f"{windowing} cannot be combined before the shuffle; ask liftable() first")
@@ -62,7 +63,7 @@ class LiftedCombine(InlineComputation):
         self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
         reduce = reduction(combine)
         self._tally = Tally(reduce) if reduce else None
-        self._groups = _Groups(combine)
+        self._groups = _Groups(combine, key_coder)
 
     def setup(self) -> None:
         """Set the CombineFn up."""
@@ -142,8 +143,9 @@ class LiftedCombine(InlineComputation):
 class _Groups:
     """The values of each key and place, which is a bucket's start or a window's code."""
 
-    def __init__(self, combine: Combiner) -> None:
+    def __init__(self, combine: Combiner, key_coder: KeyCoder) -> None:
         self._combine = combine
+        self._key_coder = key_coder
         self.clear()
 
     def clear(self) -> None:
@@ -188,7 +190,7 @@ class _Groups:
     def _name(self, key: object) -> object:
         if one_to_one((key,)):
             return key
-        name = _Encoded(encode_key(key))
+        name = _Encoded(self._key_coder.encode(key))
         self._encoded.setdefault(name, key)
         return name
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
     from headrace.sdk.pipeline import Pipeline, Step
@@ -52,7 +52,7 @@ class PCollection(PValue, Generic[T]):
         windowing: The windowing of its elements.
         is_bounded: Whether its elements come to an end.
         tag: Name of the output that it is, None for the main one.
-        element_type: Type hint of its elements.
+        element_type: Type hint of its elements; `Any` where nothing is known.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PCollection(PValue, Generic[T]):
         windowing: Windowing | None = None,
         is_bounded: bool = True,
         tag: str | None = None,
-        element_type: object = None,
+        element_type: object = Any,
     ) -> None:
         super().__init__(pipeline, tag)
         self._windowing = windowing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Self
 
 
@@ -33,14 +34,28 @@ class Row:
         # Only asked for what is no field.
         raise AttributeError(f"row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")
 
-    def __iter__(self) -> object:
+    def __iter__(self) -> Iterator[object]:
         return iter(self.__dict__.values())
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Row) and self.__dict__ == other.__dict__
+        # The order of the fields counts, as in Beam.
+        return (
+            isinstance(other, Row)
+            and self.__dict__ == other.__dict__
+            and (len(self.__dict__) < 2 or list(self.__dict__) == list(other.__dict__))
+        )
 
     def __hash__(self) -> int:
         return hash(tuple(self.__dict__.items()))
+
+    def __key_state__(self) -> tuple[tuple[str, object], ...]:
+        """What stands for the row where it is a key."""
+        return tuple(self.__dict__.items())
+
+    @classmethod
+    def __of_key_state__(cls, state: Iterable[tuple[str, object]]) -> Self:
+        """The row of a `__key_state__`."""
+        return cls.of(dict(state))
 
     def __repr__(self) -> str:
         return f"Row({', '.join(f'{name}={value!r}' for name, value in self.__dict__.items())})"

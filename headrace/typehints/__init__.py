@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Dict, List, Optional, Set, Tuple, Union  # noqa: UP035 - Beam's names
 
 from headrace.sdk.typehints import with_input_types, with_output_types
+from headrace.sdk.types.hints import KV
+from headrace.typehints import row_type
 
 __all__ = [
     "KV",
@@ -16,9 +18,7 @@ __all__ = [
     "Set",
     "Tuple",
     "Union",
+    "row_type",
     "with_input_types",
     "with_output_types",
 ]
-
-KV = tuple  # type: ignore[type-arg]
-"""A pair of key and value."""

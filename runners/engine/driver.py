@@ -13,7 +13,6 @@ from typing import Protocol
 
 from headrace.lowlevel.authority import Authority, Sequencer
 from headrace.lowlevel.checkpoint import Snapshot
-from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.metric import added
@@ -189,6 +188,7 @@ class Driver:
     def _stall(self) -> str:
         """Names who keeps the watermark back (STYLE: holds know their holder)."""
         name, (timestamp, key, tag) = min(self._state.holders.items(), key=lambda holder: holder[1][0])
+        decode_key = self._topology.keyed[name].key_coder.decode
         return (
             f"the input has ended but step {name!r} holds the watermark at {timestamp} for key "
             f"{decode_key(key)!r:.200} (hold {tag!r}) and no timer is left to release it; release the hold, "

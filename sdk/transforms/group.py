@@ -6,6 +6,8 @@ import logging
 from collections.abc import Mapping, Sequence
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.coders.registry import registry
+from headrace.sdk.keys import key_problem
 from headrace.sdk.options import TypeOptions
 from headrace.sdk.ptransform import PTransform, collections_of
 from headrace.sdk.pvalue import PCollection
@@ -13,6 +15,7 @@ from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import Map
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.triggers import DefaultTrigger
+from headrace.sdk.types.hints import pair
 from headrace.sdk.windows import GlobalWindows
 
 _log = logging.getLogger(__name__)
@@ -21,9 +24,11 @@ _log = logging.getLogger(__name__)
 class GroupByKey(PTransform[PCollection[object], PCollection[object]]):
     """Pairs (key, value) become pairs (key, list of values), per window and pane.
 
-    Keys are None, bool, int, float, str, bytes or tuples of them; another key stops the run.
+    Keys are plain values, dates, enumerations, named tuples, rows, frozen dataclasses, tuples and other collections of
+    them, and what a deterministic coder is registered for; another key stops the run.
 
     Raises:
+        TopologyError: The type of the keys, as far as hints state it, cannot be encoded deterministically.
         ValueError: The collection never ends and its windowing would never put anything out, or could drop values
             after a trigger that finishes; the option `--allow_unsafe_triggers` makes it a warning.
     """
@@ -42,7 +47,15 @@ def grouped(inputs: PCollection[object], label: str) -> PCollection[object]:
         if not inputs.pipeline.options.view_as(TypeOptions).allow_unsafe_triggers:
             raise TopologyError(f"step {step!r}: {problem}, or allow it with --allow_unsafe_triggers")
         _log.warning("step %r: %s; allowed by --allow_unsafe_triggers", step, problem)
+    _check_keys(inputs)
     return PCollection(inputs.pipeline, inputs.windowing.after_grouping(), inputs.is_bounded)
+
+
+def _check_keys(inputs: PCollection[object]) -> None:
+    """Refuse keys of which it is known that they have no deterministic encoding."""
+    types = pair(inputs.element_type)
+    if types is not None and (problem := key_problem(types[0], registry)):
+        raise TopologyError(f"step {inputs.pipeline.current_label!r}: {problem}")
 
 
 def _unsafe(inputs: PCollection[object]) -> str | None:

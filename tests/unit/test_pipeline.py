@@ -295,7 +295,7 @@ class TestErrorsOfSteps:
         assert "it takes pairs (key, value), got 1" in error.cause
 
     def test_a_key_that_has_no_deterministic_encoding(self):
-        error = self.failing(beam.Map(lambda number: ({number}, 1)), beam.GroupByKey())
+        error = self.failing(beam.Map(lambda number: (complex(number), 1)), beam.GroupByKey())
         assert error.step == "step 1"
         assert "cannot be encoded deterministically" in error.cause
 

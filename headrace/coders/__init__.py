@@ -1,0 +1,51 @@
+"""Under the name that Beam programs import: coders."""
+
+from headrace.coders import coders, row_coder, typecoders
+from headrace.coders.coders import (
+    BigIntegerCoder,
+    BooleanCoder,
+    BytesCoder,
+    CloudpickleCoder,
+    Coder,
+    DecimalCoder,
+    FastPrimitivesCoder,
+    FloatCoder,
+    IterableCoder,
+    ListCoder,
+    MapCoder,
+    NullableCoder,
+    PickleCoder,
+    RowCoder,
+    StrUtf8Coder,
+    TimestampCoder,
+    TupleCoder,
+    TupleSequenceCoder,
+    VarIntCoder,
+)
+from headrace.coders.typecoders import registry
+
+__all__ = [
+    "BigIntegerCoder",
+    "BooleanCoder",
+    "BytesCoder",
+    "CloudpickleCoder",
+    "Coder",
+    "DecimalCoder",
+    "FastPrimitivesCoder",
+    "FloatCoder",
+    "IterableCoder",
+    "ListCoder",
+    "MapCoder",
+    "NullableCoder",
+    "PickleCoder",
+    "RowCoder",
+    "StrUtf8Coder",
+    "TimestampCoder",
+    "TupleCoder",
+    "TupleSequenceCoder",
+    "VarIntCoder",
+    "coders",
+    "registry",
+    "row_coder",
+    "typecoders",
+]

@@ -1,0 +1,1 @@
+"""Bytes for values of a type (`apache_beam.coders`)."""

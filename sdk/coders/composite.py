@@ -1,0 +1,216 @@
+"""Coders of values that hold others (`apache_beam.coders.TupleCoder` and its like)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Self, cast, get_args
+
+from headrace.sdk.coders.coder import Coder
+from headrace.sdk.coders.plain import read_varint, varint
+from headrace.sdk.coders.registry import CoderRegistry
+from headrace.sdk.row import Row
+from headrace.sdk.types.fields import fields_of, made_of
+
+
+class _Composite(Coder):
+    """Deterministic if its parts are."""
+
+    def parts(self) -> Sequence[Coder]:
+        """The coders of what is inside."""
+        return ()
+
+    def _of(self, parts: Sequence[Coder]) -> Coder:
+        """The same coder with other parts."""
+        return type(self)(*parts)
+
+    def is_deterministic(self) -> bool:
+        """See `Coder`."""
+        return all(part.is_deterministic() for part in self.parts())
+
+    def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
+        """The same with deterministic parts."""
+        if self.is_deterministic():
+            return self
+        return self._of([part.as_deterministic_coder(step_label, error_message) for part in self.parts()])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}{list(self.parts())}"
+
+
+class NullableCoder(_Composite):
+    """Values of a coder, or None."""
+
+    def __init__(self, value_coder: Coder) -> None:
+        self._value = value_coder
+
+    def parts(self) -> Sequence[Coder]:
+        """See above."""
+        return (self._value,)
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`."""
+        return b"\x00" if value is None else b"\x01" + self._value.encode(value)
+
+    def decode(self, data: bytes) -> object:
+        """See `Coder`."""
+        return None if data == b"\x00" else self._value.decode(data[1:])
+
+
+class TupleCoder(_Composite):
+    """Tuples of a fixed number of values, each with a coder of its own."""
+
+    def __init__(self, components: Iterable[Coder]) -> None:
+        self._components = tuple(components)
+
+    def parts(self) -> Sequence[Coder]:
+        """See above."""
+        return self._components
+
+    def _of(self, parts: Sequence[Coder]) -> Coder:
+        return TupleCoder(parts)
+
+    def coders(self) -> tuple[Coder, ...]:
+        """Those of the components."""
+        return self._components
+
+    def is_kv_coder(self) -> bool:
+        """Whether its values are pairs."""
+        return len(self._components) == 2
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`. Raises `ValueError` for a tuple of another length."""
+        pairs = zip(self._components, cast("Sequence[object]", value), strict=True)
+        return _joined(coder.encode(item) for coder, item in pairs)
+
+    def decode(self, data: bytes) -> tuple[object, ...]:
+        """See `Coder`."""
+        return tuple(coder.decode(part) for coder, part in zip(self._components, _split(data), strict=True))
+
+    @classmethod
+    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+        """See `Coder`."""
+        return cls(map(registry.get_coder, get_args(hint)))
+
+
+class ListCoder(_Composite):
+    """Lists of values of one coder."""
+
+    def __init__(self, element_coder: Coder) -> None:
+        self._element = element_coder
+
+    def parts(self) -> Sequence[Coder]:
+        """See above."""
+        return (self._element,)
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`."""
+        return _joined(map(self._element.encode, cast("Iterable[object]", value)))
+
+    def decode(self, data: bytes) -> object:
+        """See `Coder`."""
+        return list(map(self._element.decode, _split(data)))
+
+    @classmethod
+    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+        """See `Coder`."""
+        return cls(registry.get_coder((get_args(hint) or (object,))[0]))
+
+
+class IterableCoder(ListCoder):
+    """Anything that can be iterated over; it comes back as a list."""
+
+
+class TupleSequenceCoder(ListCoder):
+    """Tuples of any length with values of one coder."""
+
+    def decode(self, data: bytes) -> object:
+        """See `Coder`."""
+        return tuple(map(self._element.decode, _split(data)))
+
+
+class MapCoder(_Composite):
+    """Dicts; entries stand in the order of their keys' bytes, so that equal dicts have equal bytes."""
+
+    def __init__(self, key_coder: Coder, value_coder: Coder) -> None:
+        self._key, self._value = key_coder, value_coder
+
+    def parts(self) -> Sequence[Coder]:
+        """See above."""
+        return (self._key, self._value)
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`."""
+        items = cast("Mapping[object, object]", value).items()
+        entries = sorted((self._key.encode(key), self._value.encode(item)) for key, item in items)
+        return _joined(part for entry in entries for part in entry)
+
+    def decode(self, data: bytes) -> dict[object, object]:
+        """See `Coder`."""
+        parts = _split(data)
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        return {self._key.decode(key): self._value.decode(item) for key, item in pairs}
+
+    @classmethod
+    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+        """See `Coder`."""
+        key, value = get_args(hint) or (object, object)
+        return cls(registry.get_coder(key), registry.get_coder(value))
+
+
+class RowCoder(_Composite):
+    """Rows of fields with known types, as `Row`, or as the `NamedTuple` or dataclass that states them.
+
+    >>> from typing import NamedTuple
+    >>> from headrace.sdk.coders.registry import registry
+    >>> class Flight(NamedTuple):
+    ...     carrier: str
+    ...     delay: int
+    >>> coder = registry.get_coder(Flight)
+    >>> coder.decode(coder.encode(Flight("UA", 2)))
+    Flight(carrier='UA', delay=2)
+    """
+
+    def __init__(self, kind: type, fields: Mapping[str, Coder]) -> None:
+        self._kind, self._fields = kind, dict(fields)
+
+    def parts(self) -> Sequence[Coder]:
+        """See above."""
+        return tuple(self._fields.values())
+
+    def _of(self, parts: Sequence[Coder]) -> Coder:
+        return RowCoder(self._kind, dict(zip(self._fields, parts, strict=True)))
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`."""
+        return _joined(coder.encode(getattr(value, name)) for name, coder in self._fields.items())
+
+    def decode(self, data: bytes) -> object:
+        """See `Coder`."""
+        parts = zip(self._fields.items(), _split(data), strict=True)
+        return made_of(self._kind, {name: coder.decode(part) for (name, coder), part in parts})
+
+    def to_type_hint(self) -> object:
+        """See `Coder`."""
+        return self._kind
+
+    @classmethod
+    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+        """See `Coder`. Raises `ValueError` for a type whose fields are not known."""
+        fields = fields_of(hint)
+        if fields is None:
+            raise ValueError(f"{hint!r} has no fields; state a NamedTuple, a dataclass or a RowTypeConstraint")
+        kind = hint if isinstance(hint, type) else Row
+        return cls(kind, {name: registry.get_coder(field) for name, field in fields.items()})
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
+    return b"".join(piece for part in parts for piece in (varint(len(part)), part))
+
+
+def _split(data: bytes) -> list[bytes]:
+    parts, at = [], 0
+    while at < len(data):
+        size, at = read_varint(data, at)
+        parts.append(data[at : at + size])
+        at += size
+    return parts

@@ -1,0 +1,61 @@
+"""Type variables: what they stand for in a step's input says what its output is (`apache_beam.typehints.typehints`)."""
+
+from __future__ import annotations
+
+import types
+from typing import Any, TypeVar, get_args, get_origin
+
+from headrace.sdk.types.fields import RowTypeConstraint
+from headrace.sdk.types.hints import item, normal, union, union_members
+
+
+def match(stated: object, given: object) -> dict[TypeVar, object]:
+    """What each type variable of a stated type stands for, where `given` is what comes.
+
+    >>> T = TypeVar("T")
+    >>> match(list[T], list[int]) == {T: int}
+    True
+    """
+    stated, given = normal(stated), normal(given)
+    if isinstance(stated, TypeVar):
+        return {stated: given}
+    if given is Any:
+        return {}
+    members = union_members(stated)
+    if len(members) > 1:
+        open_members = [member for member in members if isinstance(member, TypeVar)]
+        rest = union(kind for kind in union_members(given) if kind not in members)
+        return {member: rest for member in open_members[:1]}
+    return _match_inside(stated, given)
+
+
+def _match_inside(stated: object, given: object) -> dict[TypeVar, object]:
+    want, have = get_args(stated), get_args(given)
+    if len(want) == 1 and get_origin(stated) is not tuple:
+        inner = item(given)
+        return match(want[0], inner) if inner is not None else {}
+    if len(want) != len(have):
+        return {}
+    found: dict[TypeVar, object] = {}
+    for one, other in zip(want, have, strict=True):
+        if one is not ... and other is not ...:
+            for variable, kind in match(one, other).items():
+                found[variable] = union([found[variable], kind]) if variable in found else kind
+    return found
+
+
+def substituted(hint: object, found: dict[TypeVar, object]) -> object:
+    """A type with what its variables stand for; those of which nothing is known become `Any`."""
+    hint = normal(hint)
+    if isinstance(hint, TypeVar):
+        return found.get(hint, Any)
+    if isinstance(hint, RowTypeConstraint):
+        return RowTypeConstraint(tuple((name, substituted(kind, found)) for name, kind in hint.fields))
+    members = union_members(hint)
+    if len(members) > 1:
+        return union(substituted(member, found) for member in members)
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is None or not arguments:
+        return hint
+    inner = tuple(argument if argument is ... else substituted(argument, found) for argument in arguments)
+    return types.GenericAlias(origin, inner)
