@@ -24,7 +24,15 @@ _REMEMBERED = 20_000
 _start = attrgetter("start_us")
 
 
-@dataclass(frozen=True, slots=True)
+class _Windows(list[IntervalWindow]):
+    """Windows by start that were asked for before; they do not travel."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _Windows, ()
+
+
+# Without slots, so that what a subclass adds is pickled too.
+@dataclass(frozen=True)
 class _Calendar(NonMergingWindowFn):
     """Windows that begin at midnight of every so many days, or months, from `start` on and before it."""
 
@@ -34,7 +42,7 @@ class _Calendar(NonMergingWindowFn):
     """The first day of some window."""
     time_zone: str = "UTC"
     """Name of the time zone, as in the IANA database."""
-    _known: list[IntervalWindow] = field(default_factory=list, init=False, repr=False, compare=False)
+    _known: _Windows = field(default_factory=_Windows, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or self.number < 1:
@@ -108,11 +116,8 @@ class _Calendar(NonMergingWindowFn):
             return MIN_TIMESTAMP if index < 0 else MAX_TIMESTAMP
         return MIN_TIMESTAMP if day < _FIRST else MAX_TIMESTAMP if day > _LAST else _first_instant(day, zone)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return type(self), (self.number, self.start, self.time_zone)
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DaysWindows(_Calendar):
     """Windows of so many days, counted from `start`: `CalendarWindows.days` and `CalendarWindows.weeks`."""
 
@@ -127,12 +132,12 @@ class DaysWindows(_Calendar):
         return self.start + timedelta(days=index * self.number)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MonthsWindows(_Calendar):
     """Windows of so many months, counted from `start`: `CalendarWindows.months` and `CalendarWindows.years`."""
 
     def __post_init__(self) -> None:
-        super(MonthsWindows, self).__post_init__()
+        super().__post_init__()
         if self.start.day > 28:
             raise ValueError(
                 f"{type(self).__name__}: windows begin on day {self.start.day}, which not every month has; give 1 to 28"

@@ -27,8 +27,12 @@ class IntervalsBySize(dict[int, tuple[IntervalWindow]]):
         self[start_us] = window
         return window
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return IntervalsBySize, (self._size_us,)
 
-@dataclass(frozen=True, slots=True, init=False)
+
+# Without slots, so that what a subclass adds is pickled too.
+@dataclass(frozen=True, init=False)
 class FixedWindows(NonMergingWindowFn):
     """Each element is in the one window [n·size + offset, (n + 1)·size + offset) of its timestamp; in seconds.
 
@@ -59,6 +63,3 @@ class FixedWindows(NonMergingWindowFn):
         """The one window of each timestamp; elements of a window share the object."""
         size, offset, made = self.size.micros, self.offset.micros, self._windows
         return [made[timestamp - (timestamp - offset) % size] for timestamp in timestamps]
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return FixedWindows, (self.size, Timestamp(micros=self.offset.micros))

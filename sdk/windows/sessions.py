@@ -9,7 +9,8 @@ from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
 from headrace.sdk.windows.function import AssignContext, MergeContext, WindowFn, positive
 
 
-@dataclass(frozen=True, slots=True, init=False)
+# Without slots, so that what a subclass adds is pickled too.
+@dataclass(frozen=True, init=False)
 class Sessions(WindowFn):
     """Elements of a key closer together than `gap_size` seconds share a window, in whatever order they arrive.
 

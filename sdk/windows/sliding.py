@@ -11,7 +11,8 @@ from headrace.sdk.windows.fixed import IntervalsBySize
 from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, positive
 
 
-@dataclass(frozen=True, slots=True, init=False)
+# Without slots, so that what a subclass adds is pickled too.
+@dataclass(frozen=True, init=False)
 class SlidingWindows(NonMergingWindowFn):
     """Each element is in all windows [n·period + offset, n·period + offset + size) around it; in seconds.
 
@@ -52,6 +53,3 @@ class SlidingWindows(NonMergingWindowFn):
         """The windows around each timestamp, the latest first."""
         made, starts = self._windows, self.starts
         return [tuple([made[start][0] for start in starts(timestamp)]) for timestamp in timestamps]
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return SlidingWindows, (self.size, self.period, Timestamp(micros=self.offset.micros))

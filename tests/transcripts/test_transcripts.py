@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import cast
 
 import pytest
@@ -12,10 +13,10 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.grouping import Grouping
 from headrace.sdk.lifting import LiftedCombine, liftable
 from tests.harness import Harness, Pane
+from tests.transcripts.bundlings import Bundling, Elements, bundlings
 from tests.transcripts.transcript import Add, Step, Transcript, Watermark, act, compare, parse, play, transcripts
 
 CASES = list(transcripts())
-Elements = Sequence[tuple[str, int, int]]
 
 
 class Plain(Harness):
@@ -74,36 +75,31 @@ class Lifted(Plain):
         return self.feed(lifted)
 
 
-class Singles(Plain):
-    """Each element is a bundle."""
+class Bundled(Plain):
+    """Each step's elements come in a bundling of ours."""
+
+    def __init__(self, transcript: Transcript, bundling: Bundling) -> None:
+        super().__init__(transcript)
+        self.bundling = bundling
 
     def add(self, elements: Elements) -> list[Pane]:
-        return [pane for element in elements for pane in self.feed([element])]
+        return [pane for bundle in self.bundling(elements) for pane in self.feed(bundle)]
 
 
-class Backwards(Plain):
-    """Each element is a bundle, the last one first."""
-
-    def add(self, elements: Elements) -> list[Pane]:
-        return [pane for element in reversed(elements) for pane in self.feed([element])]
-
-
-SUBJECTS = [Plain, Parts, Windowed, Lifted, Singles, Backwards]
-
-
-def _fits(transcript: Transcript, subject: type[Plain]) -> bool:
-    if subject is Lifted:
-        return transcript.combine is not None and liftable(transcript.windowing)
-    return transcript.free or subject not in (Singles, Backwards)
+def subjects() -> Iterator[object]:
+    """Every transcript, in all the ways it is played."""
+    for transcript in CASES:
+        ways: dict[str, Callable[[Transcript], Plain]] = {"parts": Parts, "windowed": Windowed}
+        if transcript.combine is not None and liftable(transcript.windowing):
+            ways["lifted"] = Lifted
+        for name, bundling in bundlings(transcript).items():
+            ways[name] = partial(Bundled, bundling=bundling)
+        name = transcript.name.replace(" ", "_")
+        yield from (pytest.param(transcript, way, id=f"{name}-{how}") for how, way in ways.items())
 
 
-@pytest.mark.parametrize(
-    "subject", [Plain, Parts, Windowed, Lifted, Singles, Backwards], ids=lambda each: each.__name__
-)
-@pytest.mark.parametrize("transcript", CASES, ids=lambda each: each.name.replace(" ", "_"))
+@pytest.mark.parametrize(("transcript", "subject"), list(subjects()))
 def test_transcript(transcript: Transcript, subject: Callable[[Transcript], Plain]) -> None:
-    if not _fits(transcript, subject):  # type: ignore[arg-type]
-        return
     harness = subject(transcript)
     play(transcript, harness)
     assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
@@ -131,7 +127,7 @@ def test_elements_and_watermark_in_one_bundle(transcript: Transcript) -> None:
 
 
 def test_there_are_enough_and_each_has_its_name() -> None:
-    assert len(CASES) >= 25
+    assert len(CASES) >= 85
     assert len({case.name for case in CASES}) == len(CASES)
 
 

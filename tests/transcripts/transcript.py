@@ -18,9 +18,11 @@ from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import IntervalWindow, TimestampCombiner
 from tests.harness import Pane
+from tests.transcripts import own
 
 FOLDER = Path(__file__).parent
 NAMES = {name: getattr(module, name) for module in (windows, triggers) for name in module.__all__}
+NAMES.update((name, value) for name, value in vars(own).items() if getattr(value, "__module__", "") == own.__name__)
 COMBINERS: Mapping[str, Callable[[], Combiner] | None] = cast(
     "Mapping[str, Callable[[], Combiner] | None]",
     {"group": None, "sum": SumFn, "count": CountCombineFn, "max": MaxFn},
@@ -29,6 +31,7 @@ STAMPS = {
     "end": TimestampCombiner.OUTPUT_AT_EOW,
     "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
     "latest": TimestampCombiner.OUTPUT_AT_LATEST,
+    "transformed": TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED,
 }
 CLOSING = {"non-empty": ClosingBehavior.FIRE_IF_NON_EMPTY, "always": ClosingBehavior.FIRE_ALWAYS}
 ON_TIME = {"non-empty": OnTimeBehavior.FIRE_IF_NON_EMPTY, "always": OnTimeBehavior.FIRE_ALWAYS}
@@ -186,7 +189,9 @@ def described(pane: Pane) -> dict[str, object]:
         "key": pane.key,
         "window": [window.start_us / SECOND, window.end_us / SECOND]
         if isinstance(window, IntervalWindow)
-        else "global",
+        else "global"
+        if window == windows.GlobalWindow()
+        else repr(window),
         "value": sorted(pane.value) if isinstance(pane.value, list) else pane.value,
         "timing": pane.info.timing.name,
         "index": pane.info.index,

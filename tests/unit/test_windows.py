@@ -80,6 +80,23 @@ def test_window_functions_are_values(window_fn: WindowFn) -> None:
     assert window_fn != FixedWindows(61)
 
 
+class Named(FixedWindows):
+    """A window function of the user's own that is also another's."""
+
+    def __init__(self, size: float, name: str) -> None:
+        super().__init__(size)
+        self.name = name
+
+
+def test_subclasses_stay_what_they_are_on_their_way_to_the_workers() -> None:
+    copy = pickle.loads(pickle.dumps(Named(60, "minute")))
+    assert type(copy) is Named and copy.name == "minute" and copy == Named(60, "minute") != FixedWindows(60)
+    window_fn = FixedWindows(60)
+    before = len(pickle.dumps(window_fn))
+    window_fn.assign_all(range(0, 10**9, 10**6), [None] * 1000)
+    assert len(pickle.dumps(window_fn)) == before, "windows that were made do not travel"
+
+
 def test_one_element_is_assigned_as_many_are() -> None:
     for window_fn in (FixedWindows(60, 7), SlidingWindows(60, 15), Sessions(5), GlobalWindows()):
         for time in TIMES:
