@@ -23,7 +23,7 @@ FINAL = {WINDOW_1: 14, WINDOW_2: 22, "[12:04, 12:06)": 3, "[12:06, 12:08)": 12}
 FIRST_VALUE_OF_WINDOW_2 = "12:02:30"
 
 
-PANES_ADD_UP = {"discarding", "processing_time_by_triggers"}
+PANES_ADD_UP = {"accumulating_and_retracting", "discarding", "processing_time_by_triggers", "sessions"}
 """The examples in which the final value of a window is the sum of its panes, not the last one."""
 
 
@@ -148,6 +148,7 @@ class Article:
             ("discarding", [7, 7, 8], 8, 22),
             # The article's sum is 51, but its panes of 7, 14 and 22 make 43.
             ("early_and_late", [7, 14, 22], 22, 43),
+            ("accumulating_and_retracting", [7, -7, 14, -14, 22], 22, 22),
         ],
     )
     def test_table_1(self, outcomes: Outcomes, name: str, panes: list[int], last_value: int, total_sum: int) -> None:
@@ -156,8 +157,25 @@ class Article:
         assert points[-1] == last_value
         assert sum(points) == total_sum
 
-    def test_figure_9_discarding_panes_add_up(self, outcomes: Outcomes) -> None:
-        assert total(outcomes.panes("discarding", HEURISTIC)) == FINAL
+    @pytest.mark.parametrize("name", ["discarding", "accumulating_and_retracting"])
+    def test_figures_9_and_10_panes_that_add_up(self, outcomes: Outcomes, name: str) -> None:
+        assert total(outcomes.panes(name, HEURISTIC)) == FINAL
+
+    def test_figure_10_each_pane_takes_the_one_before_back(self, outcomes: Outcomes) -> None:
+        panes = outcomes.panes("accumulating_and_retracting", HEURISTIC)
+        assert [pane for pane in panes if pane.points > 0] == outcomes.panes("early_and_late", HEURISTIC)
+        for window in FINAL:
+            for_it = outcomes.panes("accumulating_and_retracting", HEURISTIC, window)
+            new, taken_back = for_it[::2], for_it[1::2]
+            assert [-pane.points for pane in taken_back] == [pane.points for pane in new[:-1]]
+            assert [pane.time for pane in taken_back] == [pane.time for pane in new[1:]]
+
+    def test_figure_11_the_modes_differ_in_values_only(self, outcomes: Outcomes) -> None:
+        firings = [
+            [(pane.time, pane.window, pane.timing) for pane in outcomes.panes(name, HEURISTIC) if pane.points >= 0]
+            for name in ("discarding", "early_and_late", "accumulating_and_retracting")
+        ]
+        assert firings[0] == firings[1] == firings[2]
 
     def test_figure_13_event_time_whatever_the_order(self, outcomes: Outcomes) -> None:
         first, second = (outcomes.panes("early_and_late", given) for given in (HEURISTIC, SECOND))
@@ -184,6 +202,46 @@ class Article:
         assert {pane.window for pane in by_triggers} == {"all of time"}
         assert [pane.window for pane in by_ingress] == ["[12:04, 12:06)", "[12:06, 12:08)", "[12:08, 12:10)"]
         assert sum(points) == sum(SCORES_OF_THE_ARTICLE)
+
+    def test_figure_17_sessions(self, outcomes: Outcomes) -> None:
+        of_5, of_7, of_10 = "[12:00:45, 12:01:45)", "[12:02:30, 12:03:30)", "[12:03:40, 12:05:40)"
+        of_25, of_39 = "[12:02:30, 12:05:40)", "[12:00:45, 12:05:40)"
+        panes = outcomes.panes("sessions", HEURISTIC)
+        of_12 = [pane for pane in panes if pane.window > "[12:06"]
+        assert [pane for pane in panes if pane not in of_12] == [
+            # "The value of 5 is materialized as an on-time result just before 12:06."
+            Pane("12:05:45", of_5, 5, "ON_TIME"),
+            # "A speculative result with value 7, right as processing time hits 12:06."
+            Pane("12:06:00", of_7, 7, "EARLY"),
+            # "By the time the early trigger for 12:07 fires, a single window with value 10 is emitted."
+            Pane("12:07:00", of_10, 10, "EARLY"),
+            # "The new session with value 25 as well as retractions for the two windows ...: the 7 and the 10."
+            Pane("12:07:30", of_7, -7, "EARLY, taken back"),
+            Pane("12:07:30", of_10, -10, "EARLY, taken back"),
+            Pane("12:07:30", of_25, 25, "ON_TIME"),
+            # "The 39 and the retractions for the 5 and 25 windows are all emitted immediately."
+            Pane("12:09:20", of_5, -5, "ON_TIME, taken back"),
+            Pane("12:09:20", of_25, -25, "ON_TIME, taken back"),
+            Pane("12:09:20", of_39, 39, "LATE"),
+        ]
+        assert [pane.points for pane in of_12 if pane.points > 0][-1] == 12
+        assert sorted(total(panes).values()) == [12, 39]
+
+    def test_figure_18_the_nine_variations(self, outcomes: Outcomes) -> None:
+        variations = {
+            "classic_batch": [51],
+            "fixed_windows_batch": [14, 22, 3, 12],
+            "fixed_windows_streaming": [14, 22, 3, 12],
+            "discarding": [14, 22, 3, 12],
+            "early_and_late": [14, 22, 3, 12],
+            "accumulating_and_retracting": [14, 22, 3, 12],
+            "processing_time_by_triggers": [51],
+            "processing_time_by_ingress": [12, 21, 18],
+            "sessions": [12, 39],
+        }
+        for name, values in variations.items():
+            final = total if name in PANES_ADD_UP else last
+            assert sorted(final(outcomes.panes(name)).values()) == sorted(values), name
 
     @pytest.mark.parametrize("name", sorted(modules()))
     def test_bounded_input_gives_the_same_final_values(self, outcomes: Outcomes, name: str) -> None:
