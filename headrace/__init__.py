@@ -16,6 +16,8 @@ from headrace.pvalue import PCollection, Row, TaggedOutput
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.transforms import (
+    ApproximateQuantiles,
+    ApproximateUnique,
     CoGroupByKey,
     CombineFn,
     CombineGlobally,
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ApproximateQuantiles",
+    "ApproximateUnique",
     "CoGroupByKey",
     "CombineFn",
     "CombineGlobally",

@@ -1,6 +1,6 @@
 """Under the names that Beam programs import: all transforms, and the modules of windows, triggers and combiners."""
 
-from headrace.transforms import combiners, core, error_handling, ptransform, trigger, util, window
+from headrace.transforms import combiners, core, error_handling, ptransform, stats, trigger, util, window
 from headrace.transforms.core import (
     CombineFn,
     CombineGlobally,
@@ -24,6 +24,7 @@ from headrace.transforms.core import (
     WindowInto,
 )
 from headrace.transforms.ptransform import PTransform, ptransform_fn
+from headrace.transforms.stats import ApproximateQuantiles, ApproximateUnique
 from headrace.transforms.util import (
     CoGroupByKey,
     Distinct,
@@ -40,6 +41,8 @@ from headrace.transforms.util import (
 )
 
 __all__ = [
+    "ApproximateQuantiles",
+    "ApproximateUnique",
     "CoGroupByKey",
     "CombineFn",
     "CombineGlobally",
@@ -78,6 +81,7 @@ __all__ = [
     "error_handling",
     "ptransform",
     "ptransform_fn",
+    "stats",
     "trigger",
     "util",
     "window",

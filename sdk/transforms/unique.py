@@ -1,0 +1,176 @@
+"""What: about how many different values there are, in little space (`apache_beam.transforms.stats.ApproximateUnique`).
+
+A theta sketch of Apache DataSketches keeps the least hashes it has seen. As long as there are no more different values
+than it keeps, the number is exact; beyond, it is as far off as Beam's: two standard deviations are 2 / sqrt(size).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from headrace.lowlevel.coder import encode_key
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.combine import AnyCombineFn, CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.combinefn import CombineFn
+
+if TYPE_CHECKING:
+    import datasketches
+
+Collection: TypeAlias = PCollection[object]
+_LEAST_SIZE, _GREATEST_SIZE = 16, 1 << 26
+_LEAST_ERROR, _GREATEST_ERROR = 0.01, 0.5
+
+
+class UniqueSketch:
+    """The hashes kept so far: an accumulator that can be pickled.
+
+    Args:
+        lg_size: Logarithm to the base 2 of how many hashes are kept.
+    """
+
+    def __init__(self, lg_size: int) -> None:
+        self._lg_size = lg_size
+        self._open: datasketches.update_theta_sketch | None = None
+        self._closed: list[datasketches.compact_theta_sketch] = []
+        """What was merged or unpickled: it takes no more values, but counts."""
+
+    def add(self, values: Iterable[object]) -> None:
+        """Add values. Raises `TypeError` for one that cannot be a key."""
+        if self._open is None:
+            from datasketches import update_theta_sketch
+
+            self._open = update_theta_sketch(self._lg_size)
+        update = self._open.update
+        for value in values:
+            update(int.from_bytes(blake2b(encode_key(value), digest_size=8).digest(), "big", signed=True))
+
+    def merge(self, other: UniqueSketch) -> None:
+        """Add what another has seen."""
+        self._closed.append(other.union())
+
+    def union(self) -> datasketches.compact_theta_sketch:
+        """All that was seen, as one sketch."""
+        from datasketches import theta_union
+
+        parts = [*self._closed, *([self._open.compact()] if self._open is not None else [])]
+        if len(parts) == 1:
+            return parts[0]
+        union = theta_union(self._lg_size)
+        for part in parts:
+            union.update(part)
+        self._open, self._closed = None, [union.get_result()]
+        return self._closed[0]
+
+    def estimate(self) -> int:
+        """About how many different values were seen."""
+        return round(float(self.union().get_estimate()))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpack, (self._lg_size, self.union().serialize())
+
+
+def _unpack(lg_size: int, data: bytes) -> UniqueSketch:
+    from datasketches import compact_theta_sketch
+
+    sketch = UniqueSketch(lg_size)
+    sketch._closed.append(compact_theta_sketch.deserialize(data))
+    return sketch
+
+
+class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
+    """About how many different values there are.
+
+    Args:
+        sample_size: So many different values are counted exactly; at least 16.
+        coder: Accepted for Beam's sake: values are told apart like keys.
+
+    >>> ApproximateUniqueCombineFn(16).apply("hydrant") == 7
+    True
+    """
+
+    def __init__(self, sample_size: int, coder: object = None) -> None:
+        self._lg_size = max(5, math.ceil(math.log2(sample_size)))
+
+    def create_accumulator(self) -> UniqueSketch:
+        """See `CombineFn`."""
+        return UniqueSketch(self._lg_size)
+
+    def add_input(self, accumulator: UniqueSketch, element: object) -> UniqueSketch:
+        """See `CombineFn`."""
+        accumulator.add((element,))
+        return accumulator
+
+    def add_inputs(self, accumulator: UniqueSketch, elements: Iterable[object]) -> UniqueSketch:
+        """See `CombineFn`."""
+        accumulator.add(elements)
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[UniqueSketch]) -> UniqueSketch:
+        """See `CombineFn`."""
+        merged = UniqueSketch(self._lg_size)
+        for accumulator in accumulators:
+            merged.merge(accumulator)
+        return merged
+
+    def extract_output(self, accumulator: UniqueSketch) -> int:
+        """See `CombineFn`."""
+        return accumulator.estimate()
+
+
+class ApproximateUnique:
+    """About how many different values there are, of all or per key; they must be what can be a key."""
+
+    @staticmethod
+    def parse_input_params(size: int | None = None, error: float | None = None) -> int:
+        """How many hashes to keep.
+
+        Args:
+            size: So many, from 16; the error is about 2 / sqrt(size).
+            error: As many as it takes for this error, from 0.01 to 0.5; instead of `size`.
+
+        Raises:
+            ValueError: Both are given, or none, or one that is out of bounds.
+
+        >>> ApproximateUnique.parse_input_params(error=0.05)
+        1600
+        """
+        if (size is None) == (error is None):
+            raise ValueError(f"ApproximateUnique takes either a size or an error, got size={size} and error={error}")
+        if error is not None:
+            if not _LEAST_ERROR <= error <= _GREATEST_ERROR:
+                raise ValueError(f"ApproximateUnique takes an error from 0.01 to 0.5, got {error}")
+            return math.ceil(4 / error**2)
+        if not isinstance(size, int) or not _LEAST_SIZE <= size <= _GREATEST_SIZE:
+            raise ValueError(f"ApproximateUnique takes a size from {_LEAST_SIZE} to {_GREATEST_SIZE}, got {size!r}")
+        return size
+
+    class Globally(PTransform[Collection, Collection]):
+        """Of all elements; arguments as those of `parse_input_params`."""
+
+        def __init__(self, size: int | None = None, error: float | None = None) -> None:
+            super().__init__()
+            self._combine_fn = _combine_fn(size, error)
+
+        def expand(self, inputs: Collection) -> Collection:
+            """One number a window."""
+            return inputs | "CountGlobalUniqueValues" >> CombineGlobally(self._combine_fn)
+
+    class PerKey(PTransform[Collection, Collection]):
+        """Of the values of each key; arguments as those of `parse_input_params`."""
+
+        def __init__(self, size: int | None = None, error: float | None = None) -> None:
+            super().__init__()
+            self._combine_fn = _combine_fn(size, error)
+
+        def expand(self, inputs: Collection) -> Collection:
+            """A pair (key, number) a key and window."""
+            return inputs | "CountPerKeyUniqueValues" >> CombinePerKey(self._combine_fn)
+
+
+def _combine_fn(size: int | None, error: float | None) -> AnyCombineFn:
+    made = ApproximateUniqueCombineFn(ApproximateUnique.parse_input_params(size, error))
+    return cast(AnyCombineFn, made)

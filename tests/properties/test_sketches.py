@@ -1,0 +1,92 @@
+"""Approximate counts and quantiles stay within their error, in whatever parts values are combined."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+from bisect import bisect_left, bisect_right
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.sdk.transforms.quantiles import ApproximateQuantilesCombineFn
+from headrace.sdk.transforms.unique import ApproximateUnique, ApproximateUniqueCombineFn
+
+KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
+
+
+def in_parts(combine_fn, elements, cuts):
+    """The result of elements that are combined in parts, each part stored and read again."""
+    borders = [0, *sorted(cut % (len(elements) + 1) for cut in cuts), len(elements)]
+    parts = []
+    for begin, end in pairwise(borders):
+        part = combine_fn.add_inputs(combine_fn.create_accumulator(), elements[begin:end])
+        parts.append(pickle.loads(pickle.dumps(combine_fn.compact(part))))
+    merged = combine_fn.merge_accumulators(parts)
+    return combine_fn.extract_output(pickle.loads(pickle.dumps(merged)))
+
+
+@given(st.lists(KEYS, max_size=300), st.lists(st.integers(0, 300), max_size=4))
+def test_few_different_values_are_counted_exactly(values, cuts):
+    different = len({(type(value), value) for value in values})
+    assert in_parts(ApproximateUniqueCombineFn(300), values, cuts) == different
+
+
+@pytest.mark.parametrize("error", [0.02, 0.1, 0.5])
+def test_many_different_values_within_the_error(error):
+    size = ApproximateUnique.parse_input_params(error=error)
+    exact = 3 * size + 1000
+    estimate = in_parts(ApproximateUniqueCombineFn(size), [*range(exact), *range(exact // 2)], [exact // 3, exact])
+    # The error is two standard deviations; four leave nothing to chance, and the hashes are always the same.
+    assert abs(estimate - exact) <= 2 * error * exact
+
+
+NUMBERS = st.lists(st.integers(-30, 30), min_size=1, max_size=200)
+
+
+@given(NUMBERS, st.lists(st.integers(0, 200), max_size=4), st.integers(2, 12), st.booleans())
+def test_few_values_give_the_quantiles_of_a_sorted_list(values, cuts, count, reverse):
+    result = in_parts(ApproximateQuantilesCombineFn(count, reverse=reverse), values, cuts)
+    ordered = sorted(values, reverse=reverse)
+    first, step = (len(values) - 1) / (count - 1), len(values) / (count - 1)
+    between = [ordered[min(int(place * step + first), len(values) - 1)] for place in range(count - 2)]
+    assert result == [ordered[0], *between, ordered[-1]]
+
+
+@given(st.lists(st.tuples(st.integers(-30, 30), st.integers(0, 5)), min_size=1, max_size=60), st.integers(2, 9))
+def test_a_weight_stands_for_so_many_equal_values(pairs, count):
+    spread = [value for value, weight in pairs for _ in range(weight)]
+    by_weight = ApproximateQuantilesCombineFn(count, weighted=True).apply(pairs)
+    if spread:
+        assert by_weight[1:-1] == ApproximateQuantilesCombineFn(count).apply(spread)[1:-1]
+    assert (by_weight[0], by_weight[-1]) == (min(pairs)[0], max(pairs)[0])
+
+
+@pytest.mark.parametrize("kind", ["plain", "weighted", "by key"])
+def test_ranks_of_many_values_are_within_the_error(kind):
+    dice, count, total = random.Random(7), 20, 30_000
+    values = [int(dice.gauss(0, 1000)) for _ in range(total)]
+    combine_fn = ApproximateQuantilesCombineFn(
+        count, key=(lambda value: value) if kind == "by key" else None, weighted=kind == "weighted"
+    )
+    elements = [(value, 2.5) for value in values] if kind == "weighted" else values
+    result = in_parts(combine_fn, elements, [1000, 20_000])
+    ordered = sorted(values)
+    assert (result[0], result[-1]) == (ordered[0], ordered[-1])
+    for place, value in enumerate(result[1:-1], 1):
+        low, high = bisect_left(ordered, value) / total, bisect_right(ordered, value) / total
+        assert low - 1 / count <= place / (count - 1) <= high + 1 / count
+
+
+def test_the_error_is_as_asked_for():
+    assert math.isclose(ApproximateUnique.parse_input_params(error=0.02), 4 / 0.02**2)
+    sizes = [len(pickle.dumps(_filled(epsilon))) for epsilon in (0.1, 0.01, 0.001)]
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def _filled(epsilon):
+    combine_fn = ApproximateQuantilesCombineFn.create(5, epsilon)
+    return combine_fn.add_inputs(combine_fn.create_accumulator(), range(50_000))
