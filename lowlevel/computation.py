@@ -110,6 +110,13 @@ class Computation:
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last key of a bundle; `emit(stream, batch)` any number of output batches."""
 
+    def teardown(self) -> None:
+        """Called once in each process that was set up, when the run is over; not in one that is killed."""
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything: if nothing does, no process is asked."""
+        return type(self).teardown is not Computation.teardown
+
     def initial_state(self) -> object:
         """The state of a key that has none."""
         return None
@@ -156,3 +163,10 @@ class InlineComputation:
 
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last batch of a bundle."""
+
+    def teardown(self) -> None:
+        """See `Computation`."""
+
+    def has_teardown(self) -> bool:
+        """See `Computation`."""
+        return type(self).teardown is not InlineComputation.teardown

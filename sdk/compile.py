@@ -22,6 +22,7 @@ from headrace.sdk.graph import FUSED, GROUPING, Collection, Graph, element_step
 from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.pipeline import Pipeline, Step
+from headrace.sdk.shipping import shipped
 from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
@@ -167,7 +168,8 @@ class _Compiler:
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
-        grouping = MixedGrouping(windowing, combine, streams, label, takes_back)
+        # Each part has a copy of its own, so that each is set up once.
+        grouping = MixedGrouping(windowing, shipped(combine, label), streams, label, takes_back)
         self._topology.computation(label, grouping, dict.fromkeys(streams, _key_of), [label])
 
     def _lift(
@@ -176,7 +178,8 @@ class _Compiler:
         """Combine before the shuffle; the stream that comes of it."""
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
-            combining = LiftedCombine(windowing, combine, form, lifted, self._topology.key_coder)
+            own = shipped(combine, label)
+            combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder)
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 

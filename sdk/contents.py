@@ -18,6 +18,15 @@ _UNCHANGING = frozenset([int, float, bool, str, bytes, type(None)])
 class Combiner(Protocol):
     """The part of a `CombineFn` that a grouping calls."""
 
+    def setup(self) -> None:
+        """Called before anything is combined."""
+
+    def teardown(self) -> None:
+        """Called after the last."""
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything."""
+
     def create_accumulator(self) -> object:
         """The accumulator of nothing."""
 

@@ -61,9 +61,17 @@ class Grouping(BundleComputation):
 
     def setup(self) -> None:
         """Set the CombineFn up."""
-        set_up = getattr(self._combine, "setup", None)
-        if set_up is not None:
-            set_up()
+        if self._combine is not None:
+            self._combine.setup()
+
+    def teardown(self) -> None:
+        """Tear the CombineFn down."""
+        if self._combine is not None:
+            self._combine.teardown()
+
+    def has_teardown(self) -> bool:
+        """Whether the CombineFn's does anything."""
+        return self._combine is not None and self._combine.has_teardown()
 
     # What the worker calls
 

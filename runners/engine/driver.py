@@ -92,12 +92,15 @@ class Driver:
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
-        while not self._finished():
-            plan = self._plan()
-            if plan.idle and not self._due(plan.clock):
-                self._wait(plan)
-                continue
-            self.step(plan)
+        try:
+            while not self._finished():
+                plan = self._plan()
+                if plan.idle and not self._due(plan.clock):
+                    self._wait(plan)
+                    continue
+                self.step(plan)
+        finally:
+            self._executor.close()
         state = self._state
         waiting = sum(map(len, state.wall_timers.values()))
         return RunResult(state.epoch, state.counters, state.watermarks, waiting, state.metrics)

@@ -156,6 +156,9 @@ class Executor(Protocol):
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """Begin to make snapshots, away from the hot path; the result asks for them, None if they are not ready."""
 
+    def close(self) -> None:
+        """The run is over, for good or ill: tear user code down in the processes that can be reached."""
+
 
 def pack(value: object) -> bytes:
     """Bytes of a message between tasks of one epoch; never persisted."""

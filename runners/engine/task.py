@@ -6,7 +6,9 @@ are plain generators over rows, so that every runner runs the same code.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol, cast
@@ -20,7 +22,7 @@ from headrace.lowlevel.production import Parcel, Router
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
 from headrace.lowlevel.worker import Bundle, Commit, Worker
 from headrace.runners.engine.epoch import (
@@ -36,6 +38,8 @@ from headrace.runners.engine.epoch import (
     pack,
     unpack,
 )
+
+_log = logging.getLogger(__name__)
 
 
 class Host(Protocol):
@@ -59,6 +63,8 @@ class Program:
     places: dict[object, tuple[bytes, bytes]] = field(default_factory=dict)
     """What routers remember of keys from task to task."""
     _ready: bool = False
+    _ending: ExitStack = field(default_factory=ExitStack)
+    """Tears down what was set up."""
 
     @cached_property
     def propagation(self) -> Propagation:
@@ -85,7 +91,21 @@ class Program:
                     place.computation.setup()
             except Exception as error:
                 raise failed_step(error, place.name, None, None) from error
+            self._ending.callback(_tear_down, place)
         self._ready = True
+
+    def teardown(self) -> None:
+        """Call `teardown` of every computation that was set up: no task follows."""
+        self._ending.close()
+        self._ready = False
+
+
+def _tear_down(place: Keyed | Inline) -> None:
+    try:
+        place.computation.teardown()
+    except Exception:
+        # Nothing depends on it any more: what the run did is committed, or its own error is on the way.
+        _log.warning("step %r failed in teardown, after its last bundle", place.step, exc_info=True)
 
 
 @dataclass

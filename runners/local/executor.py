@@ -90,6 +90,10 @@ class LocalExecutor:
             made.append(write_snapshot(self._store, order, copies))
         return lambda: made
 
+    def close(self) -> None:
+        """Tear user code down in this process."""
+        self._program.teardown()
+
     # Host
 
     def token(self) -> str:

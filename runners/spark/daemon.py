@@ -7,6 +7,7 @@ then ends with an error, and Spark's own daemon prints it: the last thing that a
 from __future__ import annotations
 
 import socket
+import sys
 
 from pyspark import daemon
 
@@ -15,10 +16,13 @@ _worker = daemon.worker
 
 def _leave_quietly(sock: socket.socket, authenticated: bool) -> int:
     try:
-        return int(_worker(sock, authenticated))
+        code = int(_worker(sock, authenticated))
     except BrokenPipeError:
         # Anything but 0 ends the process.
-        return 1
+        code = 1
+    if code and (held := sys.modules.get("headrace.runners.spark.held")) is not None:
+        held.HELD.leave_all()
+    return code
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
 from headrace.runners.spark.job import EpochJob
+from headrace.runners.spark.leaving import ask_to_leave
 from headrace.runners.spark.shipment import Shipment
 from headrace.runners.spark.snapshots import begin_snapshots
 
@@ -21,6 +22,7 @@ class SparkExecutor:
     def __init__(self, session: SparkSession, topology: Topology, shipment: Shipment) -> None:
         self.parallelism = session.sparkContext.defaultParallelism
         self._session = session
+        self._topology = topology
         self._levels = len(topology.levels())
         self._shipment = shipment
         self._jobs: dict[int, EpochJob] = {}
@@ -40,3 +42,8 @@ class SparkExecutor:
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """A job beside the epochs."""
         return begin_snapshots(self._session, self._shipment, orders)
+
+    def close(self) -> None:
+        """Ask workers to tear down, if there is anything: as many tasks as run at once reach all that wait for work."""
+        if any(place.computation.has_teardown() for place in self._topology.places()):
+            ask_to_leave(self._session, self._shipment, self.parallelism)

@@ -6,7 +6,6 @@ import gc
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import cast
 
 import pyarrow as pa
@@ -14,8 +13,8 @@ from pyspark import TaskContext
 
 from headrace.runners.engine.epoch import Row, unpack
 from headrace.runners.engine.task import read_splits, run_level
-from headrace.runners.spark.host import SparkHost
-from headrace.runners.spark.shipment import Contents, Shipment
+from headrace.runners.spark.held import HELD
+from headrace.runners.spark.shipment import Shipment
 
 SCHEMA = "target int, level int, kind int, blob binary"
 """Of rows as Spark sees them. `repartitionById` wants an INT."""
@@ -42,7 +41,7 @@ class Level:
         task = TaskContext.get()
         assert task is not None, "Spark calls this inside a task"
         _collector.task_begins()
-        contents, host = process(self.shipment)
+        contents, host = HELD.take(self.shipment)
         host.begin(task.attemptNumber())
         index = task.partitionId()
         rows = _property_rows(task, index, batches) if self.by_property else rows_of(batches)
@@ -51,13 +50,6 @@ class Level:
         else:
             done = run_level(contents.program, host, self.number, index, rows)
         yield from batches_of(host.finish(done))
-
-
-@lru_cache(maxsize=4)
-def process(shipment: Shipment) -> tuple[Contents, SparkHost]:
-    """The shipment unpacked, and the host that this process keeps from task to task."""
-    contents = shipment.unpack()
-    return contents, SparkHost(contents.store, contents.run)
 
 
 class _Collector:

@@ -14,9 +14,10 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder, write_snapshot
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
+from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.job import SparkJobError, collected
-from headrace.runners.spark.level import SCHEMA, batches_of, process, rows_of, table_of
+from headrace.runners.spark.level import SCHEMA, batches_of, rows_of, table_of
 from headrace.runners.spark.shipment import Contents, Shipment
 
 Orders = Sequence[tuple[SnapshotOrder, CopyPlan]]
@@ -29,7 +30,7 @@ class _MakeSnapshots:
     shipment: Shipment
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        contents, host = process(self.shipment)
+        contents, host = HELD.take(self.shipment)
         task = TaskContext.get()
         assert task is not None, "Spark calls this inside a task"
         host.begin(task.attemptNumber())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import linecache
-import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from types import TracebackType
 from typing import cast
 
@@ -38,19 +38,31 @@ class Stage(InlineComputation):
         self.name = name
         self.plan = plan
         self._live: _LiveStage | None = None
+        self._ending: ExitStack | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        return {"name": self.name, "plan": self.plan, "_live": None}
+        return {"name": self.name, "plan": self.plan, "_live": None, "_ending": None}
 
     def setup(self) -> None:
         """Set the steps' functions up, in copies of their own: what they open must not stick to the plan."""
         plan = shipped(self.plan, self.name)
-        live = _LiveStage(self.name, plan)
-        for step in plan.element_steps():
-            live.call(step, step.fn.setup)
-            if type(step.fn).teardown is not DoFn.teardown:
-                weakref.finalize(live, step.fn.teardown)
-        self._live = live
+        self._live = _LiveStage(self.name, plan)
+        with ExitStack() as ending:
+            for step in plan.element_steps():
+                self._live.call(step, step.fn.setup)
+                ending.callback(self._live.call, step, step.fn.teardown)
+            # Only if all are set up will `teardown` be called; otherwise those that are end here.
+            self._ending = ending.pop_all()
+
+    def teardown(self) -> None:
+        """Tear the steps' functions down, all of them even if one fails, and let go of them."""
+        self._live, ending, self._ending = None, self._ending, None
+        if ending is not None:
+            ending.close()
+
+    def has_teardown(self) -> bool:
+        """Whether a step's function defines it."""
+        return any(type(step.fn).teardown is not DoFn.teardown for step in self.plan.element_steps())
 
     def start_bundle(self) -> None:
         """Start a bundle in every step."""

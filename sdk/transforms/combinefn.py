@@ -83,7 +83,11 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
         raise TypeError(f"{type(self).__name__} does not define extract_output(self, accumulator)")
 
     def teardown(self) -> None:
-        """Called when the process is done with the function, if it comes to that."""
+        """Called when the run is over, once for each `setup`; not in a process that is killed."""
+
+    def has_teardown(self) -> bool:
+        """Whether `teardown` does anything."""
+        return type(self).teardown is not CombineFn.teardown
 
     def apply(self, elements: Iterable[ElementT]) -> ResultT:
         """The result for the values given."""
@@ -228,6 +232,10 @@ class CurriedCombineFn(CombineFn[object, object, object]):
     def teardown(self) -> None:
         """See `CombineFn`."""
         self._call_defined("teardown")
+
+    def has_teardown(self) -> bool:
+        """Whether the function's does anything."""
+        return self.inner.has_teardown()
 
 
 def curried(

@@ -63,7 +63,7 @@ class DoFn:
         """Called after the last element of a bundle; may return outputs as `WindowedValue`s."""
 
     def teardown(self) -> None:
-        """Called when the process is done with the function, if it comes to that."""
+        """Called when the run is over, once for each `setup`; not in a process that is killed."""
 
     if TYPE_CHECKING:
         # To type checkers a method of any parameters will do.

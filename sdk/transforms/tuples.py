@@ -66,6 +66,10 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         for combiner in self._combiners:
             combiner.teardown()
 
+    def has_teardown(self) -> bool:
+        """Whether that of one of them does anything."""
+        return any(combiner.has_teardown() for combiner in self._combiners)
+
 
 class TupleCombineFn(SingleInputTupleCombineFn):
     """A combiner for each item of tuples; the result is the tuple of their results.

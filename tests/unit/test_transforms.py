@@ -253,25 +253,6 @@ class TestElementWise:
         with pytest.raises(StepError, match=r"finish_bundle put out 7.*WindowedValue\(value, timestamp, \[window\]\)"):
             values(lambda p: p | beam.Create([1]) | beam.ParDo(Bare()))
 
-    def test_teardown_is_called_when_the_stage_is_let_go(self, tmp_path):
-        class Leaving(beam.DoFn):
-            def __init__(self, path):
-                self.path = path
-
-            def process(self, element):
-                yield element
-
-            def teardown(self):
-                with open(self.path, "a") as file:
-                    file.write("gone")
-
-        path = tmp_path / "gone"
-        values(lambda p: p | beam.Create([1]) | beam.ParDo(Leaving(str(path))))
-        import gc
-
-        gc.collect()
-        assert path.read_text() == "gone"
-
 
 class TestOutputs:
     class Split(beam.DoFn):

@@ -1,0 +1,42 @@
+"""What a worker process keeps of runs from task to task, and how it lets go of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.shipment import Contents, Shipment
+
+_MOST = 4
+
+
+class Held:
+    """Shipments unpacked, each with its host; user code is torn down when one is let go."""
+
+    def __init__(self) -> None:
+        self._held: OrderedDict[Shipment, tuple[Contents, SparkHost]] = OrderedDict()
+
+    def take(self, shipment: Shipment) -> tuple[Contents, SparkHost]:
+        """The shipment unpacked, and its host; those of the run used least recently make room."""
+        found = self._held.get(shipment)
+        if found is None:
+            contents = shipment.unpack()
+            found = self._held[shipment] = (contents, SparkHost(contents.store, contents.run))
+        self._held.move_to_end(shipment)
+        if len(self._held) > _MOST:
+            self.leave(next(iter(self._held)))
+        return found
+
+    def leave(self, shipment: Shipment) -> None:
+        """No task of this run follows in this process."""
+        if (found := self._held.pop(shipment, None)) is not None:
+            found[0].program.teardown()
+
+    def leave_all(self) -> None:
+        """The process ends."""
+        while self._held:
+            self.leave(next(iter(self._held)))
+
+
+HELD = Held()
+"""Of this process."""
