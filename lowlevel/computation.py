@@ -98,6 +98,9 @@ class Computation:
     ...         context.produce("counts", (context.key, context.state), timer.timestamp)
     """
 
+    exactly_once: bool = True
+    """Whether records with ids are checked against those of earlier deliveries. Without it a record that an injector
+    delivers again is processed again, and no ids are kept (paper §6.1.3: for idempotent computations)."""
     state_coder: Coder = PickleCoder()
     """How `context.state` becomes bytes (paper §4.4: the user's own serialization)."""
 

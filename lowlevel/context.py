@@ -14,6 +14,8 @@ from headrace.lowlevel.topology import Keyed
 
 LONGEST_NAME = 400
 """Bytes that the name of a cell may have."""
+IDS_ASKED = "ids_asked"
+"""Counter of ids that the Bloom filter could not call new, so that the store was asked."""
 _FLUSH_AT = 10_000
 _UNREAD = object()
 _DOMAINS = tuple(TimeDomain)
@@ -214,8 +216,12 @@ class KeyContext:
 
     def journal_id(self, record_id: bytes, forget_at: int) -> bool:
         """Remember an id; False if it is known, so the record is a duplicate."""
-        if record_id in self.delta.ids or self._copy.knows_id(record_id):
+        if record_id in self.delta.ids:
             return False
+        if self._copy.may_know_id(record_id):
+            self.count(IDS_ASKED)
+            if self._copy.knows_id(record_id):
+                return False
         self.delta.ids[record_id] = forget_at
         return True
 

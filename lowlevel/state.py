@@ -75,6 +75,9 @@ class Copy(Protocol):
     def until(self, domain: int, limit: int) -> Iterator[Mark]:
         """Marks of a domain with timestamp <= limit, in order of timestamp, then row, then tag."""
 
+    def may_know_id(self, record_id: bytes) -> bool:
+        """Whether a record of this id may have been processed; False is certain, and costs little to know."""
+
     def knows_id(self, record_id: bytes) -> bool:
         """Whether a record of this id was processed."""
 
@@ -124,6 +127,10 @@ class MemoryCopy:
         """See `Copy`."""
         ordered = self._ordered.get(domain, [])
         return iter(ordered[: bisect_left(ordered, Mark(limit + 1, b"", ""))])
+
+    def may_know_id(self, record_id: bytes) -> bool:
+        """See `Copy`."""
+        return record_id in self._ids
 
     def knows_id(self, record_id: bytes) -> bool:
         """See `Copy`."""

@@ -7,8 +7,10 @@ timestamp. What user code changes stays in memory until the driver commits it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from hashlib import blake2b
 from itertools import repeat
 from operator import itemgetter
 from typing import NamedTuple
@@ -64,13 +66,14 @@ class Commit:
 class Worker:
     """Runs bundles of one computation against one interval's committed copy."""
 
-    def __init__(self, place: Keyed, copy: Copy, emit: Emit, id_slack: int = 0) -> None:
+    def __init__(self, place: Keyed, copy: Copy, emit: Emit, id_slacks: Mapping[str, int] | None = None) -> None:
         self._place = place
         self._computation = place.computation
         self._decode_key = place.key_coder.decode
         self._copy = copy
         self._emit = emit
-        self._id_slack = id_slack
+        slacks = id_slacks or {}
+        self._id_slacks = {stream: slacks[stream] for stream in place.inputs if stream in slacks}
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
@@ -121,7 +124,8 @@ class Worker:
     ) -> None:
         context.begin(row, self._key(encoded), encoded, due)
         for part in parts:
-            self._run_part(context, part if part.ids is None else self._unseen(context, part))
+            checked = part.ids is not None and self._computation.exactly_once
+            self._run_part(context, self._unseen(context, part) if checked else part)
         context.advance()
         self._fire(context)
         try:
@@ -140,8 +144,9 @@ class Worker:
         """The part without records that were processed before (paper §6.1.1); the rest is journaled."""
         assert part.ids is not None
         fresh = []
+        slack, space = self._id_slacks.get(part.stream, 0), _space_of(part.stream)
         for index, (record_id, timestamp) in enumerate(zip(part.ids, part.timestamps, strict=True)):
-            if context.journal_id(record_id, timestamp + self._id_slack):
+            if context.journal_id(space + record_id, timestamp + slack):
                 fresh.append(index)
         if repeated := len(part.ids) - len(fresh):
             context.count("duplicates", repeated)
@@ -202,7 +207,7 @@ class Worker:
 
     def _commit(self, context: KeyContext, bundle: Bundle) -> Commit:
         delta = context.delta
-        if self._id_slack and bundle.watermark > MIN_TIMESTAMP:
+        if self._id_slacks and bundle.watermark > MIN_TIMESTAMP:
             delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
         changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
         # Nearly all marks are timers on the watermark, whose least one nobody asks for.
@@ -220,3 +225,9 @@ class Worker:
                 changed.append(mark)
                 break
         return min(changed, default=None)
+
+
+@cache
+def _space_of(stream: str) -> bytes:
+    """What sets the ids of a stream apart: injectors choose theirs without knowing of each other."""
+    return blake2b(stream.encode("utf-8", "surrogatepass"), digest_size=8).digest()

@@ -84,9 +84,7 @@ class Driver:
         self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
         self._propagation = Propagation(topology)
-        self._id_slack = max(
-            (injector.id_slack for injector in topology.injectors.values() if injector.record_ids), default=0
-        )
+        self._id_slacks = topology.id_slacks()
         self._state = self._recover()
         self._authority = Authority.restore(self._state.journal, Sequencer(journal.generation, self._state.epoch))
 
@@ -223,7 +221,7 @@ class Driver:
             before=self._frontier(),
             deliveries={stream: (delivery.watermark, delivery.done) for stream, delivery in plan.deliveries.items()},
             committed=dict(state.watermarks),
-            id_slack=self._id_slack,
+            id_slacks=self._id_slacks,
         )
 
     # Running

@@ -7,7 +7,7 @@ before it; rows for `DRIVER` reach the driver.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -56,8 +56,8 @@ class EpochSpec:
     """Injector stream -> watermark that it states, whether its input ends with this epoch."""
     committed: dict[str, int]
     """Computation -> input low watermark of the last epoch."""
-    id_slack: int = 0
-    """How long ids are kept, microseconds of event time; 0 where no injector redelivers."""
+    id_slacks: Mapping[str, int] = field(default_factory=dict)
+    """Stream -> how long ids of its records are kept, microseconds of event time; only those that may come again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -324,7 +324,7 @@ def _run_one(task: _Task, name: str, bundle: Bundle, plan: CopyPlan | None) -> C
     """One computation on one interval; its counters, holds and timers go into the report."""
     sender, report = task.sender, task.report
     copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, plan)
-    commit = Worker(task.program.topology.keyed[name], copy, task.router.emit, task.spec.id_slack).run(bundle)
+    commit = Worker(task.program.topology.keyed[name], copy, task.router.emit, task.spec.id_slacks).run(bundle)
     report.counters[name] = commit.counters
     if commit.hold is not None:
         key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""

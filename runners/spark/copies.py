@@ -61,6 +61,7 @@ def advance(copy: LmdbCopy, chain: Sequence[str], read: Read) -> None:
     any other copy is made again from the beginning.
     """
     target = chain[-1] if chain else ""
+    copy.remember_chain(chain, read)
     while (position := copy.refresh()) != target:
         if position in chain:
             name = chain[chain.index(position) + 1]

@@ -20,6 +20,7 @@ import numpy as np
 
 from headrace.lowlevel.state import Delta, Mark
 from headrace.runners.spark import layout
+from headrace.runners.spark.copyfilter import CopyFilter
 
 DAMAGE: tuple[type[Exception], ...] = (lmdb.Error,)
 """What LMDB raises for a file that is not, or no longer, a database: almost anything. Make the copy again, once."""
@@ -56,6 +57,7 @@ class LmdbCopy:
         # In place of a view that ended: reads need no test whether there is one.
         self._no_view = cast("Transaction", _Released(path))
         self._view = self._no_view
+        self._filter = CopyFilter()
         self._open(map_size)
 
     # --- opening and views -------------------------------------------------------------------------------------------
@@ -99,6 +101,7 @@ class LmdbCopy:
 
     def release(self) -> None:
         """End the view that reads have; the next read needs a `refresh`."""
+        self._filter.view_ends()
         if self._view is not self._no_view:
             self._view.abort()
             self._view = self._no_view
@@ -184,6 +187,18 @@ class LmdbCopy:
                 return
             if key.startswith(prefix):
                 yield key, value
+
+    def may_know_id(self, record_id: bytes) -> bool:
+        """See `Copy`."""
+        return record_id in (self._filter.current or self._filter.bring_to(self.position, self._all_ids))
+
+    def remember_chain(self, chain: Sequence[str], read: Callable[[str], Iterable[Delta]]) -> None:
+        """Say what the state is made of, see `advance`: what other processes added can be read there."""
+        self._filter.chain, self._filter.read = chain, read
+
+    def _all_ids(self) -> Iterator[tuple[bytes, int]]:
+        for pairs in self._pieces(self._ids):
+            yield from ((record_id, layout.timestamp_of(time)) for record_id, time in pairs)
 
     def knows_id(self, record_id: bytes) -> bool:
         """See `Copy`."""

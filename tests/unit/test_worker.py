@@ -18,7 +18,7 @@ class Bench:
         self.copy = MemoryCopy()
         self.out = []
         place = Keyed("step", computation, {"in": None}, frozenset({"out"}))
-        self.worker = Worker(place, self.copy, self.emit, id_slack)
+        self.worker = Worker(place, self.copy, self.emit, {"in": id_slack} if id_slack else None)
         self.watermark = MIN_TIMESTAMP
 
     def emit(self, stream, batch):
@@ -151,12 +151,33 @@ def test_duplicates_are_dropped_within_and_across_bundles_and_forgotten_after_th
     _, commit = bench.bundle(("a", 1, 5), ("a", 1, 5), ("a", 2, 6), ids=[b"1", b"1", b"2"])
     assert commit.counters["duplicates"] == 1
     _, commit = bench.bundle(("a", 1, 5), ("a", 3, 7), ids=[b"1", b"3"])
-    assert commit.counters == {"duplicates": 1, "records": 1}
+    assert commit.counters == {"duplicates": 1, "ids_asked": 1, "records": 1}
     assert bench.copy.count()["ids"] == 3
     bench.bundle(watermark=56)
     assert bench.copy.count()["ids"] == 2
     bench.bundle(watermark=58)
     assert bench.copy.count()["ids"] == 0
+
+
+def test_without_exactly_once_ids_are_not_looked_at():
+    class AtLeastOnce(Total):
+        exactly_once = False
+
+    bench = Bench(AtLeastOnce(), id_slack=50)
+    _, commit = bench.bundle(("a", 1, 5), ("a", 1, 5), ids=[b"1", b"1"])
+    assert commit.counters == {"records": 2}
+    assert bench.copy.count()["ids"] == 0
+
+
+def test_ids_of_two_streams_have_nothing_to_do_with_each_other():
+    copy = MemoryCopy()
+    place = Keyed("step", Total(), {"one": None, "two": None}, frozenset({"out"}))
+    worker = Worker(place, copy, lambda stream, batch: None, {"one": 10, "two": 100})
+    key = encode_key("a")
+    parts = [Part(stream, [1], [5], [b"same"]) for stream in ("one", "two", "one")]
+    commit = worker.run(Bundle({row_of(key): (key, parts)}))
+    assert commit.counters == {"duplicates": 1, "records": 2}
+    assert sorted(commit.delta.ids.values()) == [15, 105]
 
 
 def test_holds_are_reported_and_released():
