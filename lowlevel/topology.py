@@ -151,20 +151,9 @@ class Topology:
                 raise TopologyError(f"computation {place.name!r} subscribes to no stream; name at least one input")
         for name, (stream, _) in self.sinks.items():
             self._require(stream, produced, f"sink {name!r}")
-        self._require_ids_arrive()
         if not self.injectors:
             raise TopologyError("the topology has no injector; add one with topology.injector(stream, injector)")
         self.inline_order()
-
-    def _require_ids_arrive(self) -> None:
-        """Inline computations make new batches, whose records have no ids."""
-        for stream in self.id_slacks():
-            for name, place in self.inlines.items():
-                if stream in place.inputs:
-                    raise TopologyError(
-                        f"injector {stream!r} may deliver records again and tells them by their ids, which inline "
-                        f"computation {name!r} would lose; let a keyed computation read stream {stream!r} first"
-                    )
 
     @staticmethod
     def _require(stream: str, produced: set[str], who: str) -> None:
@@ -210,8 +199,16 @@ class Topology:
         return streams
 
     def id_slacks(self) -> dict[str, int]:
-        """Stream -> how long ids of its records are kept, microseconds; for injectors that deliver again."""
-        return {stream: injector.id_slack for stream, injector in self.injectors.items() if injector.record_ids}
+        """Stream -> how long ids of its records are kept, microseconds; those that injectors may deliver again.
+
+        What inline computations make of such a record has ids that follow from its own.
+        """
+        slacks: dict[str, int] = {}
+        for stream, injector in self.injectors.items():
+            if injector.record_ids:
+                for carried in self.carried(stream):
+                    slacks[carried] = max(slacks.get(carried, 0), injector.id_slack)
+        return slacks
 
     def senders(self) -> dict[str, set[str]]:
         """Computation -> the computations whose productions reach it, directly or through inline computations."""

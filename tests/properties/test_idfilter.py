@@ -36,7 +36,7 @@ def test_generations_hold_all_ids_and_few_others_and_go_with_their_ids():
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.tuples(CHANGES, st.booleans(), st.booleans()), max_size=8))
 def test_no_known_id_is_taken_for_new(tmp_path_factory, steps):
-    """Some changes are applied by another process: the filter sees only where the copy stands. Some are not asked for."""
+    """Some changes are applied by another process: the filter sees only where the copy stands. Some are not asked."""
     folder: Path = tmp_path_factory.mktemp("copies")
     copies = Copies("run", folder)
     chain: list[str] = []
