@@ -18,11 +18,13 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
-from headrace.sdk.graph import FUSED, GROUPING, Collection, Graph, element_step
+from headrace.sdk.graph import GROUPING, Collection, Graph, element_step, is_fused, par_do_of, stateful_signature
 from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.shipping import shipped
+from headrace.sdk.stateful.computation import StatefulParDo, StatefulPlan
+from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
@@ -71,6 +73,8 @@ class _Compiler:
                 self._topology.injector(self._stream(output), transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
+        elif (signature := stateful_signature(step)) is not None:
+            self._stateful(step, signature)
         elif isinstance(transform, RunComputation):
             streams = [self._into(step, index).stream for index in range(len(step.inputs))]
             inputs = dict(zip(streams, transform.keys, strict=True))
@@ -108,7 +112,7 @@ class _Compiler:
             output = step.outputs[None]
             spare = f"{label}#windowed" if self._graph.has_spare(output) else None
             return Exit(label, 0, label, self._graph.forms[output], spare=spare)
-        if isinstance(transform, GROUPING):
+        if isinstance(transform, GROUPING) or stateful_signature(step) is not None:
             form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
             spare = f"{label}#windowed" if self._graph.has_spare(collection) else None
             return Exit(label, 0, f"{label}#in", form, keyed=True, spare=spare)
@@ -137,7 +141,7 @@ class _Compiler:
 
     def _plan_readers(self, plan: StagePlan, collection: Collection, node: int) -> None:
         for step, index in self._graph.readers.get(collection, ()):
-            if isinstance(step.transform, FUSED):
+            if is_fused(step):
                 self._plan_step(plan, step, node)
             elif (leave := self._into(step, index)).stream not in plan.entries:
                 plan.exits.append(_at(leave, node))
@@ -182,6 +186,22 @@ class _Compiler:
             combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder)
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
+
+    # State and timers
+
+    def _stateful(self, step: Step, signature: Signature) -> None:
+        entry = self._into(step, 0)
+        assert entry.form is not None, "a keyed exit has a form"
+        forms = {entry.stream: entry.form}
+        if entry.spare is not None:
+            forms[entry.spare] = Form.WINDOWED
+        outputs = {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
+        windowing = self._graph.inputs(step)[0].windowing
+        par_do = par_do_of(step)
+        plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, signature, windowing, forms, outputs)
+        self._topology.computation(
+            step.full_label, StatefulParDo(plan), dict.fromkeys(forms, _key_of), list(outputs.values())
+        )
 
 
 def _at(leave: Exit, node: int) -> Exit:

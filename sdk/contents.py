@@ -128,8 +128,8 @@ class Reduction:
 
     def _own(self, state: WindowState) -> object:
         """The accumulator, copied if a pane may hold the very same object."""
-        if state.shared and type(state.content) not in _UNCHANGING:
-            state.content = pickle.loads(pickle.dumps(state.content, pickle.HIGHEST_PROTOCOL))
+        if state.shared:
+            state.content = private_copy(state.content)
         state.shared = False
         return state.content
 
@@ -246,3 +246,10 @@ class ValueBuffer:
 
 def _cell(code: bytes, number: int) -> bytes:
     return _VALUES + code + number.to_bytes(4, "big")
+
+
+def private_copy(value: object) -> object:
+    """A copy that nobody else holds; the value itself if it can never change."""
+    if type(value) in _UNCHANGING:
+        return value
+    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))

@@ -10,6 +10,7 @@ from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.retractions import Retractions
+from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.transforms.combine import CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.element import MultiParDo, ParDo
@@ -21,7 +22,7 @@ from headrace.sdk.transforms.write import Write
 
 Collection: TypeAlias = PCollection[object]
 FUSED = (ParDo, MultiParDo, WindowInto)
-"""Transforms that run inside a stage."""
+"""Transforms that run inside a stage, unless they are stateful."""
 GROUPING = (GroupByKey, CombinePerKey)
 """Transforms that are a keyed computation of ours."""
 _PUTTING_OUT = (*FUSED, *GROUPING, Flatten, Source)
@@ -60,7 +61,7 @@ class Graph:
     def begins_stage(self, collection: Collection) -> bool:
         """Whether the elements come from a stream of the topology, rather than from a step in the same stage."""
         assert collection.producer is not None
-        return not isinstance(collection.producer.transform, FUSED)
+        return not is_fused(collection.producer)
 
     def has_spare(self, collection: Collection) -> bool:
         """Whether some elements may be in other windows than those that the form PLAIN lets them be in."""
@@ -75,20 +76,22 @@ class Graph:
         if isinstance(step.transform, GROUPING):
             self._retractions.grouped(step, sources[0], output)
         elif isinstance(step.transform, (ParDo, MultiParDo)):
+            if stateful_signature(step) is not None:
+                self._retractions.require_handled(step, sources[0], par_do_of(step).fn.handles_retractions)
             self._retractions.passed_on(sources, output, element_step(step, 0, {}))
         elif isinstance(step.transform, (WindowInto, Flatten)):
             self._retractions.passed_on(sources, output)
 
     def _form(self, step: Step, output: Collection) -> Form:
         transform = step.transform
+        if isinstance(transform, GROUPING) or stateful_signature(step) is not None:
+            return Form.FIRED
         if isinstance(transform, FUSED):
             source = self.inputs(step)[0]
             if isinstance(transform, WindowInto):
                 window_step = WindowStep(step.full_label, 0, 0, self.may_retract(source))
                 return window_step.output_form(self.forms[source], output.windowing)
             return element_step(step, 0, {}).output_form(self.forms[source], source.windowing)
-        if isinstance(transform, GROUPING):
-            return Form.FIRED
         if isinstance(transform, Flatten):
             return self._flattened(step, output)
         return Form.PLAIN
@@ -100,6 +103,8 @@ class Graph:
         return Form.PLAIN if same and plain else Form.WINDOWED
 
     def _may_choose_windows(self, step: Step) -> bool:
+        if stateful_signature(step) is not None:
+            return False
         if isinstance(step.transform, (ParDo, MultiParDo)) and element_step(step, 0, {}).chooses_windows():
             return True
         if isinstance(step.transform, (ParDo, MultiParDo, Flatten)):
@@ -107,10 +112,25 @@ class Graph:
         return False
 
 
+def par_do_of(step: Step) -> ParDo:
+    """The `ParDo` of a step that is one, with tagged outputs or without."""
+    transform = step.transform
+    return transform.par_do if isinstance(transform, MultiParDo) else cast(ParDo, transform)
+
+
+def stateful_signature(step: Step) -> Signature | None:
+    """The state and timers that a step uses; None if it is no stateful `ParDo`."""
+    return par_do_of(step).signature if isinstance(step.transform, (ParDo, MultiParDo)) else None
+
+
+def is_fused(step: Step) -> bool:
+    """Whether a step runs inside a stage."""
+    return isinstance(step.transform, FUSED) and stateful_signature(step) is None
+
+
 def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
     """A `ParDo`'s place in a stage."""
-    transform = step.transform
-    par_do = transform.par_do if isinstance(transform, MultiParDo) else cast(ParDo, transform)
+    par_do = par_do_of(step)
     return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs)
 
 

@@ -43,6 +43,15 @@ class Retractions:
             looked = by is not None and (Given.PANE in by.arguments or Given.WINDOWED_VALUE in by.arguments)
             self._may[output] = all(shown) or looked
 
+    def require_handled(self, step: Step, source: Collection, handles: bool) -> None:
+        """Refuse a step with state that would keep what was taken back. Raises `TopologyError`."""
+        if source in self and not handles:
+            raise TopologyError(
+                f"step {step.full_label!r} keeps state, and its input may have retractions; let its DoFn look at "
+                "pane.is_retraction (DoFn.PaneInfoParam), take back what it keeps of such values, and say "
+                "handles_retractions = True; or window with AccumulationMode.ACCUMULATING"
+            )
+
     def require_shown(self, step: Step, source: Collection) -> None:
         """Refuse a step that gets bare values, unless a step before it has looked at the pane. `TopologyError`."""
         if not self._may.get(source, True):

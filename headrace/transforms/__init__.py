@@ -1,6 +1,17 @@
 """Under the names that Beam programs import: all transforms, and the modules of windows, triggers and combiners."""
 
-from headrace.transforms import combiners, core, error_handling, ptransform, stats, trigger, util, window
+from headrace.transforms import (
+    combiners,
+    core,
+    error_handling,
+    ptransform,
+    stats,
+    timeutil,
+    trigger,
+    userstate,
+    util,
+    window,
+)
 from headrace.transforms.core import (
     CombineFn,
     CombineGlobally,
@@ -82,7 +93,9 @@ __all__ = [
     "ptransform",
     "ptransform_fn",
     "stats",
+    "timeutil",
     "trigger",
+    "userstate",
     "util",
     "window",
 ]

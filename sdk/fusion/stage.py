@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from types import TracebackType
 from typing import cast
 
@@ -16,6 +17,7 @@ from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.fusion.loop import Loop, LoopWriter
 from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
+from headrace.sdk.lifecycle import call_hook, last_outputs
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
@@ -49,8 +51,8 @@ class Stage(InlineComputation):
         self._live = _LiveStage(self.name, plan)
         with ExitStack() as ending:
             for step in plan.element_steps():
-                self._live.call(step, step.fn.setup)
-                ending.callback(self._live.call, step, step.fn.teardown)
+                call_hook(step.label, step.fn.setup)
+                ending.callback(call_hook, step.label, step.fn.teardown)
             # Only if all are set up will `teardown` be called; otherwise those that are end here.
             self._ending = ending.pop_all()
 
@@ -91,35 +93,22 @@ class _LiveStage:
         self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
 
-    @staticmethod
-    def call(step: ElementStep, hook: Callable[[], object]) -> object:
-        """Call a function's life-cycle hook; what it raises is the step's failure."""
-        try:
-            with at(step.label):
-                return hook()
-        except Exception as error:
-            raise failed_step(error, step.label, None, None) from error
-
     def start_bundle(self) -> None:
         for step in self._plan.element_steps():
-            self.call(step, step.fn.start_bundle)
+            call_hook(step.label, step.fn.start_bundle)
 
     def finish_bundle(self, emit: Emit) -> None:
         for step in self._finishing:
-            outputs = self.call(step, step.fn.finish_bundle)
+            outputs = call_hook(step.label, step.fn.finish_bundle)
             if outputs is not None:
-                self.call(step, lambda step=step, outputs=outputs: self._take_last(step, outputs))  # type: ignore[misc]
+                call_hook(step.label, partial(self._take_last, step, outputs))
                 self._drain(emit)
 
     def _take_last(self, step: ElementStep, outputs: object) -> None:
-        for output in cast(Iterable[object], outputs):
-            value = output.value if isinstance(output, TaggedOutput) else output
-            if not isinstance(value, WindowedValue):
-                raise TypeError(
-                    f"finish_bundle put out {value!r:.200}, which has no timestamp and no window; "
-                    "put out WindowedValue(value, timestamp, [window])"
-                )
-            self._put(step, output, 0, None, None, Form.PLAIN)
+        for tag, value in last_outputs(outputs):
+            node = step.outputs.get(tag)
+            if node is not None:
+                self._put_windowed(node, value, 1, None)
 
     # Batches
 

@@ -10,7 +10,12 @@ from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform, label_of
 from headrace.sdk.pvalue import DoOutputsTuple, PCollection, PValue
 from headrace.sdk.shipping import shipped
-from headrace.sdk.transforms.parameters import Arguments, Given, bind
+from headrace.sdk.stateful.inputs import check_stateful_input
+from headrace.sdk.stateful.signature import Signature, signature_of
+from headrace.sdk.stateful.spec import StateSpec, StateT
+from headrace.sdk.stateful.timer import UserTimer
+from headrace.sdk.stateful.timerspec import TimerSpec
+from headrace.sdk.transforms.parameters import Arguments, Given, StateArgument, TimerArgument, bind
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import IntervalWindow
 
@@ -48,6 +53,26 @@ class DoFn:
     """The pane that the element came with."""
     WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
     """Element, timestamp, windows and pane as one."""
+    DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)
+    """In a method with `on_timer`: the tag that the timer was set with."""
+
+    @staticmethod
+    def StateParam(spec: StateSpec[StateT]) -> StateT:
+        """A piece of state of the element's key and window, as the default of a parameter."""
+        if not isinstance(spec, StateSpec):
+            raise ValueError(
+                f"DoFn.StateParam takes a StateSpec, got {spec!r:.200}; declare one, as BagStateSpec('name')"
+            )
+        return cast(StateT, StateArgument(spec))
+
+    @staticmethod
+    def TimerParam(spec: TimerSpec) -> UserTimer:
+        """A timer of the element's key and window, as the default of a parameter."""
+        if not isinstance(spec, TimerSpec):
+            raise ValueError(
+                f"DoFn.TimerParam takes a TimerSpec, got {spec!r:.200}; declare one: TimerSpec(name, domain)"
+            )
+        return cast(UserTimer, TimerArgument(spec))
 
     handles_retractions: bool = False
     """Whether a DoFn with state looks at its pane parameter for retractions, and takes back what they stand for. One
@@ -158,6 +183,8 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
                 "pipeline runs; bring the two together by key with CoGroupByKey"
             )
         self.fn = fn
+        self.signature: Signature | None = None
+        """State and timers that it uses; None for none."""
         for hints in ("input_hints", "output_hints"):
             if stated := getattr(fn.function if isinstance(fn, FunctionDoFn) else fn, hints, None):
                 setattr(self, hints, stated)
@@ -169,6 +196,7 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
             raise TypeError(
                 f"{self.default_label()}: {what} cannot take an element and its arguments: {error}"
             ) from None
+        self.signature = signature_of(fn, self.default_label(), self.arguments)
 
     def default_label(self) -> str:
         """The kind of step and the function's name."""
@@ -179,7 +207,10 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         """One output collection; further ones come with `with_outputs`."""
         if not isinstance(inputs, PCollection):
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
-        self.fn, self.arguments = shipped((self.fn, self.arguments), inputs.pipeline.current_label)
+        label = inputs.pipeline.current_label
+        if self.signature is not None:
+            check_stateful_input(inputs, label)
+        self.fn, self.arguments, self.signature = shipped((self.fn, self.arguments, self.signature), label)
         return PCollection.like(inputs)
 
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> MultiParDo:

@@ -125,6 +125,13 @@ class GuardedDoFn(DoFn):
     def __init__(self, fn: DoFn, rules: GuardRules) -> None:
         self._fn = fn
         self._guard = Guard(fn.process, rules)
+        self.handles_retractions = fn.handles_retractions
+
+    def __getattr__(self, name: str) -> object:
+        """The methods that its timers call."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._fn, name)
 
     def default_label(self) -> str:
         """That of the `DoFn`."""

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.sdk.stateful.spec import State, StateSpec
+from headrace.sdk.stateful.timerspec import TimerSpec
+
 
 class Given(Enum):
     """Where an argument comes from when an element is processed."""
@@ -17,6 +20,7 @@ class Given(Enum):
     WINDOW = "WindowParam"
     PANE = "PaneInfoParam"
     WINDOWED_VALUE = "WindowedValueParam"
+    DYNAMIC_TIMER_TAG = "DynamicTimerTagParam"
 
     def __repr__(self) -> str:
         return f"DoFn.{self.value}"
@@ -29,7 +33,29 @@ class Constant:
     value: object
 
 
-Source = Given | Constant
+@dataclass(frozen=True, slots=True)
+class StateArgument:
+    """A piece of state of the current key and window."""
+
+    spec: StateSpec[State]
+
+    def __repr__(self) -> str:
+        return f"DoFn.StateParam({self.spec!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class TimerArgument:
+    """A timer of the current key and window."""
+
+    spec: TimerSpec
+
+    def __repr__(self) -> str:
+        return f"DoFn.TimerParam({self.spec!r})"
+
+
+Source = Given | StateArgument | TimerArgument | Constant
+FROM_ENGINE = (Given, StateArgument, TimerArgument)
+"""What stands as the default of a parameter that the engine gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +102,9 @@ def bind(
         # Some built-in functions do not say what they take.
         anything = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
         parameters = [anything, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
-    defaults = {parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, Given)}
+    defaults = {
+        parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, FROM_ENGINE)
+    }
     if spread:
         named: dict[str, Source] = {**defaults, **{name: Constant(value) for name, value in kwargs.items()}}
         return Arguments((Given.ELEMENT, *map(Constant, args)), tuple(named.items()))
@@ -130,7 +158,7 @@ class _Binding:
         """Where the argument comes from; None if the parameter keeps its default."""
         if parameter.name in self._kwargs:
             return Constant(self._kwargs.pop(parameter.name))
-        if isinstance(parameter.default, Given):
+        if isinstance(parameter.default, FROM_ENGINE):
             return parameter.default
         if parameter.kind is not parameter.KEYWORD_ONLY:
             if self._element_left:

@@ -1,0 +1,34 @@
+"""What: the calls that frame a `DoFn`'s elements, from set-up to tear-down (the life cycle of Beam's `DoFn`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar, cast
+
+from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.metric import at
+from headrace.sdk.pvalue import TaggedOutput
+from headrace.sdk.windowedvalue import WindowedValue
+
+T = TypeVar("T")
+
+
+def call_hook(label: str, hook: Callable[[], T]) -> T:
+    """Call a function's life-cycle hook; what it raises is the step's failure."""
+    try:
+        with at(label):
+            return hook()
+    except Exception as error:
+        raise failed_step(error, label, None, None) from error
+
+
+def last_outputs(outputs: object) -> Iterator[tuple[str | None, WindowedValue]]:
+    """What `finish_bundle` put out: tags and values, which must say when and in which windows they are."""
+    for output in cast(Iterable[object], outputs):
+        tag, value = (output.tag, output.value) if isinstance(output, TaggedOutput) else (None, output)
+        if not isinstance(value, WindowedValue):
+            raise TypeError(
+                f"finish_bundle put out {value!r:.200}, which has no timestamp and no window; "
+                "put out WindowedValue(value, timestamp, [window])"
+            )
+        yield tag, value

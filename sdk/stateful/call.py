@@ -1,0 +1,86 @@
+"""What: how a stateful `DoFn`'s method is called: most arguments are the same for all elements of a key and window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo
+from headrace.sdk.stateful.keywindow import KeyWindow
+from headrace.sdk.transforms.parameters import Arguments, Constant, Given, Source, StateArgument, TimerArgument
+from headrace.sdk.windowedvalue import WindowedValue
+
+_BY_ELEMENT = (Given.ELEMENT, Given.TIMESTAMP, Given.PANE, Given.WINDOWED_VALUE, Given.DYNAMIC_TIMER_TAG)
+
+
+class Call:
+    """A method with where its arguments come from.
+
+    Args:
+        method: The method.
+        arguments: What it takes.
+        spread: Whether the element is spread over its first parameters.
+    """
+
+    def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
+        self._method = _spreading(method) if spread else method
+        self._arguments = arguments
+        self._positions = [(i, s) for i, s in enumerate(arguments.positional) if s in _BY_ELEMENT]
+        self._names = [(name, source) for name, source in arguments.named if source in _BY_ELEMENT]
+        self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
+
+    def filled(self, window: KeyWindow) -> tuple[list[object], dict[str, object]]:
+        """The arguments for a key and window, with gaps for those that differ from element to element."""
+        positional = [self._fixed(source, window) for source in self._arguments.positional]
+        return positional, {name: self._fixed(source, window) for name, source in self._arguments.named}
+
+    def on_element(self, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
+        """Call it for an element."""
+        if window.arguments is None:
+            window.arguments = self.filled(window)
+        positional, named = window.arguments
+        if self._only_element:
+            positional[0] = element
+        else:
+            for index, source in self._positions:
+                positional[index] = _of_element(source, window, element, timestamp, pane)
+            for name, source in self._names:
+                named[name] = _of_element(source, window, element, timestamp, pane)
+        return self._method(*positional, **named)
+
+    def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
+        """Call it for a timer."""
+        _, named = self.filled(window)
+        for name, source in self._names:
+            named[name] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp(micros=fires_at)
+        return self._method(**named)
+
+    @staticmethod
+    def _fixed(source: Source, window: KeyWindow) -> object:
+        if isinstance(source, StateArgument):
+            return window.state(source.spec)
+        if isinstance(source, TimerArgument):
+            return window.timer(source.spec)
+        if isinstance(source, Constant):
+            return source.value
+        if source is Given.KEY:
+            return window.context.key
+        return window.frame.window if source is Given.WINDOW else None
+
+
+def _of_element(source: Source, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
+    if source is Given.ELEMENT:
+        return element
+    if source is Given.TIMESTAMP:
+        return Timestamp(micros=timestamp)
+    pane = PANE_INFO_UNKNOWN if pane is None else pane
+    if source is Given.PANE:
+        return pane
+    return WindowedValue(element, Timestamp(micros=timestamp), (window.frame.window,), pane)
+
+
+def _spreading(method: Callable[..., object]) -> Callable[..., object]:
+    def spread(element: tuple[object, ...], *rest: object, **named: object) -> object:
+        return method(*element, *rest, **named)
+
+    return spread

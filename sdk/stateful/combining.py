@@ -1,0 +1,92 @@
+"""What: values combined into one for each key and window (`CombiningValueStateSpec`): the accumulator is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias, cast
+
+from headrace.lowlevel.coder import Coder
+from headrace.sdk.contents import private_copy
+from headrace.sdk.stateful.cells import Cells
+from headrace.sdk.stateful.spec import StateSpec
+from headrace.sdk.transforms.combinefn import CombineFn
+
+AnyCombineFn: TypeAlias = CombineFn[object, object, object]
+Combining: TypeAlias = AnyCombineFn | Callable[..., object]
+_NOTHING = object()
+_UNREAD = object()
+
+
+class CombiningValueState:
+    """The combined value of what was added."""
+
+    __slots__ = ("_accumulator", "_cells", "_changed", "_shared", "_spec")
+
+    def __init__(self, spec: CombiningValueStateSpec, cells: Cells) -> None:
+        self._spec = spec
+        self._cells = cells
+        self._accumulator: object = _UNREAD
+        self._changed = False
+        self._shared = False
+
+    def read(self) -> object:
+        """What the `CombineFn` makes of all values; of none, if there are none."""
+        # The result may be the accumulator itself, or hold parts of it.
+        self._shared = True
+        return self._spec.combine_fn.extract_output(self._loaded())
+
+    def add(self, value: object) -> None:
+        """Combine a value with those before."""
+        accumulator = private_copy(self._loaded()) if self._shared else self._loaded()
+        self._shared = False
+        self._accumulator = self._spec.combine_fn.add_input(accumulator, value)
+        self._changed = True
+
+    def clear(self) -> None:
+        """Forget all values."""
+        self._accumulator = _NOTHING
+        self._changed, self._shared = True, False
+
+    def store(self) -> None:
+        """See `State`."""
+        if not self._changed:
+            return
+        spec = self._spec
+        if self._accumulator is _NOTHING:
+            self._cells.erase(spec.cell)
+        else:
+            own = private_copy(self._accumulator) if self._shared else self._accumulator
+            self._cells.write(spec.cell, spec.encode(spec.combine_fn.compact(own)))
+
+    def _loaded(self) -> object:
+        """The accumulator, that of no values if there are none."""
+        if self._accumulator is _UNREAD:
+            data = self._cells.read(self._spec.cell)
+            self._accumulator = _NOTHING if data is None else self._spec.coder.decode(data)
+        return self._spec.combine_fn.create_accumulator() if self._accumulator is _NOTHING else self._accumulator
+
+
+class CombiningValueStateSpec(StateSpec[CombiningValueState]):
+    """Declares values that are combined as they are added.
+
+    Args:
+        name: As for `StateSpec`.
+        coder: As for `StateSpec`, of the accumulator. It may be left out: `CombiningValueStateSpec(name, combine_fn)`.
+        combine_fn: A `CombineFn`, or a function of an iterable such as `sum`.
+
+    >>> CombiningValueStateSpec("total", sum).combine_fn.apply([1, 2])
+    3
+    """
+
+    kind = b"c"
+
+    def __init__(self, name: str, coder: Coder | Combining | None = None, combine_fn: Combining | None = None) -> None:
+        its_coder, combine = (None, coder) if combine_fn is None else (coder, combine_fn)
+        if combine is None:
+            raise ValueError(f"CombiningValueStateSpec {name!r} takes a CombineFn or a function, such as sum")
+        super().__init__(name, cast("Coder | None", its_coder))
+        self.combine_fn: AnyCombineFn = CombineFn.maybe_from_callable(cast(Combining, combine))
+
+    def open(self, cells: Cells) -> CombiningValueState:
+        """See `StateSpec`."""
+        return CombiningValueState(self, cells)

@@ -1,0 +1,275 @@
+"""What: a `DoFn` with state and timers as a keyed computation (MillWheel paper §5.1; Beam's stateful `ParDo`).
+
+For each key of a bundle `process` is called with the elements in order of delivery, then due timers call their methods.
+State and timers belong to a key and window: when the watermark reaches the end of the window and its allowed lateness,
+a timer of the engine's own takes away what is left, and elements that come later are dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import repeat
+from typing import cast
+
+from headrace.lowlevel.computation import BundleComputation, Context
+from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.timer import TimeDomain, Timer
+from headrace.sdk.frames import Frame, Frames
+from headrace.sdk.fusion.plan import Form
+from headrace.sdk.grouping import OUTSIDE
+from headrace.sdk.lifecycle import call_hook
+from headrace.sdk.panes import PaneInfo
+from headrace.sdk.shipping import shipped
+from headrace.sdk.stateful.call import Call
+from headrace.sdk.stateful.combining import AnyCombineFn, CombiningValueStateSpec
+from headrace.sdk.stateful.keywindow import CLOSING, TIMER, KeyWindow
+from headrace.sdk.stateful.outputs import Outputs
+from headrace.sdk.stateful.signature import Signature
+from headrace.sdk.transforms.element import DoFn, FunctionDoFn
+from headrace.sdk.transforms.parameters import Arguments
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import BoundedWindow
+
+Pair = tuple[object, object]
+Windows = tuple[BoundedWindow, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatefulPlan:
+    """A stateful step; shipped to the workers."""
+
+    label: str
+    fn: DoFn
+    arguments: Arguments
+    """How its `process` is called."""
+    signature: Signature
+    windowing: Windowing
+    forms: Mapping[str, Form]
+    """Input stream -> how the values of its pairs carry windows: PLAIN or WINDOWED."""
+    outputs: Mapping[str | None, str]
+    """Tag -> stream, in the form FIRED."""
+
+    def combiners(self) -> list[AnyCombineFn]:
+        """The combiners of its state, which have a life of their own."""
+        return [spec.combine_fn for spec in self.signature.specs if isinstance(spec, CombiningValueStateSpec)]
+
+
+class StatefulParDo(BundleComputation):
+    """Runs a stateful `DoFn`."""
+
+    def __init__(self, plan: StatefulPlan) -> None:
+        self.plan = plan
+        self._live: _LiveFn | None = None
+        self._ending: ExitStack | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"plan": self.plan, "_live": None, "_ending": None}
+
+    @property
+    def live(self) -> _LiveFn:
+        """The function as it is in this process."""
+        assert self._live is not None, "setup() comes first"
+        return self._live
+
+    def setup(self) -> None:
+        """Set the function up, in a copy of its own: what it opens must not stick to the plan."""
+        plan = shipped(self.plan, self.plan.label)
+        self._live = _LiveFn(plan)
+        with ExitStack() as ending:
+            parts: list[DoFn | AnyCombineFn] = [plan.fn, *plan.combiners()]
+            for part in parts:
+                call_hook(plan.label, part.setup)
+                ending.callback(call_hook, plan.label, part.teardown)
+            # Only if all are set up will `teardown` be called; otherwise those that are end here.
+            self._ending = ending.pop_all()
+
+    def teardown(self) -> None:
+        """Tear the function and its combiners down, and let go of them."""
+        self._live, ending, self._ending = None, self._ending, None
+        if ending is not None:
+            ending.close()
+
+    def has_teardown(self) -> bool:
+        """Whether the function or one of its combiners defines it."""
+        own = type(self.plan.fn).teardown is not DoFn.teardown
+        return own or any(combiner.has_teardown() for combiner in self.plan.combiners())
+
+    def start_bundle(self) -> None:
+        """Start a bundle."""
+        self.live.start_bundle()
+
+    def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
+        """Process elements of a key."""
+        self.live.turn_to(context)
+        if self.plan.forms[stream] is Form.PLAIN:
+            self.live.take_plain(cast(Sequence[Pair], batch.values), batch.timestamps)
+        else:
+            self.live.take_windowed(cast(Sequence[Pair], batch.values), batch.timestamps)
+
+    def process_timer(self, timer: Timer, context: Context) -> None:
+        """Call what a timer is for, or take a window away."""
+        self.live.turn_to(context)
+        self.live.fire(timer)
+
+    def finish_key(self, context: Context) -> None:
+        """Write what changed, and send what was put out."""
+        self.live.finish(context)
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """Finish the bundle; what it puts out then is sent too."""
+        self.live.finish_bundle(emit)
+
+
+@dataclass(frozen=True, slots=True)
+class FiredTimer:
+    """What an error says of the timer that was being processed."""
+
+    name: str
+    dynamic_tag: str
+    timestamp: Timestamp
+    window: BoundedWindow
+
+
+class _LiveFn:
+    """A stateful function in one process, and what it is at."""
+
+    def __init__(self, plan: StatefulPlan) -> None:
+        signature, fn = plan.signature, plan.fn
+        self.fn = fn
+        self._label = plan.label
+        self._signature = signature
+        self._process = Call(fn.process, plan.arguments, isinstance(fn, FunctionDoFn) and fn.spread)
+        callbacks = signature.callbacks.items()
+        self._on_timer = {name: Call(getattr(fn, its.method), its.arguments) for name, its in callbacks}
+        self._outputs = Outputs(plan.outputs, plan.windowing)
+        self._frames = Frames(plan.windowing)
+        self._assign_all = plan.windowing.window_fn.assign_all
+        self._context: Context | None = None
+        self._windows: dict[bytes, KeyWindow] = {}
+
+    def start_bundle(self) -> None:
+        """A bundle begins; the one before may have failed halfway."""
+        self._context = None
+        self._outputs.clear()
+        call_hook(self._label, self.fn.start_bundle)
+
+    def turn_to(self, context: Context) -> None:
+        """Begin with a key, if this is the first call for it."""
+        if self._context is not context:
+            self._context = context
+            self._windows = {}
+
+    # Elements
+
+    def take_plain(self, pairs: Sequence[Pair], timestamps: Sequence[int]) -> None:
+        """Process pairs that are in the windows of their timestamps."""
+        self._take(pairs, timestamps, self._assign_all(timestamps, pairs), repeat(None, len(pairs)))
+
+    def take_windowed(self, pairs: Sequence[Pair], timestamps: Sequence[int]) -> None:
+        """Process pairs whose values say windows and pane."""
+        payloads = cast("list[tuple[object, Windows, PaneInfo | None]]", [payload for _, payload in pairs])
+        elements = [(key, payload[0]) for (key, _), payload in zip(pairs, payloads, strict=True)]
+        self._take(elements, timestamps, [payload[1] for payload in payloads], (payload[2] for payload in payloads))
+
+    def _take(
+        self,
+        pairs: Sequence[Pair],
+        timestamps: Sequence[int],
+        windows: Sequence[Windows],
+        panes: Iterable[PaneInfo | None],
+    ) -> None:
+        process, outputs = self._process.on_element, self._outputs
+        late = outside = 0
+        before: Windows | None = None
+        targets: list[KeyWindow] = []
+        pair: object = None
+        try:
+            for pair, timestamp, its, pane in zip(pairs, timestamps, windows, panes, strict=True):
+                if its is not before:
+                    targets, before = self._open(its), its
+                if not targets:
+                    late, outside = (late + 1, outside) if its else (late, outside + 1)
+                for window in targets:
+                    window.at = timestamp
+                    results = process(window, pair, timestamp, pane)
+                    if results is not None:
+                        outputs.take(results, timestamp, window.frame.window, pane)
+        except Exception as error:
+            raise failed_step(error, self._label, self._key, pair) from error
+        self._count(late, outside)
+
+    def _count(self, late: int, outside: int) -> None:
+        assert self._context is not None, "turn_to() comes first"
+        if late:
+            self._context.drop_late(late)
+        if outside:
+            self._context.count(OUTSIDE, outside)
+
+    @property
+    def _key(self) -> object:
+        assert self._context is not None, "turn_to() comes first"
+        return self._context.key
+
+    def _open(self, windows: Windows) -> list[KeyWindow]:
+        """Those of an element's windows that are not closed."""
+        assert self._context is not None, "turn_to() comes first"
+        frames = map(self._frames.of_window, windows)
+        return [self._window(frame) for frame in frames if frame.closes > self._context.watermark]
+
+    def _window(self, frame: Frame) -> KeyWindow:
+        assert self._context is not None, "turn_to() comes first"
+        found = self._windows.get(frame.code)
+        if found is None:
+            found = self._windows[frame.code] = KeyWindow(frame, self._context)
+        return found
+
+    # Timers
+
+    def fire(self, timer: Timer) -> None:
+        """Call what a timer is for, or take a window away if that is what it is for."""
+        if timer.tag.startswith(CLOSING):
+            window = self._window(self._frames.of_tag(timer.tag[len(CLOSING) :]))
+            window.close(self._signature.uses_wall_time)
+            return
+        place, _, rest = timer.tag[len(TIMER) :].partition(" ")
+        length, _, names = rest.partition(":")
+        name, dynamic_tag = names[: int(length)], names[int(length) :]
+        call = self._on_timer.get(name)
+        window = self._window(self._frames.of_tag(place))
+        if timer.domain is TimeDomain.WALL_TIME:
+            window.wall_timer_fired()
+        # A timer of an earlier version of the program may be for nothing.
+        if call is not None:
+            self._call(call, window, timer, name, dynamic_tag)
+
+    def _call(self, call: Call, window: KeyWindow, timer: Timer, name: str, dynamic_tag: str) -> None:
+        window.at = timer.timestamp if timer.hold is None else timer.hold
+        try:
+            results = call.on_timer(window, timer.timestamp, dynamic_tag)
+            if results is not None:
+                self._outputs.take(results, window.at, window.frame.window, None)
+        except Exception as error:
+            fired = FiredTimer(name, dynamic_tag, Timestamp(micros=timer.timestamp), window.frame.window)
+            raise failed_step(error, self._label, self._key, fired) from error
+
+    # Ends
+
+    def finish(self, context: Context) -> None:
+        """The key is done."""
+        if self._context is not context:
+            return
+        for window in self._windows.values():
+            window.finish(self._signature.uses_wall_time)
+        self._outputs.send(context.produce_batch)
+        self._context = None
+
+    def finish_bundle(self, emit: Emit) -> None:
+        """The bundle is done."""
+        outputs = call_hook(self._label, self.fn.finish_bundle)
+        if outputs is not None:
+            call_hook(self._label, lambda: self._outputs.take_last(outputs))
+            self._outputs.send(emit)

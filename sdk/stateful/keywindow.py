@@ -1,0 +1,116 @@
+"""What a stateful step has of one key and window while a bundle runs, and how all of it goes when the window closes."""
+
+from __future__ import annotations
+
+from headrace.lowlevel.computation import Context
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.timer import TimeDomain
+from headrace.sdk.frames import Frame
+from headrace.sdk.stateful.cells import Cells
+from headrace.sdk.stateful.spec import State, StateSpec
+from headrace.sdk.stateful.timer import UserTimer
+from headrace.sdk.stateful.timerspec import TimerSpec
+
+TIMER = "t"
+"""First letter of the tags of a `DoFn`'s timers; the window's tag, a space, and the timer's name and tag follow."""
+CLOSING = "u"
+"""First letter of the tag of the timer that waits for a window to close; at the same instant it fires last."""
+
+
+class KeyWindow:
+    """State and timers of one key and window. Cells are read when they are asked for and written at the end."""
+
+    __slots__ = (
+        "_cells",
+        "_states",
+        "_timers",
+        "_wall_cleared",
+        "_wall_set",
+        "arguments",
+        "at",
+        "closed",
+        "context",
+        "frame",
+    )
+
+    def __init__(self, frame: Frame, context: Context) -> None:
+        self.frame = frame
+        self.context = context
+        self.at = MIN_TIMESTAMP
+        """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
+        self.closed = False
+        """Whether everything of the window was taken away."""
+        self.arguments: tuple[list[object], dict[str, object]] | None = None
+        """How `process` is called here, made when it first is."""
+        self._cells = Cells(context, frame.code)
+        self._states: dict[str, State] = {}
+        self._timers: dict[str, UserTimer] = {}
+        self._wall_set = False
+        self._wall_cleared = False
+
+    @property
+    def timer_prefix(self) -> str:
+        """What the tags of the window's timers begin with."""
+        return f"{TIMER}{self.frame.tag} "
+
+    def state(self, spec: StateSpec[State]) -> State:
+        """A piece of state."""
+        found = self._states.get(spec.name)
+        if found is None:
+            found = self._states[spec.name] = spec.open(self._cells)
+        return found
+
+    def timer(self, spec: TimerSpec) -> UserTimer:
+        """A timer."""
+        found = self._timers.get(spec.name)
+        if found is None:
+            found = self._timers[spec.name] = UserTimer(spec, self)
+        return found
+
+    def set_wall_timer(self, tag: str, timestamp: int, hold: int) -> None:
+        """Set a timer on wall time, which may be left when the window closes."""
+        self.context.set_timer(tag, timestamp, TimeDomain.WALL_TIME, hold)
+        self._wall_set = True
+
+    def clear_wall_timer(self, tag: str) -> None:
+        """Take a timer on wall time away."""
+        self.context.delete_timer(tag, TimeDomain.WALL_TIME)
+        self._wall_cleared = True
+
+    def wall_timer_fired(self) -> None:
+        """A timer on wall time is set no more."""
+        self._wall_cleared = True
+
+    def finish(self, has_wall_timers: bool) -> None:
+        """The bundle is over: write what changed, or take everything away if the window has closed.
+
+        Args:
+            has_wall_timers: Whether the step may have set timers on wall time.
+        """
+        if self.closed:
+            return
+        if self.frame.closes <= self.context.watermark:
+            self.close(has_wall_timers)
+            return
+        for state in self._states.values():
+            state.store()
+        closing = CLOSING + self.frame.tag
+        if self._cells.written or (self._wall_set and self._wall_timers()):
+            if self.context.timer(closing) is None:
+                self.context.set_timer(closing, self.frame.closes)
+        elif (self._cells.erased or self._wall_set or self._wall_cleared) and self._is_empty():
+            self.context.delete_timer(closing)
+
+    def close(self, has_wall_timers: bool) -> None:
+        """Take away what the window has: state, and timers that will not fire any more."""
+        self._cells.erase_all()
+        if has_wall_timers:
+            for tag in self._wall_timers():
+                self.context.delete_timer(tag, TimeDomain.WALL_TIME)
+        self.closed = True
+
+    def _is_empty(self) -> bool:
+        return next(self._cells.scan(), None) is None and not self._wall_timers()
+
+    def _wall_timers(self) -> list[str]:
+        return [tag for tag, _ in self.context.timers(TimeDomain.WALL_TIME) if tag.startswith(self.timer_prefix)]

@@ -1,0 +1,89 @@
+"""What a stateful step puts out: each value with its window and pane, gathered by stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+from headrace.lowlevel.record import Batch, Emit
+from headrace.sdk.lifecycle import last_outputs
+from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo, is_retraction
+from headrace.sdk.pvalue import TaggedOutput
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import BoundedWindow, TimestampedValue
+
+_SPECIAL = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
+_REFUSED = frozenset({str, bytes, dict})
+
+
+class Outputs:
+    """Gathers outputs as triples (value, window, pane or None); a value in several windows is as many outputs.
+
+    Args:
+        streams: Tag -> stream, for the outputs that something reads; others are dropped.
+        windowing: That of the outputs.
+    """
+
+    def __init__(self, streams: Mapping[str | None, str], windowing: Windowing) -> None:
+        self._streams = streams
+        self._columns: dict[str | None, tuple[list[object], list[int]]] = {}
+        self._assign_all = windowing.window_fn.assign_all
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget what a bundle that failed has left."""
+        self._columns = {tag: ([], []) for tag in self._streams}
+
+    def take(self, results: object, timestamp: int, window: BoundedWindow, pane: PaneInfo | None) -> None:
+        """Take what a function returned for an element or timer."""
+        if results.__class__ in _REFUSED:
+            raise TypeError(
+                f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
+                "yield it, or return a list with it"
+            )
+        main = self._columns.get(None)
+        for result in cast(Iterable[object], results):
+            if result.__class__ in _SPECIAL:
+                self._take_special(result, timestamp, window, pane)
+            elif main is not None:
+                main[0].append((result, window, pane))
+                main[1].append(timestamp)
+
+    def _take_special(self, result: object, timestamp: int, window: BoundedWindow, pane: PaneInfo | None) -> None:
+        """Take an output that is more than a value: it has a tag, a timestamp or windows of its own."""
+        tag = None
+        if isinstance(result, TaggedOutput):
+            tag, result = result.tag, result.value
+        if isinstance(result, TimestampedValue):
+            micros = result.timestamp.micros
+            windows = self._assign_all((micros,), (result.value,), (window,))[0]
+            self._add(tag, result.value, micros, windows, pane if is_retraction(pane) else None)
+        elif isinstance(result, WindowedValue):
+            self._add_windowed(tag, result, pane if is_retraction(pane) else None)
+        else:
+            self._add(tag, result, timestamp, (window,), pane)
+
+    def take_last(self, outputs: object) -> None:
+        """Take what `finish_bundle` returned."""
+        for tag, result in last_outputs(outputs):
+            self._add_windowed(tag, result, None)
+
+    def _add_windowed(self, tag: str | None, result: WindowedValue, otherwise: PaneInfo | None) -> None:
+        pane = otherwise if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
+        self._add(tag, result.value, result.timestamp.micros, result.windows, pane)
+
+    def _add(
+        self, tag: str | None, value: object, timestamp: int, windows: Sequence[BoundedWindow], pane: PaneInfo | None
+    ) -> None:
+        if (columns := self._columns.get(tag)) is not None:
+            for window in windows:
+                columns[0].append((value, window, pane))
+                columns[1].append(timestamp)
+
+    def send(self, emit: Emit) -> None:
+        """Hand everything to its streams."""
+        for tag, (values, timestamps) in self._columns.items():
+            if values:
+                self._columns[tag] = ([], [])
+                emit(self._streams[tag], Batch(values, timestamps))

@@ -1,0 +1,82 @@
+"""When: a timer of one key and window, as a `DoFn` sets it (MillWheel paper §4.6; Beam's `Timer`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headrace.lowlevel.time import Timestamp, TimestampTypes
+from headrace.sdk.stateful.timerspec import TimerSpec
+from headrace.sdk.timedomain import TimeDomain
+
+if TYPE_CHECKING:
+    from headrace.sdk.stateful.keywindow import KeyWindow
+
+
+class UserTimer:
+    """Sets and clears the timer; in a callback, also that which has just fired."""
+
+    __slots__ = ("_prefix", "_spec", "_window")
+
+    def __init__(self, spec: TimerSpec, window: KeyWindow) -> None:
+        self._spec = spec
+        self._window = window
+        self._prefix = f"{window.timer_prefix}{len(spec.name)}:{spec.name}"
+
+    def set(
+        self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
+    ) -> None:
+        """Fire once the timer's clock reaches an instant; replaces what was set under the same tag.
+
+        What the callback puts out has the output timestamp, and until the timer fires the output watermark does not
+        pass it. For a timer on the watermark that is the instant itself unless another is given, for one on real time
+        the timestamp of the current element (or the output timestamp of the current timer).
+
+        Args:
+            timestamp: Seconds since 1970 UTC, or a `Timestamp`.
+            dynamic_timer_tag: Tells timers of one spec apart.
+            output_timestamp: As `timestamp`.
+
+        Raises:
+            ValueError: On the watermark, the instant is after the window closes, so that the timer would never fire;
+                or the output timestamp is before the current element's or after the window closes.
+        """
+        micros, window = Timestamp.of(timestamp).micros, self._window
+        tag = self._tag(dynamic_timer_tag)
+        if self._spec.time_domain is TimeDomain.REAL_TIME:
+            hold = window.at if output_timestamp is None else self._output(output_timestamp)
+            window.set_wall_timer(tag, micros, hold)
+            return
+        if micros > window.frame.closes:
+            raise ValueError(
+                f"timer {self._spec.name!r} is set to {_instant(micros)}, after window {window.frame.window} closes at "
+                f"{_instant(window.frame.closes)} (its end and the allowed lateness); set it to that at most"
+            )
+        at = micros if output_timestamp is None else self._output(output_timestamp)
+        window.context.set_timer(tag, micros, hold=None if at == micros else at)
+
+    def clear(self, dynamic_timer_tag: str = "") -> None:
+        """Take the timer of a tag back; nothing happens if it is not set."""
+        tag = self._tag(dynamic_timer_tag)
+        if self._spec.time_domain is TimeDomain.REAL_TIME:
+            self._window.clear_wall_timer(tag)
+        else:
+            self._window.context.delete_timer(tag)
+
+    def _tag(self, dynamic: str) -> str:
+        if not isinstance(dynamic, str):
+            raise TypeError(f"the dynamic tag of timer {self._spec.name!r} must be a str, got {dynamic!r:.80}")
+        return self._prefix + dynamic
+
+    def _output(self, timestamp: TimestampTypes) -> int:
+        micros, window = Timestamp.of(timestamp).micros, self._window
+        if not window.at <= micros <= window.frame.closes:
+            raise ValueError(
+                f"timer {self._spec.name!r} is given the output timestamp {_instant(micros)}; it must not be before "
+                f"the current element or timer ({_instant(window.at)}), nor after window {window.frame.window} closes "
+                f"({_instant(window.frame.closes)})"
+            )
+        return micros
+
+
+def _instant(micros: int) -> str:
+    return repr(Timestamp(micros=micros))

@@ -1,0 +1,59 @@
+"""What: one value for each key and window (`ReadModifyWriteStateSpec`)."""
+
+from __future__ import annotations
+
+from headrace.sdk.stateful.cells import Cells
+from headrace.sdk.stateful.spec import StateSpec
+
+_UNREAD = object()
+
+
+class ReadModifyWriteState:
+    """A value that is read and replaced. What was read or written is not to be changed in place without a write."""
+
+    __slots__ = ("_cells", "_changed", "_spec", "_value")
+
+    def __init__(self, spec: ReadModifyWriteStateSpec, cells: Cells) -> None:
+        self._spec = spec
+        self._cells = cells
+        self._value: object = _UNREAD
+        self._changed = False
+
+    def read(self) -> object:
+        """The value last written; None if there is none."""
+        if self._value is _UNREAD:
+            data = self._cells.read(self._spec.cell)
+            self._value = None if data is None else self._spec.coder.decode(data)
+        return self._value
+
+    def write(self, value: object) -> None:
+        """Replace the value; None is no value."""
+        self._value = value
+        self._changed = True
+
+    def clear(self) -> None:
+        """Take the value away."""
+        self.write(None)
+
+    def store(self) -> None:
+        """See `State`."""
+        if not self._changed:
+            return
+        if self._value is None:
+            self._cells.erase(self._spec.cell)
+        else:
+            self._cells.write(self._spec.cell, self._spec.encode(self._value))
+
+
+class ReadModifyWriteStateSpec(StateSpec[ReadModifyWriteState]):
+    """Declares one value for each key and window: see `StateSpec`.
+
+    >>> ReadModifyWriteStateSpec("last")
+    ReadModifyWriteStateSpec('last')
+    """
+
+    kind = b"v"
+
+    def open(self, cells: Cells) -> ReadModifyWriteState:
+        """See `StateSpec`."""
+        return ReadModifyWriteState(self, cells)
