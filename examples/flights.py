@@ -29,7 +29,7 @@ import time
 from collections.abc import Iterable
 from operator import itemgetter
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -73,13 +73,22 @@ FINDINGS = {
 """Columns of what is written."""
 
 
+Flights = beam.PCollection[Any]
+"""Each flight is a dict of what was reported of it."""
+
+
 def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
     """The three questions, asked of one source."""
     flights = pipeline | "replay" >> beam.io.Read(Replay(replay, MAX_DELAY * 1_000_000))
     departed = flights | "departed" >> beam.Filter(lambda flight: flight["delay_min"] is not None)
+    hourly_delays(departed) | "write hours" >> write(out / "hours", HOURS)
+    aircraft_sessions(departed) | "write sessions" >> write(out / "sessions", SESSIONS)
+    unusual_hours(flights) | "write findings" >> write(out / "findings", FINDINGS)
 
-    # 1. How late do flights leave?
-    (
+
+def hourly_delays(departed: Flights) -> beam.PCollection[object]:
+    """1. How late do flights leave?"""
+    return (
         departed
         | "by airport" >> beam.Map(lambda flight: (flight["origin"], flight["delay_min"]))
         | "each hour"
@@ -91,11 +100,12 @@ def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
         )
         | "delays" >> beam.CombinePerKey(Delays())
         | "hour rows" >> beam.Map(hour_row)
-        | "write hours" >> write(out / "hours", HOURS)
     )
 
-    # 2. How much does an aircraft fly?
-    (
+
+def aircraft_sessions(departed: Flights) -> beam.PCollection[object]:
+    """2. How much does an aircraft fly?"""
+    return (
         departed
         | "by aircraft" >> beam.Map(lambda flight: (flight["tail"], (1, flight["miles"])))
         | "in one go"
@@ -107,15 +117,15 @@ def build(pipeline: beam.Pipeline, replay: Path, out: Path) -> None:
         )
         | "legs" >> beam.CombinePerKey(sum_columns)
         | "session rows" >> beam.Map(session_row)
-        | "write sessions" >> write(out / "sessions", SESSIONS)
     )
 
-    # 3. Is that usual?
-    (
+
+def unusual_hours(flights: Flights) -> beam.PCollection[object]:
+    """3. Is that usual?"""
+    return (
         flights
         | "usual" >> beam.RunComputation(UsualDelay(), key=itemgetter("carrier"), outputs="findings")
         | "finding rows" >> beam.Map(lambda finding: finding._asdict())
-        | "write findings" >> write(out / "findings", FINDINGS)
     )
 
 

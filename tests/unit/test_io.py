@@ -9,7 +9,6 @@ import lzma
 import os
 from datetime import UTC, datetime
 from itertools import pairwise
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,6 @@ import headrace as beam
 from headrace.io.filesystem import CompressionTypes
 from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.local.scheduler import Scheduler
 from headrace.sdk.io.files import Found, match
 from headrace.sdk.io.filesource import FileTimes
 from headrace.sdk.io.lines import LineRange
@@ -28,31 +26,7 @@ from headrace.sdk.io.textfiles import TextParser
 from headrace.transforms import window
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
-
-
-def write(path: Path, text: str | bytes) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
-
-
-class OneByOne(Scheduler):
-    """About one record an epoch."""
-
-    def bundle_size(self, epoch, limit):
-        return 1
-
-
-def planned(source, limit=1_000_000, splits=1):
-    """All deliveries of a source, as a driver would ask for them: (rows of each split, delivery)."""
-    injector = source.injector()
-    position = injector.start()
-    while True:
-        delivery = injector.plan(position, limit, splits)
-        yield [[row for batch in split.read() for row in batch.rows()] for split in delivery.splits], delivery
-        position = delivery.position
-        if delivery.done:
-            return
+from tests.unit.sourcefiles import OneByOne, planned, write
 
 
 class TestPatterns:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -11,33 +10,8 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError
-from headrace.runners.local.scheduler import Scheduler
 from tests.unit.collected import collect, values
-
-
-def write(path: Path, text: str | bytes) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return str(path)
-
-
-class OneByOne(Scheduler):
-    """About one record an epoch."""
-
-    def bundle_size(self, epoch, limit):
-        return 1
-
-
-def planned(source, limit=1_000_000, splits=1):
-    """All deliveries of a source, as a driver would ask for them: (rows of each split, delivery)."""
-    injector = source.injector()
-    position = injector.start()
-    while True:
-        delivery = injector.plan(position, limit, splits)
-        yield [[row for batch in split.read() for row in batch.rows()] for split in delivery.splits], delivery
-        position = delivery.position
-        if delivery.done:
-            return
+from tests.unit.sourcefiles import planned, write
 
 
 class TestJson:
