@@ -3,6 +3,7 @@
 from headrace.transforms import (
     combiners,
     core,
+    deduplicate,
     error_handling,
     ptransform,
     stats,
@@ -39,6 +40,7 @@ from headrace.transforms.stats import ApproximateQuantiles, ApproximateUnique
 from headrace.transforms.util import (
     CoGroupByKey,
     Distinct,
+    GroupIntoBatches,
     Keys,
     KvSwap,
     LogElements,
@@ -68,6 +70,7 @@ __all__ = [
     "Flatten",
     "FlattenWith",
     "GroupByKey",
+    "GroupIntoBatches",
     "Impulse",
     "Keys",
     "KvSwap",
@@ -89,6 +92,7 @@ __all__ = [
     "WithKeys",
     "combiners",
     "core",
+    "deduplicate",
     "error_handling",
     "ptransform",
     "ptransform_fn",

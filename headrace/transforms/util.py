@@ -1,5 +1,6 @@
 """Under the name that Beam programs import: transforms made of others."""
 
+from headrace.sdk.transforms.batches import GroupIntoBatches
 from headrace.sdk.transforms.distinct import Distinct, RemoveDuplicates
 from headrace.sdk.transforms.group import CoGroupByKey
 from headrace.sdk.transforms.log_elements import LogElements
@@ -12,6 +13,7 @@ from headrace.sdk.transforms.tostring import ToString
 __all__ = [
     "CoGroupByKey",
     "Distinct",
+    "GroupIntoBatches",
     "Keys",
     "KvSwap",
     "LogElements",

@@ -1,5 +1,5 @@
 """Under the names that Beam programs import: times, and elements with what the model knows of them."""
 
-from headrace.utils import timestamp, windowed_value
+from headrace.utils import sharded_key, timestamp, windowed_value
 
-__all__ = ["timestamp", "windowed_value"]
+__all__ = ["sharded_key", "timestamp", "windowed_value"]

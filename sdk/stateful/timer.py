@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.lowlevel.time import Timestamp, TimestampTypes
+from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
 from headrace.sdk.stateful.timerspec import TimerSpec
 from headrace.sdk.timedomain import TimeDomain
 
@@ -53,6 +53,27 @@ class UserTimer:
             )
         at = micros if output_timestamp is None else self._output(output_timestamp)
         window.context.set_timer(tag, micros, hold=None if at == micros else at)
+
+    def set_relative(
+        self, offset: DurationTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
+    ) -> None:
+        """Set it to so long after now, as `set` does: Beam's `offset(...).setRelative()` for Java.
+
+        On real time, now is the clock that the runner goes by. On the watermark it is the timestamp of the current
+        element (or the output timestamp of the current timer), and the timer is set to the closing of the window at
+        most.
+
+        Args:
+            offset: Seconds, or a `Duration`.
+            dynamic_timer_tag: As for `set`.
+            output_timestamp: As for `set`.
+        """
+        window, micros = self._window, Duration.of(offset).micros
+        if self._spec.time_domain is TimeDomain.REAL_TIME:
+            at = window.context.wall_time + micros
+        else:
+            at = min(window.at + micros, window.frame.closes)
+        self.set(Timestamp(micros=at), dynamic_timer_tag, output_timestamp)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take the timer of a tag back; nothing happens if it is not set."""
