@@ -21,8 +21,6 @@ WINDOW_1, WINDOW_2 = "[12:00, 12:02)", "[12:02, 12:04)"
 FINAL = {WINDOW_1: 14, WINDOW_2: 22, "[12:04, 12:06)": 3, "[12:06, 12:08)": 12}
 """Figure 13: "the final results for the four windows remain the same: 14, 22, 3, and 12"."""
 FIRST_VALUE_OF_WINDOW_2 = "12:02:30"
-
-
 PANES_ADD_UP = {"accumulating_and_retracting", "discarding", "processing_time_by_triggers", "sessions"}
 """The examples in which the final value of a window is the sum of its panes, not the last one."""
 

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from headrace.lowlevel import Topology
     from headrace.runners.engine.options import RunResult
 
+# A test class that several modules make their own says what it compared, too.
+pytest.register_assert_rewrite("tests.article")
+
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
 settings.register_profile("headrace", deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")

@@ -83,7 +83,8 @@ SCORES = tuple(Score(points, at(when), at(first), points != 9) for points, when,
 """In the article's order of arrival."""
 SECOND_ORDER = tuple(Score(points, at(when), at(second), points != 9) for points, when, _, second in _TABLE)
 """The same scores, heard of in another order."""
-# Of figure 8 alone: late, but less than a minute behind the watermark's 12:02, as the 8 is still to come.
+# Of figure 8 alone: it happened in the first window and comes while the watermark, which waits for the 8, is past its
+# end by less than a minute; when the 9 comes it is past by more.
 SIX = Score(6, at("12:01:20"), at("12:07:10"), foreseen=False)
 
 MINUTES = tuple(at(f"12:{minute:02}") for minute in range(6, 11))
@@ -134,16 +135,16 @@ class Input:
 
     def _stream(self, watermark: Watermark) -> TestStream:
         """Each instant is three events, and so three epochs: the clock moves, scores arrive, the watermark moves."""
-        stream, clock, complete = TestStream(), 0, 0
+        stream, before, complete = TestStream(), 0, 0
         for now in INSTANTS:
-            stream.advance_processing_time(now - clock)
+            stream.advance_processing_time(now - before)
             stream.add_elements(self._elements([score for score in self.scores if score.arrives == now]))
             reached = watermark(now, [score for score in self.scores if score.arrives > now])
             if reached > complete:
                 stream.advance_watermark_to(reached)
             else:
                 stream.add_elements([])
-            clock, complete = now, reached
+            before, complete = now, reached
         return stream
 
     def _elements(self, scores: Sequence[Score]) -> list[TimestampedValue[object]]:
