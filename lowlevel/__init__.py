@@ -2,6 +2,7 @@
 
 from headrace.lowlevel.coder import Coder, PickleCoder
 from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation
+from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import (
     CheckpointError,
     FencedError,
@@ -35,6 +36,7 @@ __all__ = [
     "Coder",
     "Computation",
     "Context",
+    "DeadLetter",
     "Delivery",
     "FencedError",
     "HeadraceError",

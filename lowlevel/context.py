@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, merge
+from typing import NamedTuple
 
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.metric import Cells, collector
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -19,6 +21,21 @@ IDS_ASKED = "ids_asked"
 _FLUSH_AT = 10_000
 _UNREAD = object()
 _DOMAINS = tuple(TimeDomain)
+
+
+class Savepoint(NamedTuple):
+    """A key in the middle of its records; see `KeyContext.savepoint`."""
+
+    cells: dict[bytes, bytes | None]
+    marks: dict[tuple[int, str], int | None]
+    due: list[tuple[int, int, str]]
+    is_read: bool
+    """Whether the state was looked at."""
+    state: bytes | None
+    produced: dict[str, int]
+    """Stream -> number of records so far."""
+    counters: dict[str, int]
+    metrics: Cells
 
 
 class KeyContext:
@@ -224,6 +241,39 @@ class KeyContext:
                 return False
         self.delta.ids[record_id] = forget_at
         return True
+
+    # Going back
+
+    def savepoint(self) -> Savepoint:
+        """What the key's processing has come to, to be restored if a record turns out to be poison."""
+        state = None
+        if self._state is not _UNREAD and self._state is not None:
+            state = self._coder.encode(self._state)
+        metrics = collector()
+        return Savepoint(
+            dict(self._cells),
+            dict(self._marks),
+            list(self._due),
+            self._state is not _UNREAD,
+            state,
+            {stream: len(values) for stream, (values, _) in self._produced.items()},
+            dict(self.counters),
+            {} if metrics is None else metrics.saved(),
+        )
+
+    def restore(self, saved: Savepoint) -> None:
+        """Forget everything since the savepoint; the key must not have ended."""
+        self._cells, self._marks, self._due = dict(saved.cells), dict(saved.marks), list(saved.due)
+        self._state = _UNREAD
+        if saved.is_read:
+            self._state = None if saved.state is None else self._coder.decode(saved.state)
+        for stream, count in saved.produced.items():
+            values, timestamps = self._produced[stream]
+            del values[count:], timestamps[count:]
+        self.counters.clear()
+        self.counters.update(saved.counters)
+        if (metrics := collector()) is not None:
+            metrics.restore(saved.metrics)
 
     # Ends
 

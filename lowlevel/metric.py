@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, Token
+from copy import deepcopy
 from dataclasses import dataclass, field
 from operator import index
 from types import TracebackType
@@ -224,6 +225,15 @@ class Collector:
     ) -> None:
         _current.reset(self._tokens.pop())
 
+    def saved(self) -> Cells:
+        """A copy, for `restore`."""
+        return deepcopy(self.cells)
+
+    def restore(self, cells: Cells) -> None:
+        """Undo what was reported since this was saved."""
+        self.cells.clear()
+        self.cells.update(deepcopy(cells))
+
     def report(self, metric: Metric, value: object) -> None:
         """Update a metric of the step whose code runs."""
         where = self.where
@@ -238,6 +248,11 @@ class Collector:
 
 
 _current: ContextVar[Collector | None] = ContextVar("headrace_metrics", default=None)
+
+
+def collector() -> Collector | None:
+    """Where metrics of this thread go; None where no task runs."""
+    return _current.get()
 
 
 def report(metric: Metric, value: object) -> None:

@@ -14,14 +14,16 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.metric import at
+from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sequencer import interval_of
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
-from headrace.lowlevel.worker import Bundle, Part
+from headrace.lowlevel.worker import Bundle
 
 _SHIP_AT = 100_000
 """Records that are gathered for a consumer before they are shipped."""
@@ -81,7 +83,10 @@ class Parcel:
 class _Gather:
     """Records for one consumer of one stream, by key, until they are shipped."""
 
-    def __init__(self, place: Keyed, stream: str, send: Callable[[_Gather], None]) -> None:
+    def __init__(
+        self, place: Keyed, stream: str, send: Callable[[_Gather], None], bury: Callable[[Keyed, Batch], None]
+    ) -> None:
+        self._place, self._bury = place, bury
         self.consumer, self.stream, self.extract = place.name, stream, place.inputs[stream]
         self._encode_key = place.key_coder.encode
         self.size = 0
@@ -92,7 +97,15 @@ class _Gather:
 
     def add(self, batch: Batch) -> None:
         """Extract keys and put every record with its key's others; send when enough has come together."""
-        kind, keys = self._keys(batch)
+        try:
+            kind, keys = self._keys(batch)
+        except StepError:
+            if self._place.dead_letters is None:
+                raise
+            batch = self._without_poison(batch)
+            if not len(batch):
+                return
+            kind, keys = self._keys(batch)
         if self.size and (self.size >= _SHIP_AT or kind is not self._kind):
             # A key must not be in two groups under two forms: its records would change their order.
             self._send(self)
@@ -126,6 +139,23 @@ class _Gather:
             return _Encoded, list(map(_Encoded, map(self._encode_key, keys)))
         except Exception as error:
             raise failed_step(error, self.consumer, None, batch.values[self._failing(batch)]) from error
+
+    def _without_poison(self, batch: Batch) -> Batch:
+        """The records that have a key; the others are buried."""
+        kept: list[int] = []
+        letters: list[object] = []
+        poison: list[int] = []
+        for index, value in enumerate(batch.values):
+            try:
+                self._encode_key(self.extract(value))
+            except Exception as error:
+                letters.append(DeadLetter(self.consumer, None, value, own_traceback(error)))
+                poison.append(batch.timestamps[index])
+            else:
+                kept.append(index)
+        self._bury(self._place, Batch(letters, poison))
+        ids = None if batch.ids is None else [batch.ids[index] for index in kept]
+        return Batch([batch.values[index] for index in kept], [batch.timestamps[index] for index in kept], ids)
 
     def _failing(self, batch: Batch) -> int:
         """Which value of a batch has no key; only asked once the batch has failed."""
@@ -190,12 +220,14 @@ class Router:
         """Sink -> its rows so far."""
         self.produced: dict[str, int] = {}
         """Stream -> records so far."""
+        self.buried: dict[str, int] = {}
+        """Computation -> records that its key extractors failed for."""
         self._subscribe(topology)
 
     def _subscribe(self, topology: Topology) -> None:
         for keyed in topology.keyed.values():
             for stream in keyed.inputs:
-                self._gathers.setdefault(stream, []).append(_Gather(keyed, stream, self._send))
+                self._gathers.setdefault(stream, []).append(_Gather(keyed, stream, self._send, self._bury))
         for inline in topology.inlines.values():
             for stream in sorted(inline.inputs):
                 self._inlines.setdefault(stream, []).append(inline)
@@ -236,6 +268,12 @@ class Router:
             raise
         except Exception as error:
             raise failed_step(error, inline.step, None, None) from error
+
+    def _bury(self, place: Keyed, letters: Batch) -> None:
+        """Send records on that a key extractor failed for."""
+        assert place.dead_letters is not None
+        self.buried[place.name] = self.buried.get(place.name, 0) + len(letters)
+        self.emit(place.dead_letters, letters)
 
     def _send(self, gather: _Gather) -> None:
         for interval, parcel in gather.parcels(self._intervals, self._place).items():

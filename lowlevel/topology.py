@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
-from headrace.lowlevel.computation import Computation, InlineComputation
+from headrace.lowlevel.computation import BundleComputation, Computation, InlineComputation
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.record import KeyExtractor
@@ -28,6 +28,8 @@ class Keyed:
     formats: Mapping[str, type] = field(default_factory=dict)
     """Output stream -> type that its records must have; streams without one take anything."""
     key_coder: KeyCoder = STANDARD_KEYS
+    dead_letters: str | None = None
+    """Stream for records that the computation raises for; None if they stop the run."""
 
     @property
     def step(self) -> str:
@@ -85,11 +87,14 @@ class Topology:
         computation: Computation,
         inputs: Mapping[str, KeyExtractor],
         outputs: Iterable[str] | Mapping[str, type] = (),
+        dead_letters: str | None = None,
     ) -> None:
         """Add a computation with its input streams, the key extractor for each, and the streams it produces to.
 
         Outputs given as a mapping state each stream's record format, a type: to produce anything else is an error
-        (paper figure 3). Raises `TopologyError`.
+        (paper figure 3). With `dead_letters` a record that the key extractor or `process_record` raises for goes to the
+        stream of that name as a `DeadLetter`, counted, and leaves nothing else behind; other records, and timers, are
+        processed as if it had not come. Without, it stops the run. Raises `TopologyError`.
         """
         self._claim(name)
         if not isinstance(computation, Computation):
@@ -103,7 +108,19 @@ class Topology:
                     "give a function from a value to its key"
                 )
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
-        self.keyed[name] = Keyed(name, computation, dict(inputs), frozenset(outputs), formats, self.key_coder)
+        streams = frozenset(outputs)
+        if dead_letters is not None:
+            if isinstance(computation, BundleComputation):
+                raise TopologyError(
+                    f"computation {name!r} takes all records of a key at once, so it cannot be told which of them it "
+                    "fails for; leave dead_letters out, or let it be a Computation with process_record"
+                )
+            if dead_letters in streams:
+                raise TopologyError(
+                    f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another"
+                )
+            streams |= {dead_letters}
+        self.keyed[name] = Keyed(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters)
 
     def inline(
         self,

@@ -7,18 +7,19 @@ timestamp. What user code changes stays in memory until the driver commits it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from itertools import repeat
 from operator import itemgetter
-from typing import NamedTuple
 
 from headrace.lowlevel.computation import BundleComputation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
+from headrace.lowlevel.part import Part
+from headrace.lowlevel.poison import run_around_poison
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta, Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -27,15 +28,6 @@ from headrace.lowlevel.topology import Keyed
 
 ENDLESS = 1_000_000
 """Timers that one key may fire in one bundle before it counts as an endless loop."""
-
-
-class Part(NamedTuple):
-    """Some records of one key and stream, in order."""
-
-    stream: str
-    values: Sequence[object]
-    timestamps: Sequence[int]
-    ids: Sequence[bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -163,8 +155,10 @@ class Worker:
             context.count("late", late)
         if isinstance(self._computation, BundleComputation):
             self._run_batch(context, self._computation, part)
-        else:
+        elif self._place.dead_letters is None:
             self._run_records(context, part)
+        else:
+            run_around_poison(self._place, context, part)
 
     def _run_batch(self, context: KeyContext, computation: BundleComputation, part: Part) -> None:
         context.now = part.timestamps[-1]

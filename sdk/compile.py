@@ -78,7 +78,7 @@ class _Compiler:
         elif isinstance(transform, RunComputation):
             streams = [self._into(step, index).stream for index in range(len(step.inputs))]
             inputs = dict(zip(streams, transform.keys, strict=True))
-            self._topology.computation(label, transform.computation, inputs, transform.streams)
+            self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())
         for output in step.outputs.values():

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.computation import Computation
+from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Part, Worker
+from headrace.lowlevel.worker import Bundle, Worker
 from headrace.sdk.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.windows import BoundedWindow
 

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Protocol, cast
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
+from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
@@ -135,6 +136,9 @@ class _Task:
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
         """Send everything that is left, then the control rows, then the report."""
         self.router.close()
+        for name, count in self.router.buried.items():
+            of = self.report.counters.setdefault(name, {})
+            of[DEAD_LETTERS] = of.get(DEAD_LETTERS, 0) + count
         for name, batch in self.router.staged.items():
             self._stage(name, batch)
         yield from self.out

@@ -27,6 +27,8 @@ class RunComputation(PTransform[object, Outputs]):
         computation: An instance.
         key: From an element to its key; for several inputs one for all, or a list with one for each.
         outputs: The streams that it produces to. For one name the transform gives a collection, for several a dict.
+        dead_letters: A further stream, for elements that it raises for: they become `DeadLetter`s there instead of
+            stopping the run, and what they had done before is undone. The transform then gives a dict.
 
     >>> from headrace.lowlevel.computation import Computation
     >>> class Total(Computation):
@@ -42,6 +44,7 @@ class RunComputation(PTransform[object, Outputs]):
         computation: Computation,
         key: KeyExtractor | Sequence[KeyExtractor],
         outputs: str | Sequence[str] = (),
+        dead_letters: str | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(computation, Computation):
@@ -51,7 +54,8 @@ class RunComputation(PTransform[object, Outputs]):
         if not all(map(callable, self.keys)):
             raise TypeError(f"key of {self.label!r} must be a function from an element to its key, got {key!r:.200}")
         self.streams: list[str] = [outputs] if isinstance(outputs, str) else list(outputs)
-        self._is_single = isinstance(outputs, str)
+        self._is_single = isinstance(outputs, str) and dead_letters is None
+        self.dead_letters = dead_letters
 
     def default_label(self) -> str:
         """The computation's class."""
@@ -67,7 +71,8 @@ class RunComputation(PTransform[object, Outputs]):
         if len(self.keys) != len(collections):
             raise TypeError(f"{self.label} has {len(collections)} inputs but {len(self.keys)} keys; give one for each")
         self.computation, self.keys = shipped((self.computation, self.keys), collections[0].pipeline.current_label)
-        made = {stream: self._output(stream, collections) for stream in self.streams}
+        names = self.streams if self.dead_letters is None else [*self.streams, self.dead_letters]
+        made = {stream: self._output(stream, collections) for stream in names}
         return made[self.streams[0]] if self._is_single else made
 
     def _output(self, stream: str, inputs: list[PCollection[object]]) -> PCollection[object]:

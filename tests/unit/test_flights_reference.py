@@ -15,11 +15,12 @@ from examples import flights_check as check
 from examples import flights_data as data
 from examples.flights_usual import HOUR_US, CarrierState, Finding, UsualDelay
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Commit, Part, Worker
+from headrace.lowlevel.worker import Bundle, Commit, Worker
 
 DAY_US = 24 * HOUR_US
 LATENESS = check.Lateness(max_delay_us=4 * HOUR_US, allowed_us=DAY_US, gap_us=4 * HOUR_US)

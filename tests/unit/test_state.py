@@ -7,8 +7,9 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError, TopologyError
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.part import Part
 from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.worker import Bundle, Part, Worker
+from headrace.lowlevel.worker import Bundle, Worker
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
 from headrace.sdk.compile import compile_pipeline

@@ -4,11 +4,12 @@ import pytest
 
 from headrace.lowlevel import Computation, StepError, TimeDomain
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Part, Worker
+from headrace.lowlevel.worker import Bundle, Worker
 
 
 class Bench:
