@@ -118,6 +118,8 @@ class Grouping(BundleComputation):
         else:
             state.wake = None
             self._ask(state, context.watermark, context)
+            if not state.removed:
+                self._windows.set_wake(state)
 
     def finish_key(self, context: Context) -> None:
         """Go on with the windows that began in this bundle, then put the panes out and store what stays."""

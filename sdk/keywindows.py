@@ -249,12 +249,10 @@ class KeyWindows:
         del self._open[frame.code]
 
     def set_wake(self, state: WindowState) -> None:
-        """Set the wall-time timer to what the trigger wants; for a time that has come it was asked already."""
+        """Set the wall-time timer to what the trigger wants next."""
         if not self._rules.uses_wall_time:
             return
-        wake = None if state.finished else self._rules.trigger.wake_at(state.progress)
-        if wake is not None and wake <= self.wall_time:
-            wake = None
+        wake = None if state.finished else self._rules.trigger.wake_at(state.progress, self.wall_time)
         if wake != state.wake:
             if wake is None:
                 self._context.delete_timer(state.frame.tag, TimeDomain.WALL_TIME)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("tests.article")
 
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
-settings.register_profile("headrace", deadline=None, derandomize=False, print_blob=True)
+# HEADRACE_SOAK is the number of examples for each property (`./dev soak`); hypothesis' own default is 100.
+EXAMPLES = int(os.environ.get("HEADRACE_SOAK", "100"))
+settings.register_profile("headrace", max_examples=EXAMPLES, deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")
 
 

@@ -32,9 +32,9 @@ class Composite(Trigger):
             return progress
         return (progress if progress is FINISHED else None,) * len(self.triggers)
 
-    def wake_at(self, progress: Progress) -> int | None:
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
         """The earliest of what the triggers want."""
-        times = (trigger.wake_at(its) for trigger, its in self.each(progress))
+        times = (trigger.wake_at(its, wall_time) for trigger, its in self.each(progress))
         return min((time for time in times if time is not None), default=None)
 
     def has_ontime_pane(self) -> bool:

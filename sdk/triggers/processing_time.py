@@ -39,9 +39,9 @@ class AtWallTime(Trigger):
         """Finished."""
         return FINISHED
 
-    def wake_at(self, progress: Progress) -> int | None:
-        """The time."""
-        return progress if isinstance(progress, int) else None
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
+        """The time, until it has come."""
+        return progress if isinstance(progress, int) and progress > wall_time else None
 
     def continuation(self) -> Trigger:
         """The time was waited for already: what comes is passed on."""

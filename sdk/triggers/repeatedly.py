@@ -30,9 +30,9 @@ class Repeatedly(Trigger):
         """From the beginning, if that was its last firing."""
         return _anew(self.underlying.on_fire(progress, moment))
 
-    def wake_at(self, progress: Progress) -> int | None:
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
         """When the repeated trigger wants."""
-        return self.underlying.wake_at(progress)
+        return self.underlying.wake_at(progress, wall_time)
 
     def has_ontime_pane(self) -> bool:
         """If the repeated trigger does."""

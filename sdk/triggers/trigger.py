@@ -98,8 +98,8 @@ class Trigger(ABC):
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
         """A pane was fired because `should_fire` said so; `FINISHED` if it was the last."""
 
-    def wake_at(self, progress: Progress) -> int | None:
-        """The wall time, microseconds UTC, at which to ask again; None for never."""
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
+        """The next wall time after `wall_time` at which to ask again, both microseconds UTC; None for never."""
         return None
 
     def has_ontime_pane(self) -> bool:

@@ -98,13 +98,13 @@ class AfterWatermark(Trigger):
             return FINISHED if self.late is None else _progress(True, None, None)
         return _progress(False, self.early.on_fire(early, moment) if self.early else None, None)
 
-    def wake_at(self, progress: Progress) -> int | None:
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
         """When the trigger of the current phase wants to be asked."""
         if progress is FINISHED:
             return None
         is_late, early, late = _phase(progress)
         current, its = (self.late, late) if is_late else (self.early, early)
-        return current.wake_at(its) if current else None
+        return current.wake_at(its, wall_time) if current else None
 
     def has_ontime_pane(self) -> bool:
         """It does."""

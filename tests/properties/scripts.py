@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk.triggers import (
     AccumulationMode,
     AfterAll,
     AfterAny,
     AfterCount,
     AfterEach,
+    AfterElement,
     AfterProcessingTime,
     AfterWatermark,
     Always,
+    AtPeriod,
     DefaultTrigger,
     Never,
     OrFinally,
@@ -43,23 +46,36 @@ ALIGNED: st.SearchStrategy[WindowFn] = st.sampled_from(
 )
 WINDOW_FNS: st.SearchStrategy[WindowFn] = ALIGNED | st.sampled_from([GlobalWindows(), Sessions(4), Sessions(9)])
 LATENESS = st.sampled_from([0, 3, 20, 1_000_000])
+
+
+def is_flush(value: object) -> bool:
+    return isinstance(value, int) and value % 5 == 0
+
+
+DELAYS: st.SearchStrategy[Trigger] = st.one_of(
+    st.builds(AfterProcessingTime, st.sampled_from([2, 5.5])), st.builds(AtPeriod, st.just(4), st.sampled_from([0, 1]))
+)
 LEAVES: st.SearchStrategy[Trigger] = st.one_of(
     st.builds(AfterCount, st.integers(1, 4)),
-    st.builds(AfterProcessingTime, st.sampled_from([0, 2, 5.5])),
+    st.just(AfterProcessingTime()),
+    DELAYS,
+    st.just(AfterElement(is_flush)),
     st.just(AfterWatermark()),
 )
-TREES: st.SearchStrategy[Trigger] = st.recursive(
-    LEAVES,
-    lambda trees: st.one_of(
-        st.builds(Repeatedly, trees),
-        st.builds(AfterAny, trees, trees),
-        st.builds(AfterAll, trees, trees),
-        st.builds(AfterEach, trees, trees),
-        st.builds(OrFinally, trees, trees),
-        st.builds(AfterWatermark, trees, trees),
-    ),
-    max_leaves=4,
-)
+
+
+def trees(leaves: st.SearchStrategy[Trigger], most: int = 5, watermark: bool = True) -> st.SearchStrategy[Trigger]:
+    """Triggers made of these, nested; also early and late ones if `watermark`."""
+
+    def made_of(parts: st.SearchStrategy[Trigger]) -> st.SearchStrategy[Trigger]:
+        kinds = (AfterAny, AfterAll, AfterEach, OrFinally, *((AfterWatermark,) if watermark else ()))
+        return st.builds(Repeatedly, parts) | st.one_of(*(st.builds(kind, parts, parts) for kind in kinds))
+
+    return st.recursive(leaves, made_of, max_leaves=most)
+
+
+TREES = trees(LEAVES)
+TIMED = DELAYS | st.just(Never())
 ENDLESS: st.SearchStrategy[Trigger] = st.one_of(
     st.just(DefaultTrigger()),
     st.just(Always()),
@@ -68,6 +84,7 @@ ENDLESS: st.SearchStrategy[Trigger] = st.one_of(
     st.builds(Repeatedly, TREES),
 )
 """Triggers that never finish."""
+EVERY = TREES | st.sampled_from([DefaultTrigger(), Always(), Never()])
 
 
 @st.composite
@@ -108,4 +125,19 @@ def scripts(draw: st.DrawFn, most: int = 8, in_time: bool = False) -> Script:
         watermark += draw(st.sampled_from([0, 0, 1, 3, 10, 40]))
         clock += draw(st.sampled_from([0, 0, 1, 2, 6]))
         bundles.append((elements, watermark * SECOND, clock * SECOND))
+    return Script(bundles)
+
+
+def rebundled(script: Script, shuffle: random.Random) -> Script:
+    """The same elements between the same movements of time, one by one or together, in another order."""
+    bundles: list[tuple[list[Element], int, int]] = []
+    before, clock_before = MIN_TIMESTAMP, 0
+    for elements, watermark, clock in script.bundles:
+        left = shuffle.sample(elements, len(elements))
+        while left:
+            size = shuffle.randint(1, len(left))
+            bundles.append((left[:size], before, clock_before))
+            left = left[size:]
+        bundles.append(([], watermark, clock))
+        before, clock_before = watermark, clock
     return Script(bundles)

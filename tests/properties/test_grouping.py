@@ -23,7 +23,7 @@ from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import Sessions, TimestampCombiner
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import all_contents, contents, last_contents
-from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, scripts, windowings
+from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, rebundled, scripts, windowings
 
 
 def run(windowing: Windowing, script: Script, parts: int = 1, combine: Combiner | None = None) -> Harness:
@@ -110,22 +110,7 @@ def test_order_and_bundling_make_no_difference_to_panes_on_time(
     window_fn: Sessions, script: Script, lateness: int, shuffle: random.Random
 ) -> None:
     windowing = Windowing.of(window_fn, allowed_lateness=lateness)
-    assert _sorted(run(windowing, _rebundled(script, shuffle)).panes) == _sorted(run(windowing, script).panes)
-
-
-def _rebundled(script: Script, shuffle: random.Random) -> Script:
-    """The same elements before the same watermarks, one by one or together, in another order."""
-    bundles: list[tuple[list[Element], int, int]] = []
-    before = -(10**15)
-    for elements, watermark, clock in script.bundles:
-        left = shuffle.sample(elements, len(elements))
-        while left:
-            size = shuffle.randint(1, len(left))
-            bundles.append((left[:size], before, clock))
-            left = left[size:]
-        bundles.append(([], watermark, clock))
-        before = watermark
-    return Script(bundles)
+    assert _sorted(run(windowing, rebundled(script, shuffle)).panes) == _sorted(run(windowing, script).panes)
 
 
 @given(windowings(), scripts())

@@ -69,8 +69,8 @@ class AfterQuiet(Trigger):
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
         return FINISHED
 
-    def wake_at(self, progress: Progress) -> int | None:
-        return progress if isinstance(progress, int) else None
+    def wake_at(self, progress: Progress, wall_time: int) -> int | None:
+        return progress if isinstance(progress, int) and progress > wall_time else None
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def test_what_is_said_of_a_trigger_is_so(trigger: Trigger) -> None:
     if trigger.quiet_until_end:
         assert progress is None and not fires(trigger, progress, moved(BEFORE, wall_time=10**12))
     if not trigger.uses_wall_time:
-        assert trigger.wake_at(progress) is None
+        assert trigger.wake_at(progress, 0) is None
     ended = moved(AFTER, wall_time=10**12)
     if fires(trigger, progress, ended) and not trigger.may_finish(1):
         assert trigger.on_fire(progress, ended) is not FINISHED
@@ -130,12 +130,15 @@ def test_wrong_counts_are_refused(count: object) -> None:
 def test_delays() -> None:
     trigger = AfterProcessingTime(1.5)
     progress = fed(trigger, 1, 1, moment=moved(BEFORE, wall_time=7 * SECOND))
-    assert progress == trigger.wake_at(progress) == 8_500_000
+    assert progress == trigger.wake_at(progress, 7 * SECOND) == 8_500_000
     assert fed(trigger, 1, progress=progress, moment=moved(BEFORE, wall_time=8 * SECOND)) == progress
     assert not fires(trigger, progress, moved(BEFORE, wall_time=8_499_999))
     assert fires(trigger, progress, moved(BEFORE, wall_time=8_500_000))
     assert not fires(trigger, None, moved(BEFORE, wall_time=10**15))
-    assert trigger.wake_at(FINISHED) is None and trigger.wake_at(None) is None
+    assert trigger.wake_at(FINISHED, 0) is None and trigger.wake_at(None, 0) is None
+    assert trigger.wake_at(progress, 8_499_999) == progress and trigger.wake_at(progress, 8_500_000) is None
+    both = AfterAll(AfterProcessingTime(2), AfterProcessingTime(6))
+    assert [both.wake_at(fed(both, 1), now * SECOND) for now in (0, 2, 6)] == [2 * SECOND, 6 * SECOND, None]
     with pytest.raises(ValueError, match="delay is -1 s"):
         AfterProcessingTime(-1)
 
@@ -287,7 +290,7 @@ def test_a_continuation_goes_on_as_it_is(trigger: Trigger) -> None:
 )
 def test_periods_end_at_multiples_after_the_element(came: float, fires_at: float) -> None:
     progress = fed(AtPeriod(60), 1, 1, moment=moved(BEFORE, wall_time=round(came * SECOND)))
-    assert progress == AtPeriod(60).wake_at(progress) == fires_at * SECOND
+    assert progress == AtPeriod(60).wake_at(progress, round(came * SECOND)) == fires_at * SECOND
     shifted = fed(AtPeriod(60, -50), 1, moment=moved(BEFORE, wall_time=round((came + 10) * SECOND)))
     assert shifted == (fires_at + 10) * SECOND
 
