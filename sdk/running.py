@@ -66,6 +66,7 @@ def run_options(options: PipelineOptions) -> object:
         "checkpoint": view.checkpoint or os.environ.get("HEADRACE_CHECKPOINT"),
         "intervals": view.intervals,
         "max_records_per_epoch": view.max_records_per_epoch,
+        "skew_limit": view.skew_limit,
         "poll_seconds": view.poll_seconds,
         "progress": view.progress,
     }

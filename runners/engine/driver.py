@@ -24,6 +24,7 @@ from headrace.runners.engine.epoch import EpochSpec, Executor
 from headrace.runners.engine.journal import Journal, State
 from headrace.runners.engine.options import Progress, RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
+from headrace.runners.engine.skew import too_far_ahead
 
 ATTEMPTS = 3
 """How often an epoch is tried when its tasks' attempts do not fit together."""
@@ -147,9 +148,13 @@ class Driver:
         splits = self._executor.parallelism
         limit = self._steps.bundle_size(state.epoch + 1, self._options.max_records_per_epoch)
         deliveries = {}
+        waiting = too_far_ahead(state.injectors, self._options.skew_limit)
         for stream, injector in self._topology.injectors.items():
             if stream in state.done:
                 deliveries[stream] = Delivery([], state.positions[stream], done=True, idle=True)
+            elif stream in waiting:
+                progress = state.injectors[stream]
+                deliveries[stream] = Delivery([], state.positions[stream], progress.watermark, idle=True)
             else:
                 deliveries[stream] = injector.plan(state.positions[stream], limit, splits)
         for delivery in deliveries.values():

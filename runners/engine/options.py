@@ -49,6 +49,9 @@ class RunOptions:
     """Key intervals of each computation; None lets the runner choose. A checkpoint keeps the number it began with."""
     max_records_per_epoch: int = 1_000_000
     """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
+    skew_limit: float | None = None
+    """Seconds of event time by which an injector may run ahead of the least watermark of all: one that is further
+    waits until the others have caught up, so that what it would bring need not be kept (paper §8.4). None: no limit."""
     poll_seconds: float = 0.1
     """How long to wait before asking idle injectors again."""
     progress: Callable[[Progress], None] | None = None
