@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush, merge
 from typing import NamedTuple
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.metric import Cells, collector
+from headrace.lowlevel.metric import ENGINE, Cells, Metric, collector, report
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -20,6 +20,7 @@ IDS_ASKED = "ids_asked"
 """Counter of ids that the Bloom filter could not call new, so that the store was asked."""
 _FLUSH_AT = 10_000
 _UNREAD = object()
+_RECORDS_OUT = Metric("counter", ENGINE, "records_out")
 _DOMAINS = tuple(TimeDomain)
 
 
@@ -311,6 +312,7 @@ class KeyContext:
             if values:
                 self._check_format(stream, values)
                 self._produced[stream] = ([], [])
+                report(_RECORDS_OUT, len(values))
                 self._emit(stream, Batch(values, timestamps))
 
     def _check_format(self, stream: str, values: list[object]) -> None:

@@ -20,6 +20,10 @@ MOST_CHARACTERS = 1_000_000
 """Of a set of strings: it is part of every commit. Further strings are left out."""
 
 
+ENGINE = "headrace"
+"""The namespace of what the engine itself measures."""
+
+
 class Cell(Protocol):
     """The value of one metric of one step. Persisted: its `content`."""
 

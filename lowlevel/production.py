@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -18,10 +18,10 @@ from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.part import Part
+from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sequencer import interval_of
-from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.worker import Bundle
 
@@ -195,7 +195,8 @@ class Router:
     """Takes batches from computations and injectors of one task to where they go.
 
     `ship(interval, parcel)` is called with what is ready; `close` sends the rest. `order` is `topology.inline_order()`,
-    for callers that make many routers, and `places` what those remember of keys.
+    for callers that make many routers, and `places` what those remember of keys. `watermarks` are the input low
+    watermarks that computations had before: by them elements are late where a part of a step runs before the shuffle.
     """
 
     def __init__(
@@ -205,6 +206,7 @@ class Router:
         ship: Callable[[int, Parcel], None],
         order: Sequence[str] | None = None,
         places: dict[object, tuple[bytes, bytes]] | None = None,
+        watermarks: Mapping[str, int] | None = None,
     ) -> None:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
@@ -222,6 +224,9 @@ class Router:
         """Stream -> records so far."""
         self.buried: dict[str, int] = {}
         """Computation -> records that its key extractors failed for."""
+        self.late: dict[str, int] = {}
+        """Computation -> elements that were late and came to a part of its step that runs before the shuffle."""
+        self._watermarks = watermarks or {}
         self._subscribe(topology)
 
     def _subscribe(self, topology: Topology) -> None:
@@ -252,6 +257,9 @@ class Router:
         if inline.name not in self._running:
             self._running[inline.name] = inline
             self._call(inline, inline.computation.start_bundle)
+        late = count_late(batch.timestamps, self._watermarks.get(inline.step, MIN_TIMESTAMP))
+        if late:
+            self.late[inline.step] = self.late.get(inline.step, 0) + late
         if batch.ids is None:
             self._call(inline, inline.computation.process_batch, stream, batch, self.emit)
             return

@@ -90,6 +90,9 @@ class Copy(Protocol):
     def count(self) -> dict[str, int]:
         """Number of entries by table: keys, cells, marks, ids."""
 
+    def size(self) -> int:
+        """About how many bytes it takes up, without looking through it."""
+
 
 class MemoryCopy:
     """A `Copy` in memory, ordered tables as sorted lists; for the local runner and as the reference in tests."""
@@ -100,6 +103,7 @@ class MemoryCopy:
         self._marks: dict[bytes, dict[tuple[int, str], int]] = {}
         self._ordered: dict[int, list[Mark]] = {}
         self._ids: dict[bytes, int] = {}
+        self._size = 0
 
     def key(self, row: bytes) -> bytes | None:
         """See `Copy`."""
@@ -140,10 +144,12 @@ class MemoryCopy:
         """See `Copy`."""
         self._keys.update(delta.keys)
         for (row, cell), contents in delta.cells.items():
+            cells = self._cells.setdefault(row, {})
+            if (old := cells.pop(cell, None)) is not None:
+                self._size -= len(cell) + len(old)
             if contents is not None:
-                self._cells.setdefault(row, {})[cell] = contents
-            elif row in self._cells:
-                self._cells[row].pop(cell, None)
+                cells[cell] = contents
+                self._size += len(cell) + len(contents)
         for (row, domain, tag), timestamp in delta.marks.items():
             self._set_mark(row, domain, tag, timestamp)
         self._ids.update(delta.ids)
@@ -184,3 +190,7 @@ class MemoryCopy:
             "marks": sum(map(len, self._marks.values())),
             "ids": len(self._ids),
         }
+
+    def size(self) -> int:
+        """Bytes of its cells with their names."""
+        return self._size

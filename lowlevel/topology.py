@@ -227,6 +227,10 @@ class Topology:
                     slacks[carried] = max(slacks.get(carried, 0), injector.id_slack)
         return slacks
 
+    def partial_streams(self, name: str) -> frozenset[str]:
+        """Streams into a computation whose records each stand for several, which a part of its step has seen."""
+        return frozenset().union(*(inline.outputs for inline in self.inlines.values() if inline.step == name))
+
     def senders(self) -> dict[str, set[str]]:
         """Computation -> the computations whose productions reach it, directly or through inline computations."""
         reach = {name: set().union(*map(self.carried, place.outputs)) for name, place in self.keyed.items()}

@@ -18,7 +18,7 @@ from headrace.lowlevel.computation import BundleComputation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.part import Part
+from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.poison import run_around_poison
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.state import Copy, Delta, Mark
@@ -58,7 +58,14 @@ class Commit:
 class Worker:
     """Runs bundles of one computation against one interval's committed copy."""
 
-    def __init__(self, place: Keyed, copy: Copy, emit: Emit, id_slacks: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self,
+        place: Keyed,
+        copy: Copy,
+        emit: Emit,
+        id_slacks: Mapping[str, int] | None = None,
+        partial: frozenset[str] = frozenset(),
+    ) -> None:
         self._place = place
         self._computation = place.computation
         self._decode_key = place.key_coder.decode
@@ -66,6 +73,8 @@ class Worker:
         self._emit = emit
         slacks = id_slacks or {}
         self._id_slacks = {stream: slacks[stream] for stream in place.inputs if stream in slacks}
+        self._partial = partial
+        """Streams of which it is known already how many of the elements that their records stand for were late."""
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
@@ -151,7 +160,7 @@ class Worker:
         if not part.values:
             return
         context.count("records", len(part.values))
-        if context.watermark > MIN_TIMESTAMP and (late := sum(map(context.watermark.__gt__, part.timestamps))):
+        if part.stream not in self._partial and (late := count_late(part.timestamps, context.watermark)):
             context.count("late", late)
         if isinstance(self._computation, BundleComputation):
             self._run_batch(context, self._computation, part)

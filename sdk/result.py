@@ -62,7 +62,11 @@ class PipelineResult:
         return self.state
 
     def metrics(self) -> MetricResults:
-        """What user code counted, since the pipeline first started on its checkpoint."""
+        """What user code has counted since the pipeline first started on its checkpoint, and what the engine measured.
+
+        The engine's own are asked for by `MetricsFilter().with_namespace("headrace")`: `records_in`, `records_out`,
+        `late`, `dropped_late`, `duplicates`, `timers`, `watermark`, `lag` (microseconds), `state_bytes`, …
+        """
         return MetricResults(self._run.metrics)
 
     @property

@@ -35,7 +35,7 @@ class RunResult(Protocol):
 
     @property
     def metrics(self) -> Cells:
-        """Step -> metric -> what user code counted."""
+        """Step -> metric -> value: those of user code, and in the namespace `headrace` what the engine measures."""
 
 
 class Runner(Protocol):

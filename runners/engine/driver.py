@@ -15,13 +15,14 @@ from headrace.lowlevel.authority import Authority, Sequencer
 from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.errors import StalledError
 from headrace.lowlevel.injector import Delivery
-from headrace.lowlevel.metric import added
+from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import EpochSpec, Executor
 from headrace.runners.engine.journal import Journal, State
+from headrace.runners.engine.measures import measured
 from headrace.runners.engine.options import Progress, RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.skew import too_far_ahead
@@ -84,6 +85,7 @@ class Driver:
         self._steps = steps or _EveryStep()
         self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
+        self._sizes: dict[str, int] = {}
         self._propagation = Propagation(topology)
         self._id_slacks = topology.id_slacks()
         self._state = self._recover()
@@ -102,14 +104,18 @@ class Driver:
             self._executor.close()
         state = self._state
         waiting = sum(map(len, state.wall_timers.values()))
-        return RunResult(state.epoch, state.counters, state.watermarks, waiting, state.metrics)
+        return RunResult(state.epoch, state.counters, state.watermarks, waiting, self._metrics())
+
+    def _metrics(self) -> Cells:
+        """Those of user code and the engine's own."""
+        return added(self._state.metrics, measured(self._topology, self._state, self._sizes))
 
     def step(self, plan: _Plan) -> None:
         """One epoch: run, check, commit, deliver."""
         started = time.perf_counter()
         spec = self._spec(plan)
         outcome = self._attempt(spec, plan)
-        self._state = self._advance(spec, plan, outcome)
+        self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
         self._steps.step("committed", spec.epoch)
@@ -324,6 +330,7 @@ class Driver:
             clock=state.clock,
             greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
             seconds=seconds,
+            metrics=self._metrics(),
         )
 
 

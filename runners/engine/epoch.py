@@ -121,6 +121,8 @@ class Report:
     """Computation or injector stream -> counter -> amount."""
     metrics: Cells = field(default_factory=dict)
     """What user code counted."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Computation -> bytes of state that this task began with."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
     holds: dict[str, tuple[Mark, bytes]] = field(default_factory=dict)
@@ -133,6 +135,12 @@ class Report:
     """Sink -> receipt for the rows staged."""
     pending: list[Pending] = field(default_factory=list)
     """Productions for the next epoch."""
+
+    def add_counters(self, name: str, counters: Mapping[str, int]) -> None:
+        """Add to a computation's or a stream's counters."""
+        sums = self.counters.setdefault(name, {})
+        for counter, amount in counters.items():
+            sums[counter] = sums.get(counter, 0) + amount
 
 
 class Executor(Protocol):

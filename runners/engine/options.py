@@ -30,6 +30,8 @@ class Progress:
     """The greatest timestamp read, microseconds UTC."""
     seconds: float
     """How long the epoch took, its commit included."""
+    metrics: Cells = field(default_factory=dict)
+    """Step -> metric -> value so far: those of user code, and in the namespace `headrace` what the engine measures."""
 
     @property
     def lag(self) -> int | None:
@@ -71,7 +73,7 @@ class RunResult:
     unfired_wall_timers: int = 0
     """Intervals in which wall-time timers were still waiting when the input had ended."""
     metrics: Cells = field(default_factory=dict)
-    """Step -> metric -> what user code counted."""
+    """Step -> metric -> value: those of user code, and in the namespace `headrace` what the engine measures."""
 
     def total(self, counter: str) -> int:
         """A counter, summed over the whole topology.

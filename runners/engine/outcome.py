@@ -24,6 +24,7 @@ class Outcome:
     """(level, interval) -> the delta file that its task wrote."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     metrics: Cells = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
     holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
@@ -77,6 +78,8 @@ def _add(outcome: Outcome, report: Report) -> None:
             sums[counter] = sums.get(counter, 0) + amount
     if report.metrics:
         outcome.metrics = added(outcome.metrics, report.metrics)
+    for name, size in report.sizes.items():
+        outcome.sizes[name] = outcome.sizes.get(name, 0) + size
     outcome.watermarks |= report.watermarks
     for stream, timestamp in report.greatest.items():
         outcome.greatest[stream] = max(timestamp, outcome.greatest.get(stream, timestamp))

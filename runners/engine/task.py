@@ -82,6 +82,11 @@ class Program:
         """Inline computations, each after those that feed it."""
         return self.topology.inline_order()
 
+    @cached_property
+    def partial(self) -> dict[str, frozenset[str]]:
+        """Computation -> see `Topology.partial_streams`."""
+        return {name: self.topology.partial_streams(name) for name in self.topology.keyed}
+
     def setup(self) -> None:
         """Call `setup` of every computation, once in a process."""
         if self._ready:
@@ -123,7 +128,14 @@ class _Task:
         self.metrics = Collector(self.spec.clock)
         self.report = Report(self.sender, metrics=self.metrics.cells)
         program = self.program
-        self.router = Router(program.topology, self.spec.intervals, self._ship, program.inline_order, program.places)
+        self.router = Router(
+            program.topology,
+            self.spec.intervals,
+            self._ship,
+            program.inline_order,
+            program.places,
+            self.spec.committed,
+        )
 
     def _ship(self, interval: int, parcel: Parcel) -> None:
         level = self.program.propagation.level_of[parcel.consumer]
@@ -136,9 +148,10 @@ class _Task:
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
         """Send everything that is left, then the control rows, then the report."""
         self.router.close()
-        for name, count in self.router.buried.items():
-            of = self.report.counters.setdefault(name, {})
-            of[DEAD_LETTERS] = of.get(DEAD_LETTERS, 0) + count
+        for name, buried in self.router.buried.items():
+            self.report.add_counters(name, {DEAD_LETTERS: buried})
+        for name, late in self.router.late.items():
+            self.report.add_counters(name, {"late": late})
         for name, batch in self.router.staged.items():
             self._stage(name, batch)
         yield from self.out
@@ -328,8 +341,11 @@ def _run_one(task: _Task, name: str, bundle: Bundle, plan: CopyPlan | None) -> C
     """One computation on one interval; its counters, holds and timers go into the report."""
     sender, report = task.sender, task.report
     copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, plan)
-    commit = Worker(task.program.topology.keyed[name], copy, task.router.emit, task.spec.id_slacks).run(bundle)
-    report.counters[name] = commit.counters
+    program = task.program
+    place, partial = program.topology.keyed[name], program.partial[name]
+    commit = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial).run(bundle)
+    report.add_counters(name, commit.counters)
+    report.sizes[name] = copy.size()
     if commit.hold is not None:
         key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
         report.holds[name] = (commit.hold, key)

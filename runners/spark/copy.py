@@ -79,6 +79,7 @@ class LmdbCopy:
             meminit=False,
             readahead=False,
         )
+        self._page_size = self._env.stat()["psize"]
         self._open_tables()
         self.refresh()
 
@@ -208,6 +209,14 @@ class LmdbCopy:
         """See `Copy`."""
         tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks, "ids": self._ids}
         return {name: self._view.stat(table)["entries"] for name, table in tables.items()}
+
+    def size(self) -> int:
+        """Bytes of the pages in use."""
+        pages = 0
+        for table in (self._keys, self._cells, self._marks, self._order, self._ids, self._ages):
+            stat = self._view.stat(table)
+            pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
+        return pages * self._page_size
 
     def dump(self) -> Iterator[Delta]:
         """See `Copy`. Ends with the view: do not refresh or release meanwhile."""

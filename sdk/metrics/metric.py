@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, TypeVar
 
+from headrace.lowlevel.metric import ENGINE
 from headrace.sdk.metrics.base import Counter, Distribution, Gauge, Metric, MetricName, StringSet
 
 T = TypeVar("T")
-ENGINE = "headrace"
-"""The namespace of what the engine itself measures."""
 
 
 class Metrics:

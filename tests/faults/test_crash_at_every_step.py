@@ -34,6 +34,14 @@ class CountedPerMinute(PerMinute):
         super().process_timer(timer, context)
 
 
+def exact(result):
+    """Everything but the size of state, which is measured where a task runs and kept nowhere."""
+    return {
+        step: {metric: cell for metric, cell in cells.items() if metric.name != "state_bytes"}
+        for step, cells in result.metrics.items()
+    }
+
+
 class Outside:
     """An external system: it takes rows by (sink, epoch), and a repeated delivery must be the same."""
 
@@ -96,8 +104,8 @@ def test_crash_at_every_step(tmp_path, max_delay):
         assert outside.values("minutes") == expected.values("minutes"), f"crash at step {step}"
         assert outside.values("highest") == expected.values("highest"), f"crash at step {step}"
         assert again.counters == result.counters, f"crash at step {step}"
-        assert again.metrics == result.metrics, f"crash at step {step}"
-    assert {step: len(cells) for step, cells in result.metrics.items()} == {"per minute": 1, "highest": 4}
+        assert exact(again) == exact(result), f"crash at step {step}"
+    assert len([metric for cells in result.metrics.values() for metric in cells if metric.namespace == "test"]) == 5
     assert crashed == steps > 40
 
 
@@ -113,7 +121,7 @@ def test_crash_again_and_again(tmp_path_factory, crashes, seed):
             break
     else:
         again = attempt(outside, place, FixedSize(seed))
-    assert again.metrics == result.metrics
+    assert exact(again) == exact(result)
     assert outside.values("highest") == expected.values("highest")
     assert outside.values("minutes") == expected.values("minutes")
 
@@ -123,7 +131,7 @@ def test_a_finished_run_started_again_does_nothing(tmp_path):
     first = attempt(outside, tmp_path, Scheduler())
     before = dict(outside.rows)
     again = attempt(outside, tmp_path, Scheduler())
-    assert (again.epochs, again.counters, again.metrics) == (first.epochs, first.counters, first.metrics)
+    assert (again.epochs, again.counters, exact(again)) == (first.epochs, first.counters, exact(first))
     assert outside.rows == before
 
 

@@ -108,6 +108,11 @@ class AgainstMemory(RuleBasedStateMachine):
         self.copy.extend(self.copy.position, "anew", lambda: [delta], clear=True)
         self.model = copy_of(iter([delta]))
 
+    @invariant()
+    def size(self) -> None:
+        cells = [(cell, data) for piece in self.model.dump() for (_, cell), data in piece.cells.items()]
+        assert self.model.size() == sum(len(cell) + len(data or b"") for cell, data in cells)
+
     @precondition(lambda self: self.model.count()["cells"])
     @rule()
     def open_again(self) -> None:
@@ -179,6 +184,19 @@ def test_big_values_cut_pieces_too(tmp_path: Path) -> None:
     copy = LmdbCopy(tmp_path)
     copy.apply(Delta(cells={(row_of(b"%d" % i), b""): bytes(3 << 20) for i in range(6)}))
     assert len(list(copy.dump())) == 2
+
+
+def test_the_size_of_a_copy_needs_no_look_through_it(tmp_path: Path) -> None:
+    copy, model = LmdbCopy(tmp_path), MemoryCopy()
+    assert (copy.size(), model.size()) == (0, 0)
+    cells = {(row_of(b"%d" % i), b"cell"): bytes(5000) for i in range(1000)}
+    for each in (copy, model):
+        each.apply(Delta(cells=dict(cells)))
+    assert model.size() == 1000 * 5004
+    assert model.size() < copy.size() < 2 * model.size(), "whole pages"
+    for each in (copy, model):
+        each.apply(Delta(cells=dict.fromkeys(cells)))
+    assert (copy.size(), model.size()) == (0, 0)
 
 
 def test_a_released_copy_is_not_read(tmp_path: Path) -> None:

@@ -28,12 +28,13 @@ from headrace.lowlevel.metric import (
     encode_metrics,
     report,
 )
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.metrics import Metrics, MetricsFilter
 from headrace.metrics.cells import DistributionResult, GaugeResult
 from headrace.metrics.execution import MetricKey, MetricResult
 from headrace.metrics.metric import MetricResults
 from headrace.metrics.metricbase import MetricName
+from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.runner import PipelineResult, PipelineState
 from headrace.testing.test_stream import TestStream
@@ -243,6 +244,52 @@ def test_a_raw_computation_counts_under_its_step_and_its_readers_under_theirs() 
         ("Raw", "end"): 2,
         ("Reader", "read"): 2,
     }
+
+
+ENGINE = MetricsFilter().with_namespace("headrace")
+
+
+def engine(result: PipelineResult, step: str) -> dict[str, int]:
+    found = result.metrics().query(MetricsFilter().with_namespace("headrace").with_step(step))
+    gauges = {one.key.metric.name: one.result.value for one in found["gauges"]}
+    return gauges | {one.key.metric.name: one.result for one in found["counters"]}
+
+
+@pytest.mark.parametrize("combine", [beam.CombinePerKey(Sum()), beam.CombinePerKey(sum), beam.GroupByKey()])
+def test_the_engine_measures_each_step(combine: beam.PTransform[object, object]) -> None:
+    lateness = 5
+    p = beam.Pipeline(LocalRunner())
+    stream = TestStream().add_elements([window_value(1), window_value(2), window_value(31)]).advance_watermark_to(30)
+    stream = stream.add_elements([window_value(3), window_value(29), window_value(32), window_value(21)])
+    pairs = p | "In" >> stream.advance_watermark_to_infinity()
+    windowed = pairs | beam.WindowInto(beam.window.FixedWindows(10), allowed_lateness=lateness)
+    _ = windowed | "Total" >> combine | beam.Map(counting("out"))
+    epochs: list[Progress] = []
+    result = PipelineResult(LocalRunner().run_topology(p.topology(), RunOptions(progress=epochs.append)))
+    found = engine(result, "Total")
+    # Of three late elements one is more than its lateness behind.
+    assert found == {
+        "records_in": 7,
+        "records_out": 3,
+        "late": 3,
+        "dropped_late": 1,
+        "timers": 3,
+        "watermark": MAX_TIMESTAMP,
+        "lag": 0,
+        "state_bytes": 0,
+    }
+    gauges = [PipelineResult(epoch).metrics().query(ENGINE)["gauges"] for epoch in epochs]  # type: ignore[arg-type]
+    course = [{one.key.metric.name: one.result.value for one in of if one.key.step == "Total"} for of in gauges]
+    assert [at["watermark"] for at in course[1:3]] == [30 * SECOND] * 2
+    assert [at["lag"] for at in course[1:3]] == [1 * SECOND, 2 * SECOND]
+    assert any(at["state_bytes"] > 0 for at in course)
+    assert (result.counters["Total"]["late"], result.counters["Total"]["records"]) == (3, 7)
+    assert engine(result, "In") == {"records_out": 7, "watermark": MAX_TIMESTAMP, "lag": 0}
+    assert "headrace" not in {one.key.metric.namespace for one in result.metrics().query()["counters"]}
+
+
+def window_value(second: int) -> beam.window.TimestampedValue[tuple[str, int]]:
+    return beam.window.TimestampedValue(("k", 1), second)
 
 
 def test_deep_calls_and_many_steps_find_their_step() -> None:
