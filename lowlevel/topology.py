@@ -30,6 +30,8 @@ class Keyed:
     key_coder: KeyCoder = STANDARD_KEYS
     dead_letters: str | None = None
     """Stream for records that the computation raises for; None if they stop the run."""
+    aside: frozenset[str] = frozenset()
+    """Input streams whose senders do not hold its low watermark: what they bring is never late, nor waited for."""
 
     @property
     def step(self) -> str:
@@ -88,13 +90,17 @@ class Topology:
         inputs: Mapping[str, KeyExtractor],
         outputs: Iterable[str] | Mapping[str, type] = (),
         dead_letters: str | None = None,
+        aside: Iterable[str] = (),
     ) -> None:
         """Add a computation with its input streams, the key extractor for each, and the streams it produces to.
 
         Outputs given as a mapping state each stream's record format, a type: to produce anything else is an error
         (paper figure 3). With `dead_letters` a record that the key extractor or `process_record` raises for goes to the
         stream of that name as a `DeadLetter`, counted, and leaves nothing else behind; other records, and timers, are
-        processed as if it had not come. Without, it stops the run. Raises `TopologyError`.
+        processed as if it had not come. Without, it stops the run.
+
+        The low watermark does not wait for the inputs named in `aside`: they tell the computation something about its
+        other input. Raises `TopologyError`.
         """
         self._claim(name)
         if not isinstance(computation, Computation):
@@ -120,7 +126,10 @@ class Topology:
                     f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another"
                 )
             streams |= {dead_letters}
-        self.keyed[name] = Keyed(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters)
+        besides = _checked_aside(name, aside, inputs)
+        self.keyed[name] = Keyed(
+            name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, besides
+        )
 
     def inline(
         self,
@@ -231,20 +240,23 @@ class Topology:
         """Streams into a computation whose records each stand for several, which a part of its step has seen."""
         return frozenset().union(*(inline.outputs for inline in self.inlines.values() if inline.step == name))
 
-    def senders(self) -> dict[str, set[str]]:
-        """Computation -> the computations whose productions reach it, directly or through inline computations."""
-        reach = {name: set().union(*map(self.carried, place.outputs)) for name, place in self.keyed.items()}
-        return {
-            name: {sender for sender, streams in reach.items() if streams & set(place.inputs)}
-            for name, place in self.keyed.items()
-        }
+    def senders(self, aside: bool = True) -> dict[str, set[str]]:
+        """Computation -> the computations whose productions reach it, directly or through inline computations.
 
-    def sources(self) -> dict[str, set[str]]:
+        Without `aside`: only those that hold its low watermark.
+        """
+        reach = {name: set().union(*map(self.carried, place.outputs)) for name, place in self.keyed.items()}
+        return self._reaching(reach, aside)
+
+    def sources(self, aside: bool = True) -> dict[str, set[str]]:
         """Computation -> the injectors (by stream) whose records reach it without another computation between."""
-        reach = {stream: self.carried(stream) for stream in self.injectors}
+        return self._reaching({stream: self.carried(stream) for stream in self.injectors}, aside)
+
+    def _reaching(self, reach: Mapping[str, set[str]], aside: bool) -> dict[str, set[str]]:
+        """Computation -> those of whose streams it reads one."""
+        wanted = {name: set(place.inputs) - (set() if aside else place.aside) for name, place in self.keyed.items()}
         return {
-            name: {source for source, streams in reach.items() if streams & set(place.inputs)}
-            for name, place in self.keyed.items()
+            name: {sender for sender, streams in reach.items() if streams & inputs} for name, inputs in wanted.items()
         }
 
     def circles(self) -> dict[str, frozenset[str]]:
@@ -279,6 +291,17 @@ class Topology:
             depth_of(name)
         count = max(depth.values(), default=0)
         return [[name for name in self.keyed if depth[name] == level] for level in range(1, count + 1)]
+
+
+def _checked_aside(name: str, aside: Iterable[str], inputs: Mapping[str, KeyExtractor]) -> frozenset[str]:
+    """The inputs that do not hold the watermark; there must be others."""
+    besides = frozenset(aside)
+    if besides and not besides < set(inputs):
+        raise TopologyError(
+            f"computation {name!r} reads {', '.join(inputs) or 'nothing'} and shall not wait for "
+            f"{', '.join(sorted(besides))}; name some of its inputs in `aside`, and not all"
+        )
+    return besides
 
 
 def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:

@@ -44,8 +44,8 @@ class Propagation:
 
     def __init__(self, topology: Topology) -> None:
         self._levels = topology.levels()
-        self._senders = topology.senders()
-        self._sources = topology.sources()
+        self._senders = topology.senders(aside=False)
+        self._sources = topology.sources(aside=False)
         self._circles = topology.circles()
 
     @cached_property

@@ -18,11 +18,22 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
-from headrace.sdk.graph import GROUPING, Collection, Graph, element_step, is_fused, par_do_of, stateful_signature
+from headrace.sdk.graph import (
+    GROUPING,
+    Collection,
+    Graph,
+    element_step,
+    is_fused,
+    par_do_of,
+    sides_of,
+    stateful_signature,
+    stream_of,
+)
 from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.shipping import shipped
+from headrace.sdk.sides.topology import add_gate, add_side_input
 from headrace.sdk.stateful.computation import StatefulParDo, StatefulPlan
 from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
@@ -61,6 +72,9 @@ class _Compiler:
         """Add every step in the order of the program."""
         for step in self._graph.steps:
             self._add(step)
+        for collection, name in self._graph.side_inputs.items():
+            streams, takes_back = _forms(self._into_side(collection)), self._graph.may_retract(collection)
+            add_side_input(self._topology, name, collection.windowing, streams, takes_back)
         return self._topology
 
     def _add(self, step: Step) -> None:
@@ -81,6 +95,8 @@ class _Compiler:
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())
+        elif sides_of(step):
+            self._gate(step)
         for output in step.outputs.values():
             if self._graph.begins_stage(output):
                 self._stage(output)
@@ -102,12 +118,14 @@ class _Compiler:
         if isinstance(producer.transform, RunComputation):
             assert collection.tag is not None
             return collection.tag
-        return producer.full_label if collection.tag is None else f"{producer.full_label}.{collection.tag}"
+        return stream_of(collection)
 
     def _into(self, step: Step, index: int) -> Exit:
         """How the elements of an input reach a step that is no part of a stage."""
         collection = self._graph.inputs(step)[index]
         label, transform = step.full_label, step.transform
+        if sides_of(step):
+            return Exit(label, 0, f"{label}#main", Form.WINDOWED)
         if isinstance(transform, Flatten):
             output = step.outputs[None]
             spare = f"{label}#windowed" if self._graph.has_spare(output) else None
@@ -119,6 +137,13 @@ class _Compiler:
         if self._is_bare(collection):
             return Exit(label, 0, self._stream(collection), None)
         return Exit(label, 0, f"{label}#in{index}", None)
+
+    def _into_side(self, collection: Collection) -> Exit:
+        """How the elements of a side input reach its grouping."""
+        name = self._graph.side_inputs[collection]
+        form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
+        spare = f"{name}#windowed" if self._graph.has_spare(collection) else None
+        return Exit(name, 0, f"{name}#in", form, spare=spare)
 
     def _is_bare(self, collection: Collection) -> bool:
         """Whether a stream of the topology has the values of a collection, and nothing but them."""
@@ -136,15 +161,29 @@ class _Compiler:
             plan.entries[f"{stream}#windowed"] = Form.WINDOWED
         self._plan_readers(plan, root, 0)
         if plan.steps or plan.exits:
-            name = _stage_name(plan, stream)
-            self._topology.inline(name, Stage(name, plan), list(plan.entries), plan.outputs())
+            self._add_stage(plan, stream)
+
+    def _add_stage(self, plan: StagePlan, stream: str) -> None:
+        name = _stage_name(plan, stream)
+        self._topology.inline(name, Stage(name, plan), list(plan.entries), plan.outputs())
+
+    def _gate(self, step: Step) -> None:
+        """Add the gate of a step with side inputs, and the stage that the step begins."""
+        main = self._graph.inputs(step)[0].windowing
+        sides = [(self._graph.side_inputs[side.pvalue], side) for side in sides_of(step)]
+        ready = add_gate(self._topology, step.full_label, main, sides, self._into(step, 0).stream)
+        plan = StagePlan({ready: Form.SIDED}, [main])
+        self._plan_step(plan, step, 0)
+        self._add_stage(plan, ready)
 
     def _plan_readers(self, plan: StagePlan, collection: Collection, node: int) -> None:
         for step, index in self._graph.readers.get(collection, ()):
-            if is_fused(step):
+            if is_fused(step) and not sides_of(step):
                 self._plan_step(plan, step, node)
             elif (leave := self._into(step, index)).stream not in plan.entries:
                 plan.exits.append(_at(leave, node))
+        if collection in self._graph.side_inputs:
+            plan.exits.append(_at(self._into_side(collection), node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
         outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
@@ -165,10 +204,7 @@ class _Compiler:
         entry = self._into(step, 0)
         windowing = self._graph.inputs(step)[0].windowing
         combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
-        form = InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED
-        streams = {entry.stream: form}
-        if entry.spare is not None:
-            streams[entry.spare] = InputForm.WINDOWED
+        streams = _forms(entry)
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
@@ -202,6 +238,14 @@ class _Compiler:
         self._topology.computation(
             step.full_label, StatefulParDo(plan), dict.fromkeys(forms, _key_of), list(outputs.values())
         )
+
+
+def _forms(entry: Exit) -> dict[str, InputForm]:
+    """The streams into a grouping, and how they carry windows."""
+    streams = {entry.stream: InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED}
+    if entry.spare is not None:
+        streams[entry.spare] = InputForm.WINDOWED
+    return streams
 
 
 def _at(leave: Exit, node: int) -> Exit:

@@ -10,6 +10,7 @@ from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.retractions import Retractions
+from headrace.sdk.sides.arguments import AsSideInput
 from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.transforms.combine import CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
@@ -40,6 +41,8 @@ class Graph:
         """Collection -> the steps that read it, with the number of the input that it is."""
         self.forms: dict[Collection, Form] = {}
         """Collection -> how its elements carry windows, so long as no step chooses other windows."""
+        self.side_inputs: dict[Collection, str] = {}
+        """Collection that is a side input of some step -> a name for it as that."""
         self._open: set[Collection] = set()
         self._retractions = Retractions()
         for step in self.steps:
@@ -48,6 +51,10 @@ class Graph:
                     if isinstance(step.transform, _ENDING):
                         self._retractions.require_shown(step, value)
                     self.readers.setdefault(value, []).append((step, index))
+            for side in sides_of(step):
+                self.readers.setdefault(side.pvalue, [])
+                self._retractions.looked_at(step, side.pvalue)
+                self.side_inputs[side.pvalue] = f"{stream_of(side.pvalue)}#side"
             for output in step.outputs.values():
                 self._trace_retractions(step, output)
                 self.forms[output] = self._form(step, output)
@@ -124,8 +131,20 @@ def stateful_signature(step: Step) -> Signature | None:
 
 
 def is_fused(step: Step) -> bool:
-    """Whether a step runs inside a stage."""
+    """Whether a step runs inside a stage; one with side inputs begins it."""
     return isinstance(step.transform, FUSED) and stateful_signature(step) is None
+
+
+def sides_of(step: Step) -> list[AsSideInput]:
+    """The side inputs of a step, in the order of its arguments."""
+    return par_do_of(step).side_inputs if isinstance(step.transform, (ParDo, MultiParDo)) else []
+
+
+def stream_of(collection: Collection) -> str:
+    """The label of the step that puts a collection out, with its tag: the stream that carries it, if one does."""
+    producer = collection.producer
+    assert producer is not None
+    return producer.full_label if collection.tag is None else f"{producer.full_label}.{collection.tag}"
 
 
 def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:

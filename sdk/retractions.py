@@ -36,6 +36,11 @@ class Retractions:
         if windowing.accumulation_mode is RETRACTING and not windowing.puts_out_once:
             self._may[output] = False
 
+    def looked_at(self, step: Step, side: Collection) -> None:
+        """A side input of a step: what it retracts is taken out of its windows. Raises `TopologyError`."""
+        if side in self:
+            _require_correctable(step, side.windowing)
+
     def passed_on(self, sources: list[Collection], output: Collection, by: ElementStep | None = None) -> None:
         """A step that passes retractions on."""
         shown = [self._may[source] for source in sources if source in self]

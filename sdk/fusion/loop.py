@@ -32,7 +32,7 @@ from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowS
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn
-from headrace.sdk.transforms.parameters import Constant, Given, Source
+from headrace.sdk.transforms.parameters import Constant, Given, Side, Source
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import TimestampedValue
 
@@ -135,8 +135,9 @@ class LoopWriter:
 
     def write(self, node: int, form: Form) -> Loop:
         """The loop over batches of a collection's elements in a form."""
-        root = _Row(node, "v", form, *{Form.PLAIN: (), Form.FIRED: ("w", "p"), Form.WINDOWED: ("w", "p")}[form])
-        self._consumers(root)
+        # Where the side values are matters to the first step alone: to all others its output is in the form FIRED.
+        root_form = Form.FIRED if form is Form.SIDED else form
+        self._consumers(_Row(node, "v", root_form, *(() if form is Form.PLAIN else ("w", "p"))))
         lines, places = self._assemble(form)
         scope: dict[str, object] = {}
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
@@ -146,7 +147,7 @@ class LoopWriter:
 
     def _assemble(self, form: Form) -> tuple[list[str], dict[int, Place]]:
         """Head, body and end put together."""
-        element = "v" if form is Form.PLAIN else "(v, w, p)"
+        element = {Form.PLAIN: "v", Form.SIDED: "(v, w, p, d)"}.get(form, "(v, w, p)")
         columns = list(self._columns)
         variables = ", ".join([element, "t", *columns])
         sources = ", ".join(["values", "timestamps", *(f"assign{name}(timestamps, values)" for name in columns)])
@@ -334,6 +335,8 @@ class LoopWriter:
     def _argument(self, source: Source, row: _Row, window: str) -> str:
         if isinstance(source, Constant):
             return self._constant(source.value)
+        if isinstance(source, Side):
+            return f"d[{source.place}]"
         if source is Given.ELEMENT:
             return row.value
         if source is Given.KEY:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from headrace.sdk.transforms.element import DoFn, FilterFn, FunctionDoFn
-from headrace.sdk.transforms.parameters import Arguments, Given
+from headrace.sdk.transforms.parameters import Arguments, Given, Side
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import DaysWindows, FixedWindows, GlobalWindows, MonthsWindows, Sessions, SlidingWindows
 
@@ -24,6 +24,8 @@ class Form(Enum):
     """(value, window, pane): what a grouping puts out."""
     WINDOWED = "windowed"
     """(value, tuple of windows, pane or None)."""
+    SIDED = "sided"
+    """(value, window, pane or None, side values): what a gate lets go, for the step that takes the side values."""
 
 
 def plain_form(windowing: Windowing) -> Form:
@@ -52,11 +54,17 @@ class ElementStep:
 
     def output_form(self, form: Form, windowing: Windowing) -> Form:
         """The form of what it puts out for an element of a form."""
-        if isinstance(self.fn, FilterFn) and Given.WINDOW not in self.arguments:
+        if isinstance(self.fn, FilterFn) and Given.WINDOW not in self.arguments and not self.is_sided():
             return form
+        if self.is_sided():
+            return Form.FIRED
         if Given.WINDOW in self.arguments and (form is Form.WINDOWED or not always_one_window(windowing)):
             return Form.FIRED
         return form
+
+    def is_sided(self) -> bool:
+        """Whether it takes side values."""
+        return any(isinstance(source, Side) for source in self.arguments.sources())
 
     def chooses_windows(self) -> bool:
         """Whether it may put out values in windows of its own choice."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from enum import Enum
 from typing import TypeAlias
 
@@ -10,11 +11,12 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.shipping import shipped
+from headrace.sdk.sides.arguments import AsSideInput, AsSingleton, refuse_bare
 from headrace.sdk.transforms.combinefn import CombineFn, CurriedCombineFn, curried
 from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
-from headrace.sdk.transforms.group import grouped
+from headrace.sdk.transforms.group import GroupByKey, grouped
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import GlobalWindows
@@ -29,13 +31,19 @@ class _Combine(PTransform[Collection, Collection]):
     Args:
         fn: A `CombineFn`, or a function from an iterable of values to one that can be applied to its own results
             (`sum`, `max`, …).
-        *args: Further positional arguments of the function, or of all methods of the `CombineFn`.
+        *args: Further positional arguments of the function, or of all methods of the `CombineFn` but `setup` and
+            `teardown` where side inputs (`AsSingleton(collection)` and its like) are among them.
         **kwargs: Further named arguments.
     """
 
     def __init__(self, fn: AnyCombineFn | Callable[..., object], *args: object, **kwargs: object) -> None:
         super().__init__()
-        self.combine_fn = curried(fn, args, kwargs)
+        given = (*args, *kwargs.values())
+        refuse_bare(type(self).__name__, given)
+        self._fn, self._args, self._kwargs = fn, args, kwargs
+        self.has_side_inputs = any(isinstance(value, AsSideInput) for value in given)
+        """Whether some arguments are known only when there is something to combine."""
+        self.combine_fn = CombineFn.maybe_from_callable(fn) if self.has_side_inputs else curried(fn, args, kwargs)
 
     def default_label(self) -> str:
         """The kind of step and the combiner's name."""
@@ -51,6 +59,8 @@ class CombinePerKey(_Combine):
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection in the same windows."""
+        if self.has_side_inputs:
+            return inputs | GroupByKey() | CombineValues(self._fn, *self._args, **self._kwargs)
         output = grouped(inputs, self.label)
         self.combine_fn = shipped(self.combine_fn, inputs.pipeline.current_label)
         return output
@@ -67,9 +77,13 @@ class CombineGlobally(_Combine):
 
     def without_defaults(self) -> CombineGlobally:
         """The same, but no values give no result."""
-        clone = CombineGlobally(self.combine_fn)
+        clone = copy(self)
         clone.has_defaults = False
         return clone
+
+    def as_singleton_view(self) -> CombinedView:
+        """The result as a side input: an `AsSingleton` whose default is the combined value of nothing."""
+        return CombinedView(self)
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of one value a window and pane."""
@@ -83,7 +97,43 @@ class CombineGlobally(_Combine):
             if isinstance(inputs.windowing.trigger, DefaultTrigger):
                 inputs, combine_fn = _with_mark(inputs), SkippingMarks(combine_fn)
         keyed = inputs | "Key" >> Map(_under_none)
+        if self.has_side_inputs:
+            groups = keyed | "Group" >> GroupByKey() | "Unmark" >> Map(_without_marks)
+            combine = CombineValues(self._fn, *self._args, **self._kwargs)
+            return groups | "Combine" >> combine | "Unkey" >> Map(_second)
         return keyed | "Combine" >> CombinePerKey(combine_fn) | "Unkey" >> Map(_second)
+
+
+class CombinedView(PTransform[Collection, AsSingleton]):
+    """A `CombineGlobally` whose result becomes a side input."""
+
+    def __init__(self, combine: CombineGlobally) -> None:
+        super().__init__()
+        self._combine = combine
+
+    def default_label(self) -> str:
+        """That of the `CombineGlobally`."""
+        return self._combine.label
+
+    def expand(self, inputs: Collection) -> AsSingleton:
+        """The side input."""
+        combined = self._combine.without_defaults().expand(inputs)
+        if not self._combine.has_defaults:
+            return AsSingleton(combined)
+        if self._combine.has_side_inputs:
+            raise TopologyError(
+                f"step {inputs.pipeline.current_label!r}: the result for no values depends on side inputs, so it "
+                "cannot be the default of a side input; use without_defaults().as_singleton_view()"
+            )
+        return AsSingleton(combined, _of_nothing(shipped(self._combine.combine_fn, self.label)))
+
+
+def _of_nothing(combine_fn: AnyCombineFn) -> object:
+    combine_fn.setup()
+    try:
+        return combine_fn.apply([])
+    finally:
+        combine_fn.teardown()
 
 
 class CombineValues(_Combine):
@@ -91,6 +141,8 @@ class CombineValues(_Combine):
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of as many pairs."""
+        if self.has_side_inputs:
+            return inputs | ParDo(_CombineWithSidesFn(self._fn), *self._args, **self._kwargs)
         return inputs | ParDo(_CombineValuesFn(self.combine_fn))
 
 
@@ -107,6 +159,25 @@ class _CombineValuesFn(DoFn):
 
     def teardown(self) -> None:
         self._combine_fn.teardown()
+
+
+class _CombineWithSidesFn(DoFn):
+    """Combines with arguments that may be others for each element."""
+
+    def __init__(self, fn: AnyCombineFn | Callable[..., object]) -> None:
+        self._fn = fn
+
+    def setup(self) -> None:
+        if isinstance(self._fn, CombineFn):
+            self._fn.setup()
+
+    def process(self, pair: tuple[object, Iterable[object]], *args: object, **kwargs: object) -> Iterable[object]:
+        key, values = pair
+        return [(key, curried(self._fn, args, kwargs).apply(values))]
+
+    def teardown(self) -> None:
+        if isinstance(self._fn, CombineFn):
+            self._fn.teardown()
 
 
 class _Mark(Enum):
@@ -138,6 +209,11 @@ class SkippingMarks(CurriedCombineFn):
     def remove_input(self, accumulator: object, element: object) -> object:
         """See `CombineFn`."""
         return accumulator if element is _Mark.MARK else self.inner.remove_input(accumulator, element)
+
+
+def _without_marks(group: tuple[object, Iterable[object]]) -> tuple[object, list[object]]:
+    key, values = group
+    return key, [value for value in values if value is not _Mark.MARK]
 
 
 def _under_none(value: object) -> tuple[None, object]:

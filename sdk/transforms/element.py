@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
+from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform, label_of
-from headrace.sdk.pvalue import DoOutputsTuple, PCollection, PValue
+from headrace.sdk.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.shipping import shipped
+from headrace.sdk.sides.arguments import refuse_bare
 from headrace.sdk.stateful.inputs import check_stateful_input
 from headrace.sdk.stateful.signature import Signature, signature_of
 from headrace.sdk.stateful.spec import StateSpec, StateT
 from headrace.sdk.stateful.timer import UserTimer
 from headrace.sdk.stateful.timerspec import TimerSpec
-from headrace.sdk.transforms.parameters import Arguments, Given, StateArgument, TimerArgument, bind
+from headrace.sdk.transforms.parameters import Arguments, Given, StateArgument, TimerArgument, bind, side_inputs
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import IntervalWindow
 
@@ -164,8 +166,8 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
 
     Args:
         fn: The `DoFn`, or a function that returns an iterable of outputs.
-        *args: Further positional arguments of `process`.
-        **kwargs: Further named arguments of `process`.
+        *args: Further positional arguments of `process`; an `AsList(collection)` or its like is a side input.
+        **kwargs: Further named arguments of `process`, side inputs among them.
 
     Raises:
         TypeError: `fn` is neither, or `process` cannot be called with an element and these arguments.
@@ -177,11 +179,7 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
             raise TypeError(f"ParDo takes an instance of a DoFn, got the class {fn.__name__}; write {fn.__name__}()")
         if not isinstance(fn, DoFn):
             fn = FlatMapFn(_callable("ParDo", fn))
-        if any(isinstance(value, (PValue, PTransform)) for value in (*args, *kwargs.values())):
-            raise TypeError(
-                f"{fn.default_label()} is given a collection as an argument, but its elements exist only while the "
-                "pipeline runs; bring the two together by key with CoGroupByKey"
-            )
+        refuse_bare(fn.default_label(), (*args, *kwargs.values()))
         self.fn = fn
         self.signature: Signature | None = None
         """State and timers that it uses; None for none."""
@@ -190,12 +188,14 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
                 setattr(self, hints, stated)
         called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
         try:
-            self.arguments: Arguments = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)
+            bound = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)
         except TypeError as error:
             what = "the function" if isinstance(fn, FunctionDoFn) else "process"
             raise TypeError(
                 f"{self.default_label()}: {what} cannot take an element and its arguments: {error}"
             ) from None
+        self.arguments: Arguments
+        self.arguments, self.side_inputs = side_inputs(bound)
         self.signature = signature_of(fn, self.default_label(), self.arguments)
 
     def default_label(self) -> str:
@@ -207,9 +207,17 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         """One output collection; further ones come with `with_outputs`."""
         if not isinstance(inputs, PCollection):
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
+        for side in self.side_inputs:
+            if side.pvalue.pipeline is not inputs.pipeline:
+                raise ValueError(f"transform {self.label!r} was given {side!r}, which is of a different pipeline")
         label = inputs.pipeline.current_label
         if self.signature is not None:
             check_stateful_input(inputs, label)
+            if self.side_inputs:
+                raise TopologyError(
+                    f"step {label!r} keeps state and is given {self.side_inputs[0]!r}; give the side input to a step "
+                    "before it, which passes on what is needed with the value"
+                )
         self.fn, self.arguments, self.signature = shipped((self.fn, self.arguments, self.signature), label)
         return PCollection.like(inputs)
 

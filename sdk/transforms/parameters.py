@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+from headrace.sdk.sides.arguments import AsSideInput
 from headrace.sdk.stateful.spec import State, StateSpec
 from headrace.sdk.stateful.timerspec import TimerSpec
 
@@ -53,7 +54,15 @@ class TimerArgument:
         return f"DoFn.TimerParam({self.spec!r})"
 
 
-Source = Given | StateArgument | TimerArgument | Constant
+@dataclass(frozen=True, slots=True)
+class Side:
+    """An argument that is a side value: what another collection holds in the element's window."""
+
+    place: int
+    """Among the side values that come with the element."""
+
+
+Source = Given | StateArgument | TimerArgument | Constant | Side
 FROM_ENGINE = (Given, StateArgument, TimerArgument)
 """What stands as the default of a parameter that the engine gives."""
 
@@ -71,6 +80,20 @@ class Arguments:
 
     def __contains__(self, given: Given) -> bool:
         return given in self.sources()
+
+
+def side_inputs(arguments: Arguments) -> tuple[Arguments, list[AsSideInput]]:
+    """The arguments with side values in the place of side inputs, and those in order."""
+    found: list[AsSideInput] = []
+
+    def taken_out(source: Source) -> Source:
+        if not isinstance(source, Constant) or not isinstance(source.value, AsSideInput):
+            return source
+        found.append(source.value)
+        return Side(len(found) - 1)
+
+    positional = tuple(map(taken_out, arguments.positional))
+    return Arguments(positional, tuple((name, taken_out(source)) for name, source in arguments.named)), found
 
 
 def bind(

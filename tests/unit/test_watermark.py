@@ -1,9 +1,12 @@
 """The recursive definition of the low watermark, and the authority's rules."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.authority import Authority, Sequencer
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injector import BoundedInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
 from tests.unit.test_topology import chain, first
@@ -75,3 +78,22 @@ def test_authority_is_the_minimum_of_the_last_valid_reports(reports):
 
 def test_an_interval_that_was_never_assigned_is_refused():
     assert not Authority().report("a", 0, Sequencer(1, 1), 5)
+
+
+def test_inputs_aside_do_not_hold_the_watermark_but_come_before():
+    topology = chain("a", "b")
+    topology.injector("slow", BoundedInjector([]))
+    same = type(topology.keyed["a"].computation)
+    topology.computation("side", same(), {"slow": first}, ["side"])
+    topology.computation("c", same(), {"in": first, "side": first, "slow": first}, aside=["side", "slow"])
+    known = Frontier({"in": InjectorProgress(100), "slow": InjectorProgress(7)}, {"side": 3}, {})
+    assert Propagation(topology).inputs(known, known, {})["c"] == 100
+    assert Propagation(topology).inputs(known, known, {})["side"] == 7
+    assert topology.levels()[1:] == [["b", "c"]]
+
+
+@pytest.mark.parametrize("aside", [["in"], ["other"], ["in", "other"]])
+def test_something_must_hold_the_watermark(aside):
+    topology = chain("a")
+    with pytest.raises(TopologyError, match="reads in and shall not wait for"):
+        topology.computation("c", type(topology.keyed["a"].computation)(), {"in": first}, aside=aside)

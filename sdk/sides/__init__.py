@@ -1,0 +1,1 @@
+"""Side inputs: whole collections, window by window, as arguments of the functions that run on another collection."""

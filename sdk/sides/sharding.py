@@ -1,0 +1,56 @@
+"""Spreads the main input of a step with side inputs over the shards of its gate."""
+
+from __future__ import annotations
+
+from typing import cast
+from zlib import crc32
+
+from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.errors import KeyEncodingError
+from headrace.lowlevel.record import Batch, Emit
+from headrace.sdk.sides.messages import SHARD_KEYS, SHARDS
+
+_REMEMBERED = 10_000
+
+
+class Sharding(InlineComputation):
+    """Puts a shard before each element (in the form WINDOWED).
+
+    Pairs go by key, so that elements of a key stay in order; others evenly.
+
+    Args:
+        output: Stream of pairs: shard, element.
+        key_coder: Of the topology.
+    """
+
+    def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS) -> None:
+        self._output, self._key_coder = output, key_coder
+        self._known: dict[str, str] = {}
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        """Send a batch on."""
+        elements = cast("list[tuple[object, object, object]]", batch.values)
+        spread = [(self._shard(element[0], at), element) for at, element in enumerate(elements)]
+        emit(self._output, Batch(spread, batch.timestamps))
+
+    def _shard(self, value: object, at: int) -> str:
+        if isinstance(value, tuple) and len(value) == 2:
+            key = value[0]
+            if type(key) is str:
+                return self._known.get(key) or self._remember(key)
+            try:
+                return self._shard_of(key)
+            except KeyEncodingError:
+                # Nothing can be grouped by such a key, so its order does not matter.
+                pass
+        return SHARD_KEYS[at % SHARDS]
+
+    def _remember(self, key: str) -> str:
+        if len(self._known) >= _REMEMBERED:
+            self._known.clear()
+        shard = self._known[key] = self._shard_of(key)
+        return shard
+
+    def _shard_of(self, key: object) -> str:
+        return SHARD_KEYS[crc32(self._key_coder.encode(key)) % SHARDS]

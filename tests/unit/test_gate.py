@@ -1,0 +1,102 @@
+"""The gate before a step with side inputs: who waits, what holds the watermark, what is freed when."""
+
+from __future__ import annotations
+
+from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.worker import Bundle, Part, Worker
+from headrace.sdk.frames import Frames
+from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.sdk.sides.gate import Gate, SideArgument
+from headrace.sdk.sides.mapping import SideWindows
+from headrace.sdk.sides.messages import Reached, View
+from headrace.sdk.windowing import Windowing
+from headrace.transforms import window
+
+FIXED = window.FixedWindows(10)
+
+
+class Bench:
+    """One gate over one side input in windows of 10 s, without a runner."""
+
+    def __init__(self, main: Windowing | None = None) -> None:
+        side = Windowing(FIXED)
+        self.side = Frames(side)
+        arguments = [SideArgument("side input 1", 0, list)]
+        gate = Gate("Look", [SideWindows(side, main or side)], {"side": 0}, arguments, "ready")
+        self.place = Keyed("gate", gate, {"main": None, "side": None}, frozenset(["ready"]))
+        self.copy, self.watermark, self.hold = MemoryCopy(), 0, None
+
+    def run(self, *elements, views=(), reached=None, watermark=None, retraction=False):
+        """One bundle; what is let go, as (value, side values)."""
+        out = []
+        messages = [self._view(retraction, *view) for view in views]
+        messages += [Reached(reached * SECOND)] if reached is not None else []
+        main = [("s", (value, FIXED.assign_all((second * SECOND,), (None,))[0], None)) for value, second in elements]
+        parts = [
+            Part("main", main, [second * SECOND for _, second in elements]),
+            Part("side", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
+        ]
+        after = self.watermark if watermark is None else watermark * SECOND
+        worker = Worker(self.place, self.copy, lambda stream, batch: out.extend(batch.values))
+        commit = worker.run(Bundle({b"s" * 16: (encode_key("s"), parts)}, self.watermark, after))
+        self.copy.apply(commit.delta)
+        self.watermark, self.hold = after, commit.hold and commit.hold.timestamp // SECOND
+        self.counters = commit.counters
+        return [(value, tuple(sides[0])) for value, _, _, sides in out]
+
+    def _view(self, retraction, start, *its):
+        frame = self.side.of_interval(start * SECOND, (start + 10) * SECOND)
+        return View.of(frame.code, list(its), pane_info(True, False, PaneInfoTiming.ON_TIME, 0, 0, retraction))
+
+    @property
+    def cells(self):
+        return self.copy.count()["cells"]
+
+
+def test_a_view_goes_when_no_element_can_look_at_it_any_more():
+    bench = Bench(main=Windowing.of(FIXED, allowed_lateness=5))
+    bench.run(views=[(0, 1), (10, 2)])
+    assert bench.cells == 4
+    bench.run(watermark=14)
+    assert bench.cells == 4 and bench.run(("late", 3)) == [("late", (1,))]
+    bench.run(watermark=15)
+    assert bench.cells == 2 and bench.run(("lost", 3)) == [] and bench.counters["dropped_late"] == 1
+    bench.run(watermark=25)
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+
+
+def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
+    bench = Bench()
+    assert bench.run(("a", 3), ("b", 13)) == [] and bench.hold == 3
+    assert bench.run(watermark=100) == [] and bench.hold == 3
+    assert bench.run(views=[(0, 1)]) == [("a", (1,))] and bench.hold == 13
+    assert bench.run(views=[(20, 9)]) == [], "nobody looks at this window"
+    assert bench.run(reached=20) == [("b", ())] and bench.hold is None
+    bench.watermark = MAX_TIMESTAMP
+    bench.run(reached=30)
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+
+
+def test_late_elements_wait_without_holding():
+    bench = Bench(main=Windowing.of(FIXED, allowed_lateness=20))
+    bench.run(watermark=12)
+    assert bench.run(("late", 3)) == [] and bench.hold is None
+    assert bench.run(("in time", 13)) == [] and bench.hold == 13
+    assert sorted(bench.run(reached=20)) == [("in time", ()), ("late", ())]
+
+
+def test_a_view_that_is_taken_back_is_empty_until_the_next():
+    bench = Bench()
+    assert bench.run(("a", 1), views=[(0, 1)]) == [("a", (1,))]
+    assert bench.run(("b", 1), views=[(0, 1)], retraction=True) == [("b", ())]
+    assert bench.run(("c", 1), views=[(0, 2)]) == [("c", (2,))]
+
+
+def test_several_bundles_wait_in_order():
+    bench = Bench()
+    for number in range(3):
+        bench.run((number, 3), (number + 10, 3))
+    assert [value for value, _ in bench.run((9, 3), views=[(0,)])] == [0, 10, 1, 11, 2, 12, 9]
