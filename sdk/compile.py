@@ -48,6 +48,12 @@ _key_of = cast(KeyExtractor, itemgetter(0))
 """Written in C: it is called for every record that goes to a grouping."""
 
 
+def _key_of_sided(value: object) -> object:
+    """The key of a pair in the form SIDED."""
+    (key, _), *_ = cast("tuple[tuple[object, object], object, object, object]", value)
+    return key
+
+
 def compile_pipeline(pipeline: Pipeline) -> Topology:
     """The topology of a pipeline. Raises `TopologyError` for one that cannot run.
 
@@ -96,7 +102,7 @@ class _Compiler:
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())
         elif sides_of(step):
-            self._gate(step)
+            self._begin_sided(step)
         for output in step.outputs.values():
             if self._graph.begins_stage(output):
                 self._stage(output)
@@ -167,12 +173,16 @@ class _Compiler:
         name = _stage_name(plan, stream)
         self._topology.inline(name, Stage(name, plan), list(plan.entries), plan.outputs())
 
-    def _gate(self, step: Step) -> None:
-        """Add the gate of a step with side inputs, and the stage that the step begins."""
+    def _gate(self, step: Step) -> str:
+        """Add the gate of a step with side inputs; the stream of what it lets go."""
         main = self._graph.inputs(step)[0].windowing
         sides = [(self._graph.side_inputs[side.pvalue], side) for side in sides_of(step)]
-        ready = add_gate(self._topology, step.full_label, main, sides, self._into(step, 0).stream)
-        plan = StagePlan({ready: Form.SIDED}, [main])
+        return add_gate(self._topology, step.full_label, main, sides, self._into(step, 0).stream)
+
+    def _begin_sided(self, step: Step) -> None:
+        """Add a step with side inputs, and the stage that it begins."""
+        ready = self._gate(step)
+        plan = StagePlan({ready: Form.SIDED}, [self._graph.inputs(step)[0].windowing])
         self._plan_step(plan, step, 0)
         self._add_stage(plan, ready)
 
@@ -226,18 +236,23 @@ class _Compiler:
     # State and timers
 
     def _stateful(self, step: Step, signature: Signature) -> None:
-        entry = self._into(step, 0)
-        assert entry.form is not None, "a keyed exit has a form"
-        forms = {entry.stream: entry.form}
-        if entry.spare is not None:
-            forms[entry.spare] = Form.WINDOWED
+        forms, key_of = self._stateful_inputs(step)
         outputs = {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
         windowing = self._graph.inputs(step)[0].windowing
         par_do = par_do_of(step)
         plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, signature, windowing, forms, outputs)
         self._topology.computation(
-            step.full_label, StatefulParDo(plan), dict.fromkeys(forms, _key_of), list(outputs.values())
+            step.full_label, StatefulParDo(plan), dict.fromkeys(forms, key_of), list(outputs.values())
         )
+
+    def _stateful_inputs(self, step: Step) -> tuple[dict[str, Form], KeyExtractor]:
+        """The streams into a stateful step, and where the key is in their values."""
+        if sides_of(step):
+            return {self._gate(step): Form.SIDED}, _key_of_sided
+        entry = self._into(step, 0)
+        assert entry.form is not None, "a keyed exit has a form"
+        spares = {} if entry.spare is None else {entry.spare: Form.WINDOWED}
+        return {entry.stream: entry.form, **spares}, _key_of
 
 
 def _forms(entry: Exit) -> dict[str, InputForm]:

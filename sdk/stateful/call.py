@@ -7,7 +7,7 @@ from collections.abc import Callable
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo
 from headrace.sdk.stateful.keywindow import KeyWindow
-from headrace.sdk.transforms.parameters import Arguments, Constant, Given, Source, StateArgument, TimerArgument
+from headrace.sdk.transforms.parameters import Arguments, Constant, Given, Side, Source, StateArgument, TimerArgument
 from headrace.sdk.windowedvalue import WindowedValue
 
 _BY_ELEMENT = (Given.ELEMENT, Given.TIMESTAMP, Given.PANE, Given.WINDOWED_VALUE, Given.DYNAMIC_TIMER_TAG)
@@ -25,8 +25,8 @@ class Call:
     def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
         self._method = _spreading(method) if spread else method
         self._arguments = arguments
-        self._positions = [(i, s) for i, s in enumerate(arguments.positional) if s in _BY_ELEMENT]
-        self._names = [(name, source) for name, source in arguments.named if source in _BY_ELEMENT]
+        self._positions = [(i, s) for i, s in enumerate(arguments.positional) if _is_by_element(s)]
+        self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
         self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
 
     def filled(self, window: KeyWindow) -> tuple[list[object], dict[str, object]]:
@@ -68,7 +68,13 @@ class Call:
         return window.frame.window if source is Given.WINDOW else None
 
 
+def _is_by_element(source: Source) -> bool:
+    return isinstance(source, Side) or source in _BY_ELEMENT
+
+
 def _of_element(source: Source, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
+    if isinstance(source, Side):
+        return window.sides[source.place]
     if source is Given.ELEMENT:
         return element
     if source is Given.TIMESTAMP:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import groupby, repeat
 from typing import cast
 
 from headrace.lowlevel.computation import BundleComputation, Context
@@ -36,6 +36,7 @@ from headrace.sdk.windows import BoundedWindow
 
 Pair = tuple[object, object]
 Windows = tuple[BoundedWindow, ...]
+SidedPair = tuple[Pair, BoundedWindow, PaneInfo | None, tuple[object, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ class StatefulPlan:
     signature: Signature
     windowing: Windowing
     forms: Mapping[str, Form]
-    """Input stream -> how the values of its pairs carry windows: PLAIN or WINDOWED."""
+    """Input stream -> how the values of its pairs carry windows, PLAIN or WINDOWED; SIDED for whole pairs."""
     outputs: Mapping[str | None, str]
     """Tag -> stream, in the form FIRED."""
 
@@ -105,8 +106,11 @@ class StatefulParDo(BundleComputation):
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Process elements of a key."""
         self.live.turn_to(context)
-        if self.plan.forms[stream] is Form.PLAIN:
+        form = self.plan.forms[stream]
+        if form is Form.PLAIN:
             self.live.take_plain(cast(Sequence[Pair], batch.values), batch.timestamps)
+        elif form is Form.SIDED:
+            self.live.take_sided(cast("Sequence[SidedPair]", batch.values), batch.timestamps)
         else:
             self.live.take_windowed(cast(Sequence[Pair], batch.values), batch.timestamps)
 
@@ -175,12 +179,20 @@ class _LiveFn:
         elements = [(key, payload[0]) for (key, _), payload in zip(pairs, payloads, strict=True)]
         self._take(elements, timestamps, [payload[1] for payload in payloads], (payload[2] for payload in payloads))
 
+    def take_sided(self, values: Sequence[SidedPair], timestamps: Sequence[int]) -> None:
+        """Process pairs that come with a window, a pane and side values; neighbours often share window and values."""
+        for _, run in groupby(zip(values, timestamps, strict=True), lambda item: (id(item[0][1]), id(item[0][3]))):
+            its, times = zip(*run, strict=True)
+            pairs, windows, panes, sides = zip(*its, strict=True)
+            self._take(pairs, times, [(windows[0],)] * len(pairs), panes, sides[0])
+
     def _take(
         self,
         pairs: Sequence[Pair],
         timestamps: Sequence[int],
         windows: Sequence[Windows],
         panes: Iterable[PaneInfo | None],
+        sides: tuple[object, ...] = (),
     ) -> None:
         process, outputs = self._process.on_element, self._outputs
         late = outside = 0
@@ -191,6 +203,8 @@ class _LiveFn:
             for pair, timestamp, its, pane in zip(pairs, timestamps, windows, panes, strict=True):
                 if its is not before:
                     targets, before = self._open(its), its
+                    for window in targets:
+                        window.sides = sides
                 if not targets:
                     late, outside = (late + 1, outside) if its else (late, outside + 1)
                 for window in targets:

@@ -31,6 +31,7 @@ class KeyWindow:
         "closed",
         "context",
         "frame",
+        "sides",
     )
 
     def __init__(self, frame: Frame, context: Context) -> None:
@@ -40,6 +41,8 @@ class KeyWindow:
         """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
         self.closed = False
         """Whether everything of the window was taken away."""
+        self.sides: tuple[object, ...] = ()
+        """Side values of the current element."""
         self.arguments: tuple[list[object], dict[str, object]] | None = None
         """How `process` is called here, made when it first is."""
         self._cells = Cells(context, frame.code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
-from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform, label_of
@@ -213,11 +212,6 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         label = inputs.pipeline.current_label
         if self.signature is not None:
             check_stateful_input(inputs, label)
-            if self.side_inputs:
-                raise TopologyError(
-                    f"step {label!r} keeps state and is given {self.side_inputs[0]!r}; give the side input to a step "
-                    "before it, which passes on what is needed with the value"
-                )
         self.fn, self.arguments, self.signature = shipped((self.fn, self.arguments, self.signature), label)
         return PCollection.like(inputs)
 

@@ -18,6 +18,7 @@ from headrace.sdk.sides.sharding import Sharding
 from headrace.sdk.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import trigger, window
+from headrace.transforms.userstate import CombiningValueStateSpec
 from headrace.transforms.window import TimestampedValue
 from tests.unit.collected import values
 
@@ -438,3 +439,43 @@ def test_nothing_is_left_in_the_end():
     left = {name: copy.count() for (name, _), copy in runner.copies.items()}
     assert "Look#gate" in left
     assert all(not any(counts.values()) for counts in left.values()), left
+
+
+# With state
+
+
+class Running(beam.DoFn):
+    """Counts the values of a key beside what side inputs hold."""
+
+    COUNT = CombiningValueStateSpec("count", sum)
+
+    def process(self, pair, side, count=beam.DoFn.StateParam(COUNT), *, unit):
+        count.add(1)
+        yield pair[0], pair[1], count.read(), sorted(side), unit
+
+
+def test_a_step_with_state_gets_side_inputs_too():
+    events = TestStream().add_elements(at((("k", "a"), 1), (("l", "b"), 2), (("k", "c"), 13)), "main")
+    events.add_elements(at((1, 3), (2, 14)), "side").advance_watermark_to(10, "side")
+    events.add_elements(at((("k", "d"), 4)), "main").advance_watermark_to(20, "side")
+
+    def build(pipeline):
+        main, side = streams(pipeline, events)
+        side = AsList(side | "S" >> beam.WindowInto(FIXED))
+        unit = AsSingleton(pipeline | "Unit" >> beam.Create(["m"]))
+        return main | "M" >> beam.WindowInto(FIXED) | beam.ParDo(Running(), side, unit=unit)
+
+    assert epochs(build) == [
+        [("k", "a", 1, [1], "m"), ("l", "b", 1, [1], "m")],
+        [("k", "d", 2, [1], "m")],
+        [("k", "c", 1, [2], "m")],
+    ]
+
+
+def test_a_step_with_state_and_side_inputs_takes_pairs():
+    def build(pipeline):
+        side = AsList(pipeline | "Side" >> beam.Create([]))
+        return pipeline | beam.Create([3]) | "Run" >> beam.ParDo(Running(), side, unit=1)
+
+    with pytest.raises(StepError, match=r"step 'Run' raised at \(3, "):
+        values(build)
