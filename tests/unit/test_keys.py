@@ -24,6 +24,7 @@ from headrace.lowlevel.keykinds import dynamic_named_tuple
 from headrace.sdk.keys import key_problem
 from headrace.transforms.window import IntervalWindow
 from headrace.utils.timestamp import Duration, Timestamp
+from tests.names import legible
 from tests.unit.collected import values
 from tests.unit.keytypes import (
     ROW,
@@ -71,7 +72,7 @@ KEYS = [
 ]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=repr)
+@pytest.mark.parametrize("key", KEYS, ids=legible)
 def test_keys_come_back_as_what_they_were(key):
     back = decode_key(encode_key(key))
     assert (back, type(back)) == (key, type(key))

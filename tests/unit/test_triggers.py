@@ -38,6 +38,7 @@ from headrace.sdk.triggers import (
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import FixedWindows
 from tests.harness import Harness
+from tests.names import legible
 
 BEFORE = Moment(end=100, watermark=99, wall_time=0, merging=True)
 AFTER = Moment(end=100, watermark=100, wall_time=0, merging=True)
@@ -75,14 +76,14 @@ OURS = [AtPeriod(60, 5), AfterElement(is_flush), AfterAll(AfterWatermark(), Afte
 """Those that Beam's Python SDK does not have."""
 
 
-@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=legible)
 def test_triggers_are_values(trigger: Trigger) -> None:
     copy = pickle.loads(pickle.dumps(trigger))
     assert copy == trigger and hash(copy) == hash(trigger)
     assert sum(trigger == other for other in [*ALL, *OURS]) == 1
 
 
-@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=legible)
 def test_progress_is_small_and_can_be_stored(trigger: Trigger) -> None:
     progress = fed(trigger, 1, 1)
     copy = pickle.loads(pickle.dumps(progress))
@@ -90,7 +91,7 @@ def test_progress_is_small_and_can_be_stored(trigger: Trigger) -> None:
     assert len(pickle.dumps(progress)) < 40
 
 
-@pytest.mark.parametrize("trigger", ALL, ids=repr)
+@pytest.mark.parametrize("trigger", ALL, ids=legible)
 def test_what_is_said_of_a_trigger_is_so(trigger: Trigger) -> None:
     progress = fed(trigger, 7)
     assert not trigger.needs_values
@@ -276,7 +277,7 @@ def test_continuations() -> None:
     assert Never().continuation() == Never() and Always().continuation() == Always()
 
 
-@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=repr)
+@pytest.mark.parametrize("trigger", [*ALL, *OURS], ids=legible)
 def test_a_continuation_goes_on_as_it_is(trigger: Trigger) -> None:
     once = trigger.continuation()
     assert not once.needs_values and not once.uses_wall_time
@@ -388,7 +389,7 @@ def test_triggers_are_checked_when_the_pipeline_is_built() -> None:
         (AfterEach(AfterCount(1), Repeatedly(AfterCount(2))), 0, False),
         (OrFinally(Repeatedly(AfterCount(1)), AfterCount(2)), 0, True),
     ],
-    ids=repr,
+    ids=legible,
 )
 def test_which_may_lose_data(trigger: Trigger, lateness: int, may: bool) -> None:
     assert trigger.may_finish(lateness) is may

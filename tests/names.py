@@ -1,0 +1,10 @@
+"""Names of parametrized tests: the same in every process that collects them."""
+
+from __future__ import annotations
+
+import re
+
+
+def legible(value: object) -> str:
+    """A value as its `repr`, without where in memory things are."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
