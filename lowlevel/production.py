@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import cast
 
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.deadletter import DeadLetter
@@ -250,8 +251,8 @@ class Router:
             gather.add(batch)
         for sink in self._sinks.get(stream, ()):
             rows = self.staged.setdefault(sink, Batch([], []))
-            rows.values += batch.values  # type: ignore[operator]
-            rows.timestamps += batch.timestamps  # type: ignore[operator]
+            cast("list[object]", rows.values).extend(batch.values)
+            cast("list[int]", rows.timestamps).extend(batch.timestamps)
 
     def _run_inline(self, inline: Inline, stream: str, batch: Batch) -> None:
         if inline.name not in self._running:

@@ -51,5 +51,5 @@ class Batch:
 
 Emit = Callable[[str, Batch], None]
 """Hands a batch to the stream of that name."""
-KeyExtractor = Callable[[object], object]
+KeyExtractor = Callable[..., object]
 """From a value to its key; chosen by the consumer for each input stream (paper §4.2)."""

@@ -7,7 +7,7 @@ writes stays invisible until its epoch is committed, and a delivery repeated aft
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Protocol, cast
 
 from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.record import Batch
@@ -54,5 +54,5 @@ class CallSink:
         assert self._function is not None
         rows: list[tuple[object, int]] = []
         for receipt in receipts:
-            rows.extend(self._coder.decode(receipt))  # type: ignore[arg-type]
+            rows += cast("list[tuple[object, int]]", self._coder.decode(receipt))
         self._function(epoch, rows)

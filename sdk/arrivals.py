@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from enum import Enum
+from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.sdk.frames import Frame, Frames
@@ -78,8 +79,8 @@ def sorter(windowing: Windowing, form: InputForm, frames: Frames) -> Sorter:
     return kinds.get(type(windowing.window_fn), lambda: _Assigned(windowing, frames, timed))()
 
 
-def _payload(value: object) -> object:
-    return value[1]  # type: ignore[index]
+_payload = cast(Callable[[object], object], itemgetter(1))
+"""Of a pair of key and payload."""
 
 
 class _Global:

@@ -36,7 +36,8 @@ from headrace.sdk.shipping import shipped
 from headrace.sdk.sides.topology import add_gate, add_side_input
 from headrace.sdk.stateful.computation import StatefulParDo, StatefulPlan
 from headrace.sdk.stateful.signature import Signature
-from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
+from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.source import Source

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.sdk.frames import Frame, Frames
-from headrace.sdk.windows import BoundedWindow, MergeContext, Sessions, WindowFn
+from headrace.sdk.windows import BoundedWindow, IntervalWindow, MergeContext, Sessions, WindowFn
 
 
 class Merged(NamedTuple):
@@ -44,7 +44,7 @@ def merge_windows(window_fn: WindowFn, frames: Frames, windows: Sequence[Frame])
 def _merge_overlapping(frames: Frames, windows: Sequence[Frame]) -> list[Merged]:
     """`Sessions.merge`, on microseconds."""
     merged: list[Merged] = []
-    ordered = sorted((frame.window.start_us, frame.end, frame) for frame in windows)  # type: ignore[attr-defined]
+    ordered = sorted((cast(IntervalWindow, frame.window).start_us, frame.end, frame) for frame in windows)
     begin, until, run = 0, 0, list[Frame]()
     for start, end, frame in ordered:
         if run and start >= until:

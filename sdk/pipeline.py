@@ -11,7 +11,7 @@ from typing import cast
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import PipelineOptions, StandardOptions
-from headrace.sdk.ptransform import NamedPTransform, PTransform, named_values
+from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
 from headrace.sdk.running import Runner, find_runner, run_options
@@ -23,7 +23,7 @@ class Step:
 
     full_label: str
     """Its label after those of the composite transforms around it, as in `outer/inner`."""
-    transform: PTransform  # type: ignore[type-arg]
+    transform: SomeTransform
     inputs: list[PValue]
     outputs: dict[str | None, PCollection[object]] = field(default_factory=dict)
     """Tag -> collection that this step itself puts out; empty for a composite one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Concatenate, Generic, Never, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from headrace.sdk.pipeline import Pipeline
 
 P = ParamSpec("P")
-Self = TypeVar("Self", bound="PTransform")  # type: ignore[type-arg]
 
 
 class PTransform(Generic[InT, OutT]):
@@ -55,12 +54,12 @@ class PTransform(Generic[InT, OutT]):
         """What the transform makes of its input; called once, when the transform is applied."""
         raise TypeError(f"transform {self.label!r} ({type(self).__name__}) does not define expand(self, inputs)")
 
-    def with_input_types(self: Self, *hints: object, **named_hints: object) -> Self:
+    def with_input_types(self, *hints: object, **named_hints: object) -> Self:
         """State the type of the elements that it takes."""
         self.input_hints = (hints, named_hints)
         return self
 
-    def with_output_types(self: Self, hint: object, **tagged_hints: object) -> Self:
+    def with_output_types(self, hint: object, **tagged_hints: object) -> Self:
         """State the type of the elements that it gives: it becomes the collection's `element_type`."""
         tagged: dict[str | None, object] = dict(tagged_hints.items())
         self.output_hints = (hint, tagged)
@@ -96,6 +95,10 @@ class PTransform(Generic[InT, OutT]):
 
 
 T = TypeVar("T")
+
+
+SomeTransform: TypeAlias = PTransform[Never, object]
+"""A transform of whatever, as a pipeline keeps it."""
 
 
 class NamedPTransform(PTransform[InT, OutT]):
@@ -140,7 +143,7 @@ class NamedPTransform(PTransform[InT, OutT]):
 class _Chain(PTransform[InT, OutT]):
     """Two transforms, one after the other."""
 
-    def __init__(self, *parts: PTransform) -> None:  # type: ignore[type-arg]
+    def __init__(self, *parts: SomeTransform) -> None:
         super().__init__("|".join(part.label for part in parts))
         self._parts = parts
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from headrace.sdk.windowing import Windowing
 
 T = TypeVar("T")
-InT = TypeVar("InT")
-OutT = TypeVar("OutT")
+InT = TypeVar("InT", contravariant=True)
+OutT = TypeVar("OutT", covariant=True)
 
 
 class PValue:

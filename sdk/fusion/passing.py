@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep, always_one_window
 
@@ -34,4 +35,4 @@ def are_pairs(values: Sequence[object]) -> bool:
     >>> are_pairs([("a", 1), ("b", 2)]), are_pairs([("a", 1), ["b", 2]]), are_pairs(["ab"])
     (True, False, False)
     """
-    return set(map(type, values)) <= {tuple} and set(map(len, values)) <= {2}  # type: ignore[arg-type]
+    return set(map(type, values)) <= {tuple} and set(map(len, cast("Sequence[tuple[object, ...]]", values))) <= {2}

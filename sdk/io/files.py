@@ -74,7 +74,7 @@ def match(pattern: str) -> list[Found]:
         if info.type == fs.FileType.File:
             return [_found(pattern, path, info)]
         path = path.rstrip("/") + "/*"
-    folder = path[: _MAGIC.search(path).start()].rpartition("/")[0]  # type: ignore[union-attr]
+    folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
     wanted = re.compile(_expression(path))
     selector = fs.FileSelector(folder or "/", recursive="/" in path[len(folder) + 1 :], allow_not_found=True)
     infos = [info for info in system.get_file_info(selector) if info.type == fs.FileType.File]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from typing import cast
 
 from headrace.lowlevel.coder import PickleCoder
 from headrace.sdk.stateful.spec import State, StateSpec
@@ -39,5 +40,4 @@ def values_of(spec: StateSpec[State], data: bytes) -> list[object]:
         values += pickle.loads(data[start:at])
     if type(spec.coder) is PickleCoder:
         return values
-    decode = spec.coder.decode
-    return [decode(value) for value in values]  # type: ignore[arg-type]
+    return list(map(spec.coder.decode, cast("list[bytes]", values)))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import cast
 
 from headrace.lowlevel.coder import Coder
 from headrace.sdk.contents import private_copy
 from headrace.sdk.stateful.cells import Cells
 from headrace.sdk.stateful.spec import StateSpec
-from headrace.sdk.transforms.combinefn import CombineFn
+from headrace.sdk.transforms.combinefn import AnyCombineFn, Combining, curried
 
-AnyCombineFn: TypeAlias = CombineFn[object, object, object]
-Combining: TypeAlias = AnyCombineFn | Callable[..., object]
 _NOTHING = object()
 _UNREAD = object()
 
@@ -85,7 +82,7 @@ class CombiningValueStateSpec(StateSpec[CombiningValueState]):
         if combine is None:
             raise ValueError(f"CombiningValueStateSpec {name!r} takes a CombineFn or a function, such as sum")
         super().__init__(name, cast("Coder | None", its_coder))
-        self.combine_fn: AnyCombineFn = CombineFn.maybe_from_callable(cast(Combining, combine))
+        self.combine_fn: AnyCombineFn = curried(cast(Combining, combine))
 
     def open(self, cells: Cells) -> CombiningValueState:
         """See `StateSpec`."""

@@ -25,10 +25,11 @@ from headrace.sdk.lifecycle import call_hook
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.shipping import shipped
 from headrace.sdk.stateful.call import Call
-from headrace.sdk.stateful.combining import AnyCombineFn, CombiningValueStateSpec
+from headrace.sdk.stateful.combining import CombiningValueStateSpec
 from headrace.sdk.stateful.keywindow import CLOSING, TIMER, KeyWindow
 from headrace.sdk.stateful.outputs import Outputs
 from headrace.sdk.stateful.signature import Signature
+from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.element import DoFn, FunctionDoFn
 from headrace.sdk.transforms.parameters import Arguments
 from headrace.sdk.windowing import Windowing

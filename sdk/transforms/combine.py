@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from copy import copy
 from enum import Enum
 from typing import TypeAlias
@@ -12,7 +12,7 @@ from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.shipping import shipped
 from headrace.sdk.sides.arguments import AsSideInput, AsSingleton, refuse_bare
-from headrace.sdk.transforms.combinefn import CombineFn, CurriedCombineFn, curried
+from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn, Combining, CurriedCombineFn, curried
 from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
@@ -21,7 +21,6 @@ from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import GlobalWindows
 
-AnyCombineFn: TypeAlias = CombineFn[object, object, object]
 Collection: TypeAlias = PCollection[object]
 
 
@@ -36,14 +35,14 @@ class _Combine(PTransform[Collection, Collection]):
         **kwargs: Further named arguments.
     """
 
-    def __init__(self, fn: AnyCombineFn | Callable[..., object], *args: object, **kwargs: object) -> None:
+    def __init__(self, fn: Combining, *args: object, **kwargs: object) -> None:
         super().__init__()
         given = (*args, *kwargs.values())
         refuse_bare(type(self).__name__, given)
         self._fn, self._args, self._kwargs = fn, args, kwargs
         self.has_side_inputs = any(isinstance(value, AsSideInput) for value in given)
         """Whether some arguments are known only when there is something to combine."""
-        self.combine_fn = CombineFn.maybe_from_callable(fn) if self.has_side_inputs else curried(fn, args, kwargs)
+        self.combine_fn = curried(fn) if self.has_side_inputs else curried(fn, args, kwargs)
 
     def default_label(self) -> str:
         """The kind of step and the combiner's name."""
@@ -164,7 +163,7 @@ class _CombineValuesFn(DoFn):
 class _CombineWithSidesFn(DoFn):
     """Combines with arguments that may be others for each element."""
 
-    def __init__(self, fn: AnyCombineFn | Callable[..., object]) -> None:
+    def __init__(self, fn: Combining) -> None:
         self._fn = fn
 
     def setup(self) -> None:

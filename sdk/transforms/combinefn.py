@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from headrace.sdk.ptransform import label_of
 
@@ -133,6 +134,28 @@ def has_inverse(combine_fn: object) -> bool:
     return isinstance(combine_fn, CombineFn) and combine_fn.is_invertible()
 
 
+class SomeCombineFn(Protocol):
+    """A `CombineFn` of whatever types: what all have in common. So a typed one fits where any will do."""
+
+    def setup(self) -> None:
+        """See `CombineFn`."""
+
+    def teardown(self) -> None:
+        """See `CombineFn`."""
+
+    def has_teardown(self) -> bool:
+        """See `CombineFn`."""
+
+    def default_label(self) -> str:
+        """See `CombineFn`."""
+
+
+AnyCombineFn: TypeAlias = CombineFn[object, object, object]
+"""A CombineFn as the engine sees it, which hands values on without a look."""
+Combining: TypeAlias = SomeCombineFn | Callable[..., object]
+"""What combines: a CombineFn, or a function from an iterable of values (or of its own results) to one."""
+
+
 class CallableCombineFn(CombineFn[object, list[object], object]):
     """Keeps values until there are some, and replaces them with the function's result for them.
 
@@ -239,22 +262,23 @@ class CurriedCombineFn(CombineFn[object, object, object]):
 
 
 def curried(
-    function: CombineFn[object, object, object] | Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: dict[str, object],
-) -> CombineFn[object, object, object]:
+    function: Combining, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
+) -> AnyCombineFn:
     """The CombineFn of a function or CombineFn with further arguments.
 
     >>> curried(lambda values, factor: factor * sum(values), (1,), {}).apply([2, 3])
     5
     """
+    if isinstance(function, type) and issubclass(function, CombineFn):
+        name = function.__name__
+        raise TypeError(f"expected an instance of a CombineFn, got the class {name}; write {name}()")
     if not args and not kwargs:
-        return CombineFn.maybe_from_callable(function)
+        return CombineFn.maybe_from_callable(cast("AnyCombineFn | Callable[..., object]", function))
     if isinstance(function, CombineFn):
-        return CurriedCombineFn(function, args, kwargs)
+        return CurriedCombineFn(function, args, dict(kwargs))
     if not callable(function):
         raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
-    made: object = CallableCombineFn(_WithArguments(function, args, kwargs))
+    made: object = CallableCombineFn(_WithArguments(function, args, dict(kwargs)))
     return cast(CombineFn[object, object, object], made)
 
 

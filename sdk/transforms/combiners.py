@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
@@ -15,7 +15,8 @@ from headrace.sdk.transforms.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
-from headrace.sdk.transforms.combine import AnyCombineFn, CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.combinefn import Combining
 from headrace.sdk.transforms.element import DoFn, Map
 from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
 
@@ -26,8 +27,8 @@ SortKey: TypeAlias = Callable[[object], object]
 class _Globally(CombineGlobally):
     """A known combiner on all elements."""
 
-    def __init__(self, combine_fn: object) -> None:
-        super().__init__(cast(AnyCombineFn, combine_fn))
+    def __init__(self, combine_fn: Combining) -> None:
+        super().__init__(combine_fn)
 
     def default_label(self) -> str:
         """Its name."""
@@ -37,8 +38,8 @@ class _Globally(CombineGlobally):
 class _PerKey(CombinePerKey):
     """A known combiner on the values of each key."""
 
-    def __init__(self, combine_fn: object) -> None:
-        super().__init__(cast(AnyCombineFn, combine_fn))
+    def __init__(self, combine_fn: Combining) -> None:
+        super().__init__(combine_fn)
 
     def default_label(self) -> str:
         """Its name."""

@@ -6,7 +6,8 @@ from typing import cast
 
 from headrace.sdk.ptransform import ptransform_fn
 from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import AnyCombineFn, CombinePerKey
+from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.element import Map
 from headrace.sdk.transforms.numeric import CountCombineFn
 from headrace.sdk.transforms.pairs import Keys

@@ -129,7 +129,7 @@ class FlatMapFn(FunctionDoFn):
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
-        return self.function(*args, **kwargs)  # type: ignore[return-value]
+        return cast("Iterable[object] | None", self.function(*args, **kwargs))
 
 
 class MapFn(FunctionDoFn):

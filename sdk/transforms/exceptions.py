@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import DoOutputsTuple, PCollection
-from headrace.sdk.transforms.combine import AnyCombineFn, CombineGlobally
+from headrace.sdk.transforms.combine import CombineGlobally
+from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.element import DoFn, FunctionDoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.guard import GuardedDoFn, GuardedFn, GuardRules

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from headrace.sdk.ptransform import PTransform, collections_of
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.transforms.create import Create
+
+if TYPE_CHECKING:
+    from headrace.sdk.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -18,10 +22,10 @@ class Flatten(PTransform[object, PCollection[object]]):
         pipeline: The pipeline to be empty in, where there may be no collections.
     """
 
-    def __init__(self, *, pipeline: object = None) -> None:
+    def __init__(self, *, pipeline: Pipeline | None = None) -> None:
         super().__init__()
         if pipeline is not None:
-            self.pipeline = pipeline  # type: ignore[assignment]
+            self.pipeline = pipeline
 
     def expand(self, inputs: object) -> PCollection[object]:
         """A collection in the windowing of the first."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.coders.registry import registry
@@ -17,6 +18,9 @@ from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.types.hints import pair
 from headrace.sdk.windows import GlobalWindows
+
+if TYPE_CHECKING:
+    from headrace.sdk.pipeline import Pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -81,10 +85,10 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
     of lists). A tag without values for a key has an empty list.
     """
 
-    def __init__(self, *, pipeline: object = None) -> None:
+    def __init__(self, *, pipeline: Pipeline | None = None) -> None:
         super().__init__()
         if pipeline is not None:
-            self.pipeline = pipeline  # type: ignore[assignment]
+            self.pipeline = pipeline
 
     def expand(self, inputs: object) -> PCollection[object]:
         """One grouping of all, each value tagged with where it came from."""

@@ -14,8 +14,8 @@ from typing import TypeAlias, cast
 
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import AnyCombineFn, CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.combinefn import CombineFn
+from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn
 from headrace.sdk.transforms.distribution import Distribution, Ranked, Sampled, Weighed
 
 Collection: TypeAlias = PCollection[object]

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TypeAlias, cast
+from collections.abc import Iterable
+from typing import cast
 
-from headrace.sdk.transforms.combinefn import CombineFn
-
-AnyCombineFn: TypeAlias = CombineFn[object, object, object]
+from headrace.sdk.transforms.combinefn import CombineFn, Combining, curried
 
 
 class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[object, ...]]):
@@ -17,8 +15,8 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
     (3, 7)
     """
 
-    def __init__(self, *combiners: AnyCombineFn | Callable[..., object]) -> None:
-        self._combiners = [CombineFn.maybe_from_callable(combiner) for combiner in combiners]
+    def __init__(self, *combiners: Combining) -> None:
+        self._combiners = list(map(curried, combiners))
 
     def setup(self) -> None:
         """See `CombineFn`."""

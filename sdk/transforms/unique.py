@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from headrace.lowlevel.coder import encode_key
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import AnyCombineFn, CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.combinefn import CombineFn
+from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn
 
 if TYPE_CHECKING:
     import datasketches

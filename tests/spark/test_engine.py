@@ -27,6 +27,7 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.checkpoint import CheckpointView
+from headrace.lowlevel.metric import CounterCell
 from headrace.lowlevel.record import Batch, Emit
 from headrace.lowlevel.store import ObjectStore
 from headrace.runners.engine.options import RunOptions, RunResult
@@ -50,6 +51,16 @@ def collect(topology: Topology, stream: str) -> list[object]:
     return rows
 
 
+def sums(result: RunResult) -> dict[tuple[str, str], CounterCell]:
+    """What was counted; gauges have the time of the run."""
+    return {
+        (step, metric.name): cell
+        for step, cells in result.metrics.items()
+        for metric, cell in cells.items()
+        if isinstance(cell, CounterCell)
+    }
+
+
 def two_levels(max_delay: int | None = None) -> tuple[Topology, list[object], list[object]]:
     topology = Topology()
     topology.injector("in", BoundedInjector(ROWS, max_delay))
@@ -68,6 +79,7 @@ def test_same_results_as_in_memory(spark: SparkSession, intervals: int, max_dela
     result = SparkRunner(spark, intervals=intervals).run_topology(topology, options)
     assert [sorted(map(repr, rows)) for rows in found] == [sorted(map(repr, rows)) for rows in expected]
     assert result == reference
+    assert sums(result) == sums(reference)
 
 
 def test_small_and_large_epochs_take_different_ways_to_the_same_end(

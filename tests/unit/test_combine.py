@@ -186,3 +186,8 @@ class TestRawComputations:
             pairs | label >> total
         with pytest.raises(TopologyError, match="steps 'one' and 'two' both put out a stream named 'running'"):
             pipeline.run()
+
+
+def test_a_class_is_no_combiner():
+    with pytest.raises(TypeError, match=r"got the class ToListCombineFn; write ToListCombineFn\(\)"):
+        beam.CombinePerKey(beam.combiners.ToListCombineFn)
