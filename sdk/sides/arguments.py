@@ -9,6 +9,8 @@ from typing import ClassVar, TypeAlias, cast
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection, PValue
+from headrace.sdk.triggers import DefaultTrigger
+from headrace.sdk.windows import GlobalWindows
 
 Make: TypeAlias = Callable[[list[object]], object]
 """From the values of a side window to the argument."""
@@ -159,6 +161,13 @@ class MultiMap(dict[object, list[object]]):
 
     def __missing__(self, key: object) -> list[object]:
         return []
+
+
+def never_ready(side: PCollection[object]) -> bool:
+    """Whether nothing may ever be known of a side input: it has no end, and waits for it."""
+    windowing = side.windowing
+    waits = isinstance(windowing.trigger, DefaultTrigger)
+    return waits and not side.is_bounded and isinstance(windowing.window_fn, GlobalWindows)
 
 
 def _pair(value: object) -> tuple[object, object]:

@@ -12,6 +12,8 @@ from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.sides.messages import SHARD_KEYS, SHARDS
 
 _REMEMBERED = 10_000
+_DIRECT = (str, int)
+"""Types of which equal keys are one key."""
 
 
 class Sharding(InlineComputation):
@@ -26,7 +28,7 @@ class Sharding(InlineComputation):
 
     def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS) -> None:
         self._output, self._key_coder = output, key_coder
-        self._known: dict[str, str] = {}
+        self._known: dict[object, str] = {}
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Send a batch on."""
@@ -37,7 +39,7 @@ class Sharding(InlineComputation):
     def _shard(self, value: object, at: int) -> str:
         if isinstance(value, tuple) and len(value) == 2:
             key = value[0]
-            if type(key) is str:
+            if type(key) in _DIRECT:
                 return self._known.get(key) or self._remember(key)
             try:
                 return self._shard_of(key)
@@ -46,7 +48,7 @@ class Sharding(InlineComputation):
                 pass
         return SHARD_KEYS[at % SHARDS]
 
-    def _remember(self, key: str) -> str:
+    def _remember(self, key: object) -> str:
         if len(self._known) >= _REMEMBERED:
             self._known.clear()
         shard = self._known[key] = self._shard_of(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, cast
 
@@ -10,7 +11,7 @@ from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform, label_of
 from headrace.sdk.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.shipping import shipped
-from headrace.sdk.sides.arguments import refuse_bare
+from headrace.sdk.sides.arguments import never_ready, refuse_bare
 from headrace.sdk.stateful.inputs import check_stateful_input
 from headrace.sdk.stateful.signature import Signature, signature_of
 from headrace.sdk.stateful.spec import StateSpec, StateT
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from headrace.sdk.transforms.guard import OnFailure
     from headrace.sdk.windowing import Windowing
     from headrace.sdk.windows import WindowFn
+
+
+_log = logging.getLogger(__name__)
 
 
 class DoFn:
@@ -209,6 +213,13 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         for side in self.side_inputs:
             if side.pvalue.pipeline is not inputs.pipeline:
                 raise ValueError(f"transform {self.label!r} was given {side!r}, which is of a different pipeline")
+            if never_ready(side.pvalue):
+                _log.warning(
+                    "step %r: %r never ends, so the default trigger in the global window fires only when it does, and "
+                    "all elements wait till then; give it windows or a trigger with WindowInto",
+                    inputs.pipeline.current_label,
+                    side,
+                )
         label = inputs.pipeline.current_label
         if self.signature is not None:
             check_stateful_input(inputs, label)

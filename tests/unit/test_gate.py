@@ -19,25 +19,26 @@ FIXED = window.FixedWindows(10)
 
 
 class Bench:
-    """One gate over one side input in windows of 10 s, without a runner."""
+    """One gate over side inputs in windows of 10 s, without a runner."""
 
-    def __init__(self, main: Windowing | None = None) -> None:
+    def __init__(self, main: Windowing | None = None, sides: int = 1) -> None:
         side = Windowing(FIXED)
         self.side = Frames(side)
-        arguments = [SideArgument("side input 1", 0, list)]
-        gate = Gate("Look", [SideWindows(side, main or side)], {"side": 0}, arguments, "ready")
-        self.place = Keyed("gate", gate, {"main": None, "side": None}, frozenset(["ready"]))
+        arguments = [SideArgument(f"side input {number}", number, list) for number in range(sides)]
+        streams = {f"side {number}": number for number in range(sides)}
+        gate = Gate("Look", [SideWindows(side, main or side)] * sides, streams, arguments, "ready")
+        self.place = Keyed("gate", gate, dict.fromkeys(["main", *streams]), frozenset(["ready"]))
         self.copy, self.watermark, self.hold = MemoryCopy(), 0, None
 
-    def run(self, *elements, views=(), reached=None, watermark=None, retraction=False):
-        """One bundle; what is let go, as (value, side values)."""
+    def run(self, *elements, views=(), reached=None, watermark=None, retraction=False, side=0):
+        """One bundle, with what one side input says; what is let go, as (value, values of each side input)."""
         out = []
         messages = [self._view(retraction, *view) for view in views]
         messages += [Reached(reached * SECOND)] if reached is not None else []
         main = [("s", (value, FIXED.assign_all((second * SECOND,), (None,))[0], None)) for value, second in elements]
         parts = [
             Part("main", main, [second * SECOND for _, second in elements]),
-            Part("side", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
+            Part(f"side {side}", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
         ]
         after = self.watermark if watermark is None else watermark * SECOND
         worker = Worker(self.place, self.copy, lambda stream, batch: out.extend(batch.values))
@@ -45,7 +46,7 @@ class Bench:
         self.copy.apply(commit.delta)
         self.watermark, self.hold = after, commit.hold and commit.hold.timestamp // SECOND
         self.counters = commit.counters
-        return [(value, tuple(sides[0])) for value, _, _, sides in out]
+        return [(value, *map(tuple, sides)) for value, _, _, sides in out]
 
     def _view(self, retraction, start, *its):
         frame = self.side.of_interval(start * SECOND, (start + 10) * SECOND)
@@ -77,6 +78,18 @@ def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
     assert bench.run(reached=20) == [("b", ())] and bench.hold is None
     bench.watermark = MAX_TIMESTAMP
     bench.run(reached=30)
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+
+
+def test_what_is_known_of_one_side_input_stays_for_elements_that_wait_for_another():
+    bench = Bench(sides=2)
+    bench.run(("a", 3), ("b", 13), views=[(0, 1)], reached=20)
+    bench.run(watermark=1_000_000_000)
+    bench.watermark = MAX_TIMESTAMP
+    bench.run()
+    bench.run(reached=0, side=1)
+    assert bench.run(views=[(0, 2)], side=1) == [("a", (1,), (2,))]
+    assert bench.run(reached=20, side=1) == [("b", (), ())]
     assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
 
 

@@ -141,11 +141,32 @@ def test_a_side_input_of_another_pipeline_is_refused():
         other | beam.Create([1]) | beam.Map(lambda x, y: x, side)
 
 
+def test_a_side_input_that_could_not_take_back_what_it_gets_is_refused():
+    pipeline = beam.Pipeline("LocalRunner")
+    totals = pipeline | TestStream() | beam.WindowInto(GLOBAL, EACH, accumulation_mode=RETRACTING)
+    totals = totals | beam.CombineGlobally(sum).without_defaults()
+    emptied = totals | "Emptied" >> beam.WindowInto(GLOBAL, EACH, accumulation_mode=DISCARDING)
+    pipeline | beam.Create([1]) | "Look" >> beam.Map(lambda x, y: x, AsList(emptied))
+    with pytest.raises(ValueError, match="step 'Look' gets retractions, but its windows are emptied"):
+        pipeline.topology()
+
+
 def test_a_default_that_depends_on_a_side_input_is_refused():
     pipeline = beam.Pipeline("LocalRunner")
     side = AsSingleton(pipeline | "Side" >> beam.Create([1]))
     with pytest.raises(ValueError, match="depends on side inputs"):
         pipeline | beam.Create([1]) | beam.CombineGlobally(lambda its, n: 0, side).as_singleton_view()
+
+
+def test_a_side_input_that_is_ready_only_in_the_end_is_warned_of(caplog):
+    pipeline = beam.Pipeline("LocalRunner")
+    side = pipeline | TestStream()
+    pipeline | beam.Create([1]) | "Look" >> beam.Map(lambda x, y: x, AsList(side))
+    assert "step 'Look': AsList(<PCollection TestStream>) never ends" in caplog.text
+    caplog.clear()
+    in_windows = side | beam.WindowInto(FIXED)
+    pipeline | "more" >> beam.Create([1]) | "Other" >> beam.Map(lambda x, y: x, AsList(in_windows))
+    assert not caplog.text
 
 
 # Windows

@@ -104,6 +104,29 @@ def output_that_was_not_declared(beam, p):
     return (p | beam.Create([1]) | beam.Map(lambda x: x).with_outputs("a")).b
 
 
+@wrong(RuntimeError)
+def side_input_in_sessions(beam, p):
+    side = timed(beam, p, [(1, 1)], "Side") | beam.WindowInto(beam.window.Sessions(5))
+    return p | beam.Create([1]) | beam.Map(lambda x, side: x, beam.pvalue.AsList(side))
+
+
+@wrong(Exception)
+def side_input_that_is_a_bare_collection(beam, p):
+    return p | beam.Create([1]) | beam.Map(lambda x, side: x, p | "Side" >> beam.Create([2]))
+
+
+@wrong(Exception, "more than one|several|2 values")
+def side_singleton_of_several_values(beam, p):
+    side = beam.pvalue.AsSingleton(p | "Side" >> beam.Create([1, 2]))
+    return p | beam.Create([1]) | beam.Map(lambda x, side: x, side)
+
+
+@wrong(Exception)
+def side_mapping_of_what_is_no_pair(beam, p):
+    side = beam.pvalue.AsDict(p | "Side" >> beam.Create([1, 2]))
+    return p | beam.Create([1]) | beam.Map(lambda x, side: x, side)
+
+
 @wrong(Exception, streaming=True)
 def watermark_that_goes_back(beam, p):
     return stream(beam, p, 10, 5)
