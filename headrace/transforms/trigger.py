@@ -1,6 +1,7 @@
 """Under the name that Beam programs import: triggers."""
 
 from headrace.sdk.triggers import (
+    FINISHED,
     AccumulationMode,
     AfterAll,
     AfterAny,
@@ -12,13 +13,16 @@ from headrace.sdk.triggers import (
     Always,
     AtPeriod,
     DefaultTrigger,
+    Moment,
     Never,
     OrFinally,
+    Progress,
     Repeatedly,
     Trigger,
 )
 
 __all__ = [
+    "FINISHED",
     "AccumulationMode",
     "AfterAll",
     "AfterAny",
@@ -30,8 +34,10 @@ __all__ = [
     "Always",
     "AtPeriod",
     "DefaultTrigger",
+    "Moment",
     "Never",
     "OrFinally",
+    "Progress",
     "Repeatedly",
     "Trigger",
     "TriggerFn",

@@ -72,9 +72,18 @@ class WindowFn(ABC):
         """
         before: Sequence[BoundedWindow | None] = windows if windows is not None else [None] * len(values)
         return [
-            tuple(self.assign(AssignContext(Timestamp(micros=timestamp), value, window)))
+            self._checked(self.assign(AssignContext(Timestamp(micros=timestamp), value, window)))
             for timestamp, value, window in zip(timestamps, values, before, strict=True)
         ]
+
+    def _checked(self, assigned: Iterable[BoundedWindow]) -> tuple[BoundedWindow, ...]:
+        if isinstance(assigned, Iterable):
+            windows = tuple(assigned)
+            if all(isinstance(window, BoundedWindow) for window in windows):
+                return windows
+        raise TypeError(
+            f"{type(self).__name__}.assign returned {assigned!r:.200}; return a list of windows, each a BoundedWindow"
+        )
 
     @abstractmethod
     def merge(self, merge_context: _Merge) -> None:

@@ -9,7 +9,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
-from headrace.sdk.windows import BoundedWindow, IntervalWindow, Sessions
+from headrace.sdk.windows import BoundedWindow, IntervalWindow, Sessions, TimestampCombiner
 from tests.harness import Element, Pane
 from tests.properties.nodes import Node, Now, node_of
 
@@ -30,8 +30,16 @@ class Open:
     panes: int = 0
     spoken: int = 0
     """Panes that were not EARLY."""
+    times: list[int] = field(default_factory=list)
+    """Event times that count for the timestamp of the next pane."""
     shown: list[Pane] = field(default_factory=list)
     """What is to be taken back."""
+
+
+Elements = list[tuple[object, int]]
+"""Values with their event times."""
+Run = tuple[int, int, list[Open], Elements]
+"""A stretch of time with the windows and the new elements in it."""
 
 
 class Oracle:
@@ -52,14 +60,17 @@ class Oracle:
     def add(self, elements: Sequence[Element], wall: int) -> None:
         """A bundle of elements, at a wall time at which timers are yet to fire."""
         before, self.wall = self.wall, wall
-        touched: dict[Open, list[object]] = {}
+        touched: dict[Open, list[tuple[object, int]]] = {}
         for key in dict.fromkeys(key for key, _, _ in elements):
             its = [(value, time) for of, value, time in elements if of == key]
             for window, values in self._sessions(key, its) if self.merging else self._windows(key, its):
                 touched.setdefault(window, []).extend(values)
-        for window, values in touched.items():
+        for window, its in touched.items():
+            values = [value for value, _ in its]
             window.values += values
             window.fresh += len(values)
+            if self.watermark < window.window.end_us:
+                window.times += [time for _, time in its]
             window.node.elements(values, self._now(window))
         for window in touched:
             self._ask(window)
@@ -84,8 +95,8 @@ class Oracle:
 
     # Where
 
-    def _windows(self, key: object, its: list[tuple[object, int]]) -> list[tuple[Open, list[object]]]:
-        added: list[tuple[Open, list[object]]] = []
+    def _windows(self, key: object, its: Elements) -> list[tuple[Open, Elements]]:
+        added: list[tuple[Open, Elements]] = []
         for value, time in its:
             windows = self.windowing.window_fn.assign_all([time], [value])[0]
             self.outside += not windows
@@ -93,7 +104,7 @@ class Oracle:
             for window in windows:
                 found = self._find(key, window)
                 if found is not None and not found.node.done:
-                    added.append((found, [value]))
+                    added.append((found, [(value, time)]))
                 elif window is last:
                     self.dropped += 1
         return added
@@ -108,10 +119,10 @@ class Oracle:
         self.open.append(Open(key, window, node_of(self.windowing.trigger), self.watermark < window.end_us))
         return self.open[-1]
 
-    def _sessions(self, key: object, its: list[tuple[object, int]]) -> list[tuple[Open, list[object]]]:
+    def _sessions(self, key: object, its: Elements) -> list[tuple[Open, Elements]]:
         assert isinstance(self.windowing.window_fn, Sessions)
         gap = self.windowing.window_fn.gap_size.micros
-        runs: list[tuple[int, int, list[Open], list[object]]] = []
+        runs: list[Run] = []
         for one in self.open:
             if one.key == key:
                 assert isinstance(one.window, IntervalWindow)
@@ -120,10 +131,10 @@ class Oracle:
             if self._closes(IntervalWindow.of_micros(time, time + gap)) <= self.watermark:
                 self.dropped += 1
             else:
-                runs.append((time, time + gap, [], [value]))
+                runs.append((time, time + gap, [], [(value, time)]))
         return [(self._session(key, run), run[3]) for run in _overlapping(runs) if run[3]]
 
-    def _session(self, key: object, run: tuple[int, int, list[Open], list[object]]) -> Open:
+    def _session(self, key: object, run: Run) -> Open:
         start, end, parts, _ = run
         window = IntervalWindow.of_micros(start, end)
         if [part.window for part in parts] == [window]:
@@ -136,6 +147,7 @@ class Oracle:
             joined.fresh = sum(part.fresh for part in parts)
             joined.panes = max(part.panes for part in parts)
             joined.spoken = max(part.spoken for part in parts)
+            joined.times = [time for part in parts for time in part.times]
             joined.shown = [pane for part in parts for pane in part.shown]
             self.open = [one for one in self.open if one not in parts]
         return joined
@@ -178,7 +190,7 @@ class Oracle:
         ):
             self.panes += [replace(one, info=replace(one.info, is_retraction=True)) for one in window.shown]
             info = PaneInfo(window.panes == 0, last, timing, window.panes, -1 if early else window.spoken)
-            pane = Pane(window.key, list(window.values), window.window, window.window.end_us - 1, info)
+            pane = Pane(window.key, list(window.values), window.window, self._timestamp(window), info)
             self.panes.append(pane)
             window.shown = [pane] if self.retracting else []
             window.panes += 1
@@ -188,17 +200,25 @@ class Oracle:
         window.fresh = 0
         if self.discarding:
             window.values = []
+        # Early panes that accumulate have the time of all elements, until the pane at the end.
+        if self.discarding or not early or not window.node.has_on_time():
+            window.times = []
+
+    def _timestamp(self, window: Open) -> int:
+        """The event time of a pane; right as long as no element is late."""
+        combiner = self.windowing.timestamp_combiner
+        if not window.times or combiner is TimestampCombiner.OUTPUT_AT_EOW:
+            return window.window.end_us - 1
+        return max(window.times) if combiner is TimestampCombiner.OUTPUT_AT_LATEST else min(window.times)
 
 
-def _overlapping(
-    runs: list[tuple[int, int, list[Open], list[object]]],
-) -> list[tuple[int, int, list[Open], list[object]]]:
+def _overlapping(runs: list[Run]) -> list[Run]:
     """Those that overlap put together."""
-    together: list[tuple[int, int, list[Open], list[object]]] = []
-    for start, end, parts, values in sorted(runs, key=lambda run: run[:2]):
+    together: list[Run] = []
+    for start, end, parts, its in sorted(runs, key=lambda run: run[:2]):
         if together and start < together[-1][1]:
             first, until, held, has = together.pop()
-            together.append((first, max(until, end), [*held, *parts], [*has, *values]))
+            together.append((first, max(until, end), [*held, *parts], [*has, *its]))
         else:
-            together.append((start, end, parts, values))
+            together.append((start, end, parts, its))
     return together

@@ -45,13 +45,14 @@ def expect(oracle: Oracle, bundle: Bundle, together: bool) -> None:
     oracle.advance(watermark)
 
 
-def play(windowing: Windowing, script: Script, together: bool = False) -> tuple[Harness, Oracle]:
+def play(windowing: Windowing, script: Script, together: bool = False, in_time: bool = False) -> tuple[Harness, Oracle]:
     """Play a script to the engine and to the oracle; compare them after every bundle."""
+    timed = in_time or windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW
     harness, oracle = Harness(Grouping(windowing)), Oracle(windowing)
     for bundle in [*script.bundles, ([], MAX_TIMESTAMP, script.bundles[-1][2])]:
         (at_once if together else step_by_step)(harness, bundle)
         expect(oracle, bundle, together)
-        assert described(harness.panes, windowing) == described(oracle.panes, windowing)
+        assert described(harness.panes, timed) == described(oracle.panes, timed)
         assert_only_open_windows_are_stored(harness, oracle)
     return harness, oracle
 
@@ -68,11 +69,10 @@ def assert_only_open_windows_are_stored(harness: Harness, oracle: Oracle) -> Non
         assert len(marks) - len(windows) - len(timed) <= len(windows), "holds"
 
 
-def described(panes: Iterable[Pane], windowing: Windowing) -> list[str]:
-    """Panes by window and number; with their timestamp where that is the end of the window."""
-    at_end = windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW
+def described(panes: Iterable[Pane], timed: bool) -> list[str]:
+    """Panes by window and number, with their timestamps if `timed`."""
     rows = [
-        (pane.key, repr(pane.window), pane.info, sorted(pane.value), pane.timestamp if at_end else None)  # type: ignore[call-overload]
+        (pane.key, repr(pane.window), pane.info, sorted(pane.value), pane.timestamp if timed else None)  # type: ignore[call-overload]
         for pane in panes
     ]
     return sorted(map(repr, rows))
@@ -90,6 +90,12 @@ def test_every_pane(windowing: Windowing, script: Script) -> None:
 def test_every_pane_when_elements_clock_and_watermark_come_at_once(windowing: Windowing, script: Script) -> None:
     harness, oracle = play(windowing, script, together=True)
     assert (harness.dropped, harness.counters.get(OUTSIDE, 0)) == (oracle.dropped, oracle.outside)
+
+
+@given(windowings(triggers=EVERY), scripts(in_time=True), st.booleans())
+def test_timestamps_of_panes(windowing: Windowing, script: Script, together: bool) -> None:
+    """Without late elements, for every timestamp combiner."""
+    play(windowing, script, together, in_time=True)
 
 
 @given(windowings(triggers=EVERY), scripts(), st.data())
@@ -115,7 +121,7 @@ def test_bundling_makes_no_difference_to_triggers_on_time(
     before, after = (
         play(windowing, each)[0] for each in (rebundled(script, random.Random(0)), rebundled(script, shuffle))
     )
-    assert described(after.panes, windowing) == described(before.panes, windowing)
+    assert described(after.panes, True) == described(before.panes, True)
     assert after.dropped == before.dropped
 
 

@@ -167,6 +167,16 @@ class Parities(NonMergingWindowFn):
         return ParityCoder()
 
 
+@pytest.mark.parametrize("assigned", [IntervalWindow(0, 1), None, [3], "ab"])
+def test_what_is_no_list_of_windows_is_refused(assigned: object) -> None:
+    class Wrong(NonMergingWindowFn):
+        def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
+            return assigned  # type: ignore[return-value]
+
+    with pytest.raises(TypeError, match=r"Wrong.assign returned .*; return a list of windows, each a BoundedWindow"):
+        Wrong().assign_all([1], ["a"])
+
+
 def test_frames_of_windows_of_ones_own() -> None:
     frames = Frames(Windowing(Parities()))
     frame = frames.of_window(Parity(True))
