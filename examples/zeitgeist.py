@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
@@ -30,15 +30,24 @@ from rich.markup import escape
 from rich.table import Table
 
 from examples.zeitgeist_check import WITHIN, Verdict, judged
-from examples.zeitgeist_counts import WindowCounter
+from examples.zeitgeist_counts import WindowCount, WindowCounter
 from examples.zeitgeist_detectors import Anomaly, DipDetector, SpikeDetector
-from examples.zeitgeist_model import ModelCalculator
+from examples.zeitgeist_model import ModelCalculator, Prediction
 from examples.zeitgeist_replay import MAX_DELAY, Collector
-from examples.zeitgeist_world import HELD_BACK, OUTAGE, PRACTICE_DAYS, REGIONS, START, Planted, World, everywhere
+from examples.zeitgeist_world import (
+    HELD_BACK,
+    OUTAGE,
+    PRACTICE_DAYS,
+    REGIONS,
+    START,
+    Planted,
+    Search,
+    World,
+    everywhere,
+)
 from headrace.lowlevel import CallSink, Topology
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import RunResult
-from headrace.sdk.running import find_runner, run_options
+from headrace.sdk.running import RunResult, find_runner, run_options
 
 Rows = list[tuple[object, int]]
 STEP = 20
@@ -55,9 +64,8 @@ def topology(world: World, deliver: Callable[[int, Rows], None], step: int = STE
     for stream, region in zip(searches, REGIONS, strict=True):
         made.injector(stream, Collector(world, region, step))
     counts = ["window counts"]
-    made.computation("queries counter", WindowCounter(), dict.fromkeys(searches, lambda search: search.query), counts)
-    by_region = dict.fromkeys(searches, lambda search: everywhere(search.region))
-    made.computation("regions counter", WindowCounter(), by_region, counts)
+    made.computation("queries counter", WindowCounter(), dict.fromkeys(searches, by_query), counts)
+    made.computation("regions counter", WindowCounter(), dict.fromkeys(searches, by_region), counts)
     made.computation("model calculator", ModelCalculator(world.day), {"window counts": subject}, ["model updates"])
     both = {"window counts": subject, "model updates": subject}
     made.computation("spike detector", SpikeDetector(world.day), both, {"anomalies": Anomaly})
@@ -66,9 +74,22 @@ def topology(world: World, deliver: Callable[[int, Rows], None], step: int = STE
     return made
 
 
-def subject(value: object) -> object:
+def by_query(value: object) -> str:
+    """The key under which the searches for one query are counted."""
+    assert isinstance(value, Search)
+    return value.query
+
+
+def by_region(value: object) -> str:
+    """The key under which the searches of one region are counted."""
+    assert isinstance(value, Search)
+    return everywhere(value.region)
+
+
+def subject(value: object) -> str:
     """The key of window counts and of model updates."""
-    return value.subject  # type: ignore[attr-defined]
+    assert isinstance(value, WindowCount | Prediction)
+    return value.subject
 
 
 def report(console: Console, world: World, verdict: Verdict, result: RunResult) -> None:
@@ -146,7 +167,9 @@ def main(
     started = time.perf_counter()
     world = World(seed, queries, days)
     found: list[Anomaly] = []
-    made = topology(world, lambda epoch, rows: found.extend(anomaly for anomaly, _ in rows), step)
+    made = topology(
+        world, lambda epoch, rows: found.extend(cast("list[Anomaly]", [anomaly for anomaly, _ in rows])), step
+    )
     result = find_runner(runner).run_topology(made, run_options(PipelineOptions([])))
     verdict = judged(world.planted, found)
     console = Console(highlight=False)

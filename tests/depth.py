@@ -1,10 +1,10 @@
-"""How thorough randomized tests are: quick by default, deep with `HEADRACE_TESTS=deep` in the environment."""
+"""How many seeds a test tries: a few as a rule, many in a long run (`./dev soak`)."""
 
 from __future__ import annotations
 
 import os
 
 
-def examples(quick: int, deep: int) -> int:
+def examples(quick: int, soak: int) -> int:
     """The number of seeds or examples to try."""
-    return deep if os.environ.get("HEADRACE_TESTS") == "deep" else quick
+    return soak if "HEADRACE_SOAK" in os.environ else quick

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import headrace
@@ -16,14 +17,20 @@ from tests.spark import lives
 class KillExecutor:
     """Kills the executor that the task runs on, once; the file says that it did, and where the code came from."""
 
-    def __init__(self, flag: Path) -> None:
+    def __init__(self, flag: Path, fatal: Callable[[Record], bool]) -> None:
         self._flag = flag
+        self._fatal = fatal
 
     def __call__(self, record: Record) -> None:
-        assert isinstance(record.value, lives.Visit)
-        if record.value.seconds == 70 and not self._flag.exists():
+        if self._fatal(record) and not self._flag.exists():
             self._flag.write_text(f"{headrace.__file__}\n{lives.__file__}\n")
             os.kill(_parent(os.getppid()), signal.SIGKILL)
+
+
+def visit_70(record: Record) -> bool:
+    """A visit in the middle of the input."""
+    assert isinstance(record.value, lives.Visit)
+    return record.value.seconds == 70
 
 
 def _parent(process: int) -> int:
@@ -37,7 +44,7 @@ def main(place: str, out: str, flag: str) -> None:
     from headrace.runners.spark import SparkRunner
 
     session = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
-    topology = lives.topology(Path(out), KillExecutor(Path(flag)))
+    topology = lives.topology(Path(out), KillExecutor(Path(flag), visit_70))
     SparkRunner(session, intervals=2).run_topology(topology, RunOptions(place, max_records_per_epoch=16))
     session.stop()
 

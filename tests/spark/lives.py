@@ -80,11 +80,13 @@ def topology(out: Path, killer: Callable[[Record], None] | None = None) -> Topol
     made.computation("per minute", PerMinute(killer), {"visits": lambda visit: visit.page}, ["minutes"])
     made.computation("total", Total(), {"minutes": lambda minute: minute.page % 2}, ["totals"])
     for stream in ("minutes", "totals"):
-        made.sink(stream, stream, CallSink(_write(out, stream)))
+        made.sink(stream, stream, CallSink(write(out, stream)))
     return made
 
 
-def _write(out: Path, sink: str) -> Callable[[int, list[tuple[object, int]]], None]:
+def write(out: Path, sink: str) -> Callable[[int, list[tuple[object, int]]], None]:
+    """What a sink does: a file an epoch; the file `differs` says if a repeated delivery is not the same."""
+
     def deliver(epoch: int, rows: list[tuple[object, int]]) -> None:
         path = out / f"{sink}-{epoch}.json"
         text = json.dumps(sorted(rows))

@@ -20,21 +20,27 @@ from tests.spark.test_driver_killed import written
 pytestmark = pytest.mark.spark
 
 
+def cluster_environment(folder: Path) -> dict[str, str]:
+    """What a program needs that starts a small cluster of its own."""
+    return {
+        **os.environ,
+        "SPARK_HOME": str(Path(pyspark.__file__).parent),
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+        "HEADRACE_COPIES": str(folder / "copies"),
+    }
+
+
 @pytest.mark.slow
 def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
     out, expected, flag = tmp_path / "out", tmp_path / "expected", tmp_path / "killed"
     out.mkdir()
     expected.mkdir()
-    environment = {
-        **os.environ,
-        "SPARK_HOME": str(Path(pyspark.__file__).parent),
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-        "HEADRACE_COPIES": str(tmp_path / "copies"),
-    }
     command = [sys.executable, "-m", "tests.spark.cluster", str(tmp_path / "checkpoint"), str(out), str(flag)]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
+    ran = subprocess.run(
+        command, env=cluster_environment(tmp_path), capture_output=True, text=True, timeout=400, check=False
+    )
     assert ran.returncode == 0, ran.stderr
     assert flag.exists(), "the fault did not fire"
     assert all(".zip/" in line for line in flag.read_text().splitlines()), "the executors had the code from elsewhere"

@@ -19,9 +19,10 @@ from examples.zeitgeist_replay import watermark
 from examples.zeitgeist_world import HELD_BACK, OUTAGE, REGIONS, START, Search, World, everywhere
 from headrace.lowlevel import CallSink, ManualInjector, Topology
 from headrace.lowlevel.time import SECOND
-from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
+from headrace.sdk.running import Runner
 from tests.depth import examples
 
 FEW = World(queries_each=20)
@@ -33,7 +34,7 @@ TINY = World(queries_each=5, day=60)
 class Run:
     """One run of the example, and everything that went over its streams."""
 
-    def __init__(self, world: World, step: int = STEP, runner: LocalRunner | None = None) -> None:
+    def __init__(self, world: World, step: int = STEP, runner: Runner | None = None) -> None:
         self.world = world
         self.anomalies: list[Anomaly] = []
         self.windows: list[WindowCount] = []
@@ -41,7 +42,7 @@ class Run:
         made = topology(world, lambda epoch, rows: self.anomalies.extend(value for value, _ in rows), step)
         made.sink("windows", "window counts", CallSink(lambda _, rows: self.windows.extend(value for value, _ in rows)))
         options = RunOptions(progress=self.progress.append)
-        self.result: RunResult = (runner or LocalRunner(intervals=2)).run_topology(made, options)
+        self.result = (runner or LocalRunner(intervals=2)).run_topology(made, options)
 
     @property
     def verdict(self) -> Verdict:
