@@ -41,10 +41,27 @@ class Script:
         return [element for elements, _, _ in self.bundles for element in elements]
 
 
+class OwnWindows(SlidingWindows):
+    """The same windows as a window function of a user's own, for which the engine has no short cuts."""
+
+
+class OwnSessions(Sessions):
+    """The same."""
+
+
 ALIGNED: st.SearchStrategy[WindowFn] = st.sampled_from(
-    [FixedWindows(10), FixedWindows(7, 3), SlidingWindows(10, 4), SlidingWindows(12, 4), SlidingWindows(4, 10)]
+    [
+        FixedWindows(10),
+        FixedWindows(7, 3),
+        SlidingWindows(10, 4),
+        SlidingWindows(12, 4),
+        SlidingWindows(4, 10),
+        OwnWindows(10, 5),
+    ]
 )
-WINDOW_FNS: st.SearchStrategy[WindowFn] = ALIGNED | st.sampled_from([GlobalWindows(), Sessions(4), Sessions(9)])
+WINDOW_FNS: st.SearchStrategy[WindowFn] = ALIGNED | st.sampled_from(
+    [GlobalWindows(), Sessions(4), Sessions(9), OwnSessions(7)]
+)
 LATENESS = st.sampled_from([0, 3, 20, 1_000_000])
 
 
