@@ -126,7 +126,7 @@ class KeyContext:
     ) -> None:
         """See `Context.set_timer`."""
         mark = (domain, tag)
-        if hold is None and self._marks.get(mark) == timestamp:
+        if hold is None and not self._may_hold and self._marks.get(mark) == timestamp:
             return
         if hold is not None:
             self.hold(hold, _hold_tag(domain, tag))

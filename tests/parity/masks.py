@@ -47,3 +47,5 @@ HELD = "a pane is EARLY as long as the output watermark is held before the end o
 CLOSED = "a session that is closed is not forgotten: what touches it later joins it"
 DEFAULTS = "CombineGlobally with defaults makes its result anew: at the least timestamp, of no pane"
 KEPT_HOLD = "the timestamp of a discarded early pane goes on to count for the panes after it"
+DUE_TIMERS = "timers that are due do not hold the watermark, so that what they put out is late for the next grouping"
+CLOCK_AS_TIME = "what a timer on real time puts out has the clock's time as its event time"

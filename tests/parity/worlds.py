@@ -74,6 +74,7 @@ def beam():
     import apache_beam
     import apache_beam.testing.test_stream
     import apache_beam.testing.util
+    import apache_beam.transforms.deduplicate
 
     return apache_beam
 

@@ -341,3 +341,9 @@ def test_an_error_at_the_end_of_a_bundle_names_the_step():
 
     with pytest.raises(StepError, match=r"step 'step' raised; nothing.*(?s:.)*cannot flush"):
         Bench(Failing()).bundle(("a", 1, 1))
+
+
+def test_a_timer_set_again_to_the_same_time_without_its_hold_holds_no_longer():
+    bench = Bench(Script())
+    _, commit = bench.bundle(do(lambda c: (c.set_timer("t", 50, hold=7), c.set_timer("t", 50))))
+    assert commit.hold is None

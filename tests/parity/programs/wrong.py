@@ -157,3 +157,54 @@ def assertion_that_does_not_hold(beam, p):
     numbers = p | beam.Create([1, 2, 4])
     beam.testing.util.assert_that(numbers, beam.testing.util.equal_to([1, 2, 3]))
     return numbers
+
+
+def stateful(beam, **methods):
+    """A `ParDo` of a DoFn with the given methods."""
+    return beam.ParDo(type("Stateful", (beam.DoFn,), methods)())
+
+
+@wrong(ValueError)
+def two_states_of_one_name(beam, p):
+    one, two = (beam.transforms.userstate.BagStateSpec("bag", beam.coders.VarIntCoder()) for _ in range(2))
+
+    def process(self, pair, first=beam.DoFn.StateParam(one), second=beam.DoFn.StateParam(two)):
+        pass
+
+    return p | beam.Create([("a", 1)]) | stateful(beam, process=process)
+
+
+@wrong(ValueError)
+def one_state_twice(beam, p):
+    spec = beam.transforms.userstate.BagStateSpec("bag", beam.coders.VarIntCoder())
+
+    def process(self, pair, first=beam.DoFn.StateParam(spec), second=beam.DoFn.StateParam(spec)):
+        pass
+
+    return p | beam.Create([("a", 1)]) | stateful(beam, process=process)
+
+
+@wrong(ValueError, "on_timer")
+def a_timer_that_calls_nothing(beam, p):
+    spec = beam.transforms.userstate.TimerSpec("timer", beam.transforms.timeutil.TimeDomain.WATERMARK)
+
+    def process(self, pair, timer=beam.DoFn.TimerParam(spec)):
+        pass
+
+    return p | beam.Create([("a", 1)]) | stateful(beam, process=process)
+
+
+@wrong(ValueError)
+def a_state_parameter_of_a_timer(beam, p):
+    spec = beam.transforms.userstate.TimerSpec("timer", beam.transforms.timeutil.TimeDomain.WATERMARK)
+    return beam.DoFn.StateParam(spec)
+
+
+@wrong(Exception)
+def state_of_what_is_no_pair(beam, p):
+    spec = beam.transforms.userstate.BagStateSpec("bag", beam.coders.VarIntCoder())
+
+    def process(self, pair, bag=beam.DoFn.StateParam(spec)):
+        pass
+
+    return p | beam.Create([1, 2]) | stateful(beam, process=process)
