@@ -29,6 +29,10 @@ class InputForm(Enum):
     LIFTED = "lifted"
     """A quadruple made by `LiftedCombine`: code of the window (or of an interval whose elements all are in the same
     windows), accumulator, number of elements in it, and how many are lost if the (last) window is closed."""
+    SHARDED = "sharded"
+    """A sextuple made by `Shards`: code of the window, accumulator, number of elements in it, how many are lost if the
+    window is closed, their event times or None, and how many records this stands for. Code and accumulator are None
+    for elements in no window; what is lost of these is late."""
 
 
 class Arrival(NamedTuple):
@@ -68,6 +72,8 @@ def sorter(windowing: Windowing, form: InputForm, frames: Frames) -> Sorter:
     timed = windowing.timestamp_combiner is not Stamp.OUTPUT_AT_EOW
     if form is InputForm.LIFTED:
         return _Lifted(windowing, frames)
+    if form is InputForm.SHARDED:
+        return _Sharded(frames)
     if form is InputForm.WINDOWED:
         return _Windowed(frames, timed)
     kinds: dict[type, Callable[[], Sorter]] = {
@@ -295,3 +301,31 @@ class _Lifted:
                 frames = [self._frames.of_interval(at, at + size) for at in self._sliding.starts(start)]
         self._windows[code] = frames
         return frames
+
+
+class _Sharded:
+    """Accumulators, each of one window and with all that there is to know of its elements."""
+
+    def __init__(self, frames: Frames) -> None:
+        self._frames = frames
+
+    def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
+        found: dict[bytes, Arrival] = {}
+        late, outside, folded = 0, 0, -len(values)
+        for _, payload in cast("Sequence[tuple[object, _Share]]", values):
+            code, accumulator, elements, lost, stamps, records = payload
+            folded += records
+            if code is None:
+                late += lost
+                outside += elements
+            elif (held := found.get(code)) is None:
+                found[code] = Arrival(self._frames.of_code(code), [accumulator], elements, lost, stamps)
+            else:
+                held.items.append(accumulator)
+                if held.timestamps is not None and stamps is not None:
+                    held.timestamps.extend(stamps)
+                found[code] = held._replace(elements=held.elements + elements, lost=held.lost + lost)
+        return Arrivals(list(found.values()), late, outside, folded)
+
+
+_Share: TypeAlias = tuple[bytes | None, object, int, int, list[int] | None, int]

@@ -16,6 +16,7 @@ from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
+from headrace.sdk.fanout import Shards, Spread
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
 from headrace.sdk.graph import (
@@ -33,13 +34,15 @@ from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.shipping import shipped
+from headrace.sdk.shuffling import Route, Scatter, Shuffle
 from headrace.sdk.sides.topology import add_gate, add_side_input
 from headrace.sdk.stateful.computation import StatefulParDo, StatefulPlan
 from headrace.sdk.stateful.signature import Signature
-from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.combine import CombinePerKey, Fanout
 from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
@@ -96,6 +99,8 @@ class _Compiler:
             self._group(step)
         elif (signature := stateful_signature(step)) is not None:
             self._stateful(step, signature)
+        elif isinstance(transform, Shuffling):
+            self._shuffle(step, transform)
         elif isinstance(transform, RunComputation):
             streams = [self._into(step, index).stream for index in range(len(step.inputs))]
             inputs = dict(zip(streams, transform.keys, strict=True))
@@ -137,10 +142,13 @@ class _Compiler:
             output = step.outputs[None]
             spare = f"{label}#windowed" if self._graph.has_spare(output) else None
             return Exit(label, 0, label, self._graph.forms[output], spare=spare)
-        if isinstance(transform, GROUPING) or stateful_signature(step) is not None:
+        if isinstance(transform, (*GROUPING, ReshufflePerKey)) or stateful_signature(step) is not None:
             form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
-            spare = f"{label}#windowed" if self._graph.has_spare(collection) else None
+            spare = f"{label}#in windowed" if self._graph.has_spare(collection) else None
             return Exit(label, 0, f"{label}#in", form, keyed=True, spare=spare)
+        if isinstance(transform, Reshuffle):
+            spare = f"{label}#in windowed" if self._graph.has_spare(collection) else None
+            return Exit(label, 0, f"{label}#in", self._graph.forms[step.outputs[None]], spare=spare)
         if self._is_bare(collection):
             return Exit(label, 0, self._stream(collection), None)
         return Exit(label, 0, f"{label}#in{index}", None)
@@ -219,6 +227,9 @@ class _Compiler:
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
+        fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
+        if combine is not None and fanout is not None and not takes_back and not windowing.trigger.needs_values:
+            streams = self._fan_out(label, windowing, combine, fanout, streams)
         # Each part has a copy of its own, so that each is set up once.
         grouping = MixedGrouping(windowing, shipped(combine, label), streams, label, takes_back)
         self._topology.computation(label, grouping, dict.fromkeys(streams, _key_of), [label])
@@ -233,6 +244,35 @@ class _Compiler:
             combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder)
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
+
+    def _fan_out(
+        self, label: str, windowing: Windowing, combine: AnyCombineFn, fanout: Fanout, streams: dict[str, InputForm]
+    ) -> dict[str, InputForm]:
+        """Combine in shards of each key first; the stream that comes of it."""
+        spread: dict[str, InputForm] = {}
+        for stream, form in streams.items():
+            spread[f"{stream} spread"] = form
+            spreading = Spread(fanout, f"{stream} spread")
+            self._topology.inline(f"{stream} spreading", spreading, [stream], [f"{stream} spread"], step=label)
+        shards = Shards(windowing, shipped(combine, label), spread, f"{label}#shards")
+        self._topology.computation(f"{label}#shards", shards, dict.fromkeys(spread, _key_of), [f"{label}#shards"])
+        return {f"{label}#shards": shards.output_form}
+
+    def _shuffle(self, step: Step, transform: Shuffling) -> None:
+        entry, stream = self._into(step, 0), self._stream(step.outputs[None])
+        assert entry.form is not None, "a shuffle's exit has a form"
+        routes = {entry.stream: Route(entry.form, stream)}
+        if entry.spare is not None:
+            routes[entry.spare] = Route(Form.WINDOWED, f"{stream}#windowed")
+        if isinstance(transform, Reshuffle):
+            for source in list(routes):
+                scattered = f"{source} scattered"
+                scatter = Scatter(transform.num_buckets, scattered)
+                self._topology.inline(f"{source} scattering", scatter, [source], [scattered], step=step.full_label)
+                routes[scattered] = routes.pop(source)
+        shuffle = Shuffle(routes, keep_keys=isinstance(transform, ReshufflePerKey))
+        outputs = [route.output_stream for route in routes.values()]
+        self._topology.computation(step.full_label, shuffle, dict.fromkeys(routes, _key_of), outputs)
 
     # State and timers
 

@@ -17,6 +17,7 @@ from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.element import MultiParDo, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.reshuffle import Shuffling
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
@@ -26,7 +27,7 @@ FUSED = (ParDo, MultiParDo, WindowInto)
 """Transforms that run inside a stage, unless they are stateful."""
 GROUPING = (GroupByKey, CombinePerKey)
 """Transforms that are a keyed computation of ours."""
-_PUTTING_OUT = (*FUSED, *GROUPING, Flatten, Source)
+_PUTTING_OUT = (*FUSED, *GROUPING, Shuffling, Flatten, Source)
 _ENDING = (Write, RunComputation)
 """Transforms that do something even if nothing reads what they put out."""
 
@@ -83,10 +84,10 @@ class Graph:
         if isinstance(step.transform, GROUPING):
             self._retractions.grouped(step, sources[0], output)
         elif isinstance(step.transform, (ParDo, MultiParDo)):
-            if stateful_signature(step) is not None:
+            if stateful_signature(step) is not None or par_do_of(step).fn.gathers:
                 self._retractions.require_handled(step, sources[0], par_do_of(step).fn.handles_retractions)
             self._retractions.passed_on(sources, output, element_step(step, 0, {}))
-        elif isinstance(step.transform, (WindowInto, Flatten)):
+        elif isinstance(step.transform, (WindowInto, Flatten, Shuffling)):
             self._retractions.passed_on(sources, output)
 
     def _form(self, step: Step, output: Collection) -> Form:
@@ -99,7 +100,7 @@ class Graph:
                 window_step = WindowStep(step.full_label, 0, 0, self.may_retract(source))
                 return window_step.output_form(self.forms[source], output.windowing)
             return element_step(step, 0, {}).output_form(self.forms[source], source.windowing)
-        if isinstance(transform, Flatten):
+        if isinstance(transform, (Flatten, Shuffling)):
             return self._flattened(step, output)
         return Form.PLAIN
 
@@ -114,7 +115,7 @@ class Graph:
             return False
         if isinstance(step.transform, (ParDo, MultiParDo)) and element_step(step, 0, {}).chooses_windows():
             return True
-        if isinstance(step.transform, (ParDo, MultiParDo, Flatten)):
+        if isinstance(step.transform, (ParDo, MultiParDo, Flatten, Shuffling)):
             return any(source in self._open for source in self.inputs(step))
         return False
 

@@ -69,4 +69,5 @@ def _retractable(combine: Combiner | None, merging: bool) -> Contents:
 def _contents(combine: Combiner | None, form: InputForm, merging: bool) -> Contents:
     if combine is None:
         return ValueBuffer(merging)
-    return LiftedReduction(combine) if form is InputForm.LIFTED else Reduction(combine)
+    combined = form in (InputForm.LIFTED, InputForm.SHARDED)
+    return LiftedReduction(combine) if combined else Reduction(combine)

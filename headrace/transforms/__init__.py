@@ -38,6 +38,7 @@ from headrace.transforms.core import (
 from headrace.transforms.ptransform import PTransform, ptransform_fn
 from headrace.transforms.stats import ApproximateQuantiles, ApproximateUnique
 from headrace.transforms.util import (
+    BatchElements,
     CoGroupByKey,
     Distinct,
     GroupIntoBatches,
@@ -47,15 +48,18 @@ from headrace.transforms.util import (
     Regex,
     Reify,
     RemoveDuplicates,
+    Reshuffle,
     Tee,
     ToString,
     Values,
+    WaitOn,
     WithKeys,
 )
 
 __all__ = [
     "ApproximateQuantiles",
     "ApproximateUnique",
+    "BatchElements",
     "CoGroupByKey",
     "CombineFn",
     "CombineGlobally",
@@ -84,9 +88,11 @@ __all__ = [
     "Regex",
     "Reify",
     "RemoveDuplicates",
+    "Reshuffle",
     "Tee",
     "ToString",
     "Values",
+    "WaitOn",
     "WindowInto",
     "Windowing",
     "WithKeys",

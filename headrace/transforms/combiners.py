@@ -1,8 +1,10 @@
 """Under the name that Beam programs import: the usual aggregations."""
 
 from headrace.sdk.transforms.collecting import (
+    Largest,
     LatestCombineFn,
     SampleCombineFn,
+    Smallest,
     ToDictCombineFn,
     ToListCombineFn,
     TopCombineFn,
@@ -15,6 +17,7 @@ from headrace.sdk.transforms.tuples import SingleInputTupleCombineFn, TupleCombi
 __all__ = [
     "Count",
     "CountCombineFn",
+    "Largest",
     "Latest",
     "LatestCombineFn",
     "Mean",
@@ -22,6 +25,7 @@ __all__ = [
     "Sample",
     "SampleCombineFn",
     "SingleInputTupleCombineFn",
+    "Smallest",
     "ToDict",
     "ToDictCombineFn",
     "ToList",

@@ -6,6 +6,7 @@ import heapq
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from itertools import chain, islice
 from typing import TypeVar, cast
 
 from headrace.lowlevel.time import Timestamp
@@ -154,6 +155,25 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
         return accumulator
 
 
+class Largest(TopCombineFn[T]):
+    """The n greatest values.
+
+    >>> Largest(2).default_label(), Largest(2).apply([3, 7, 5])
+    ('Largest(2)', [7, 5])
+    """
+
+    def default_label(self) -> str:
+        """With the number."""
+        return f"{type(self).__name__}({self._n})"
+
+
+class Smallest(Largest[T]):
+    """The n least values."""
+
+    def __init__(self, n: int) -> None:
+        super().__init__(n, reverse=True)
+
+
 class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
     """n values, each set of n as likely as any other: those for which the dice fell highest."""
 
@@ -182,6 +202,40 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
     def extract_output(self, accumulator: list[tuple[float, T]]) -> list[T]:
         """See `CombineFn`."""
         return [value for _, value in accumulator]
+
+
+class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
+    """At most n values, whichever come first.
+
+    >>> AtMostCombineFn(2).apply("a")
+    ['a']
+    """
+
+    def __init__(self, n: int) -> None:
+        if n < 0:
+            raise ValueError(f"the number of values to keep must be 0 or more, got {n}")
+        self._n = n
+
+    def create_accumulator(self) -> list[T]:
+        """See `CombineFn`."""
+        return []
+
+    def add_input(self, accumulator: list[T], element: T) -> list[T]:
+        """See `CombineFn`."""
+        return self.add_inputs(accumulator, (element,))
+
+    def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
+        """See `CombineFn`."""
+        accumulator.extend(islice(elements, self._n - len(accumulator)))
+        return accumulator
+
+    def merge_accumulators(self, accumulators: Iterable[list[T]]) -> list[T]:
+        """See `CombineFn`."""
+        return list(islice(chain.from_iterable(accumulators), self._n))
+
+    def extract_output(self, accumulator: list[T]) -> list[T]:
+        """See `CombineFn`."""
+        return accumulator
 
 
 def _itself(value: object) -> object:

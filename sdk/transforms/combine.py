@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.sdk.ptransform import PTransform
+from headrace.sdk.ptransform import PTransform, label_of
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.shipping import shipped
 from headrace.sdk.sides.arguments import AsSideInput, AsSingleton, refuse_bare
@@ -22,6 +22,8 @@ from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import GlobalWindows
 
 Collection: TypeAlias = PCollection[object]
+Fanout: TypeAlias = int | Callable[[object], int]
+"""Over how many shards a key is spread: as many for each, or by key."""
 
 
 class _Combine(PTransform[Collection, Collection]):
@@ -44,9 +46,20 @@ class _Combine(PTransform[Collection, Collection]):
         """Whether some arguments are known only when there is something to combine."""
         self.combine_fn = curried(fn) if self.has_side_inputs else curried(fn, args, kwargs)
 
+    fanout: Fanout | None = None
+
     def default_label(self) -> str:
-        """The kind of step and the combiner's name."""
-        return f"{type(self).__name__}({self.combine_fn.default_label()})"
+        """The kind of step, the combiner's name, and over how many shards it is spread."""
+        spread = "" if self.fanout is None else f", fanout={label_of(self.fanout)}"
+        return f"{type(self).__name__}({self.combine_fn.default_label()}{spread})"
+
+    def _spread(self, fanout: Fanout | None) -> Self:
+        if isinstance(fanout, bool) or not (fanout is None or callable(fanout) or isinstance(fanout, int)):
+            raise TypeError(f"{self.label}: a fan-out is a number or a function of the key, got {fanout!r:.80}")
+        clone = copy(self)
+        # A key in one shard is as well off in none.
+        clone.fanout = None if isinstance(fanout, int) and fanout <= 1 else fanout
+        return clone
 
 
 class CombinePerKey(_Combine):
@@ -56,12 +69,28 @@ class CombinePerKey(_Combine):
     'CombinePerKey(sum)'
     """
 
+    def with_hot_key_fanout(self, fanout: Fanout | None) -> CombinePerKey:
+        """The same in two phases: first in shards of each key, in parallel, then what comes of them.
+
+        Results and panes stay the same. It is worth it where a key has more elements than one process can combine and
+        they do not meet in one already: where windows merge, or timestamps of panes depend on elements'. Elsewhere
+        what comes from each task is combined before it travels anyway. Retractions, and elements that a trigger looks
+        at, go the direct way.
+
+        Args:
+            fanout: How many shards a key has, as a number or a function of the key; 1 or less, or None, for none.
+
+        >>> CombinePerKey(sum).with_hot_key_fanout(8).label
+        'CombinePerKey(sum, fanout=8)'
+        """
+        return self._spread(fanout)
+
     def expand(self, inputs: Collection) -> Collection:
         """A collection in the same windows."""
         if self.has_side_inputs:
             return inputs | GroupByKey() | CombineValues(self._fn, *self._args, **self._kwargs)
         output = grouped(inputs, self.label)
-        self.combine_fn = shipped(self.combine_fn, inputs.pipeline.current_label)
+        self.combine_fn, self.fanout = shipped((self.combine_fn, self.fanout), inputs.pipeline.current_label)
         return output
 
 
@@ -74,15 +103,23 @@ class CombineGlobally(_Combine):
 
     has_defaults = True
 
-    def without_defaults(self) -> CombineGlobally:
-        """The same, but no values give no result."""
-        clone = copy(self)
-        clone.has_defaults = False
-        return clone
-
     def as_singleton_view(self) -> CombinedView:
         """The result as a side input: an `AsSingleton` whose default is the combined value of nothing."""
         return CombinedView(self)
+
+    def with_defaults(self, has_defaults: bool = True) -> Self:
+        """The same, with or without a result of no values."""
+        clone = copy(self)
+        clone.has_defaults = has_defaults
+        return clone
+
+    def without_defaults(self) -> Self:
+        """The same, but no values give no result."""
+        return self.with_defaults(False)
+
+    def with_fanout(self, fanout: int | None) -> Self:
+        """The same in two phases; see `CombinePerKey.with_hot_key_fanout`."""
+        return self._spread(fanout)
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of one value a window and pane."""
@@ -100,7 +137,7 @@ class CombineGlobally(_Combine):
             groups = keyed | "Group" >> GroupByKey() | "Unmark" >> Map(_without_marks)
             combine = CombineValues(self._fn, *self._args, **self._kwargs)
             return groups | "Combine" >> combine | "Unkey" >> Map(_second)
-        return keyed | "Combine" >> CombinePerKey(combine_fn) | "Unkey" >> Map(_second)
+        return keyed | "Combine" >> CombinePerKey(combine_fn).with_hot_key_fanout(self.fanout) | "Unkey" >> Map(_second)
 
 
 class CombinedView(PTransform[Collection, AsSingleton]):

@@ -98,6 +98,10 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
         """The name in labels."""
         return type(self).__name__
 
+    def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> CombineFn[object, object, object]:
+        """The CombineFn whose methods are these, called with further arguments."""
+        return CurriedCombineFn(cast("CombineFn[object, object, object]", self), args, kwargs)
+
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
         """The CombineFn of a function from an iterable of values (or of its own results) to one."""
@@ -275,7 +279,7 @@ def curried(
     if not args and not kwargs:
         return CombineFn.maybe_from_callable(cast("AnyCombineFn | Callable[..., object]", function))
     if isinstance(function, CombineFn):
-        return CurriedCombineFn(function, args, dict(kwargs))
+        return function.with_arguments(args, dict(kwargs))
     if not callable(function):
         raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
     made: object = CallableCombineFn(_WithArguments(function, args, dict(kwargs)))

@@ -8,6 +8,7 @@ from typing import TypeAlias
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.transforms.collecting import (
+    AtMostCombineFn,
     LatestCombineFn,
     SampleCombineFn,
     ToDictCombineFn,
@@ -17,7 +18,7 @@ from headrace.sdk.transforms.collecting import (
 )
 from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
 from headrace.sdk.transforms.combinefn import Combining
-from headrace.sdk.transforms.element import DoFn, Map
+from headrace.sdk.transforms.element import DoFn, FlatMap, Map
 from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
 
 Collection: TypeAlias = PCollection[object]
@@ -25,10 +26,16 @@ SortKey: TypeAlias = Callable[[object], object]
 
 
 class _Globally(CombineGlobally):
-    """A known combiner on all elements."""
+    """A known combiner on all elements.
 
-    def __init__(self, combine_fn: Combining) -> None:
+    Args:
+        combine_fn: The combiner.
+        has_defaults: Whether no values give the combined value of nothing.
+    """
+
+    def __init__(self, combine_fn: Combining, has_defaults: bool = True) -> None:
         super().__init__(combine_fn)
+        self.has_defaults = has_defaults
 
     def default_label(self) -> str:
         """Its name."""
@@ -52,8 +59,8 @@ class Mean:
     class Globally(_Globally):
         """Of all elements."""
 
-        def __init__(self) -> None:
-            super().__init__(MeanCombineFn())
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(MeanCombineFn(), has_defaults)
 
     class PerKey(_PerKey):
         """Of the values of each key."""
@@ -68,8 +75,8 @@ class Count:
     class Globally(_Globally):
         """Elements."""
 
-        def __init__(self) -> None:
-            super().__init__(CountCombineFn())
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__(CountCombineFn(), has_defaults)
 
     class PerKey(_PerKey):
         """Values of each key."""
@@ -99,37 +106,57 @@ class Top:
             n: How many.
             key: From an element to what is compared instead of it.
             reverse: Whether the least are wanted.
+
+        >>> Top.Of(3).label, Top.Largest(3).label
+        ('Top(3)', 'Largest(3)')
         """
 
         def __init__(self, n: int, key: SortKey | None = None, reverse: bool = False) -> None:
             super().__init__(TopCombineFn(n, key, reverse))
+            self._n = n
+
+        def default_label(self) -> str:
+            """With the number, so that several can stand side by side."""
+            return f"Top({self._n})"
 
     class PerKey(_PerKey):
         """The `n` greatest values of each key as a list; arguments as those of `Top.Of`."""
 
         def __init__(self, n: int, key: SortKey | None = None, reverse: bool = False) -> None:
             super().__init__(TopCombineFn(n, key, reverse))
+            self._n = n
+
+        def default_label(self) -> str:
+            """With the number, so that several can stand side by side."""
+            return f"TopPerKey({self._n})"
 
     @staticmethod
     def Largest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
         """The `n` greatest elements."""
-        return Top.Of(n, key) if has_defaults else Top.Of(n, key).without_defaults()
+        top = Top.Of(n, key).with_defaults(has_defaults)
+        top.label = f"Largest({n})"
+        return top
 
     @staticmethod
     def Smallest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
         """The `n` least elements."""
-        top = Top.Of(n, key, reverse=True)
-        return top if has_defaults else top.without_defaults()
+        top = Top.Of(n, key, reverse=True).with_defaults(has_defaults)
+        top.label = f"Smallest({n})"
+        return top
 
     @staticmethod
     def LargestPerKey(n: int, key: SortKey | None = None) -> CombinePerKey:
         """The `n` greatest values of each key."""
-        return Top.PerKey(n, key)
+        top = Top.PerKey(n, key)
+        top.label = f"LargestPerKey({n})"
+        return top
 
     @staticmethod
     def SmallestPerKey(n: int, *, key: SortKey | None = None) -> CombinePerKey:
         """The `n` least values of each key."""
-        return Top.PerKey(n, key, reverse=True)
+        top = Top.PerKey(n, key, reverse=True)
+        top.label = f"SmallestPerKey({n})"
+        return top
 
 
 class Sample:
@@ -140,33 +167,59 @@ class Sample:
 
         def __init__(self, n: int) -> None:
             super().__init__(SampleCombineFn(n))
+            self._n = n
+
+        def default_label(self) -> str:
+            """With the number, so that several can stand side by side."""
+            return f"FixedSizeGlobally({self._n})"
 
     class FixedSizePerKey(_PerKey):
         """`n` values of each key as a list."""
 
         def __init__(self, n: int) -> None:
             super().__init__(SampleCombineFn(n))
+            self._n = n
+
+        def default_label(self) -> str:
+            """With the number, so that several can stand side by side."""
+            return f"FixedSizePerKey({self._n})"
+
+    class Any(PTransform[Collection, Collection]):
+        """At most `n` elements, whichever are at hand; each is an element of the output."""
+
+        def __init__(self, n: int) -> None:
+            super().__init__()
+            self._combine_fn: Combining = AtMostCombineFn[object](n)
+            self._n = n
+
+        def default_label(self) -> str:
+            """With the number, so that several can stand side by side."""
+            return f"Any({self._n})"
+
+        def expand(self, inputs: Collection) -> Collection:
+            """Keep some in a list and put out its items."""
+            return inputs | "Keep" >> CombineGlobally(self._combine_fn).without_defaults() | "Each" >> FlatMap()
 
 
 class ToList(_Globally):
     """All elements in a list, in no particular order."""
 
-    def __init__(self) -> None:
-        super().__init__(ToListCombineFn())
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToListCombineFn(), has_defaults)
 
 
 class ToDict(_Globally):
     """All pairs in a dict."""
 
-    def __init__(self) -> None:
-        super().__init__(ToDictCombineFn())
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToDictCombineFn(), has_defaults)
 
 
 class ToSet(_Globally):
     """All elements in a set."""
 
-    def __init__(self) -> None:
-        super().__init__(ToSetCombineFn())
+    def __init__(self, has_defaults: bool = True) -> None:
+        super().__init__(ToSetCombineFn(), has_defaults)
 
 
 class Latest:
@@ -175,12 +228,32 @@ class Latest:
     class Globally(PTransform[Collection, Collection]):
         """Of all elements."""
 
+        def __init__(self, has_defaults: bool = True) -> None:
+            super().__init__()
+            self._has_defaults = has_defaults
+
+        def with_defaults(self, has_defaults: bool = True) -> Latest.Globally:
+            """The same, with or without a result (None) of no elements."""
+            return Latest.Globally(has_defaults)
+
+        def without_defaults(self) -> Latest.Globally:
+            """The same, but no elements give no result."""
+            return self.with_defaults(False)
+
+        def default_label(self) -> str:
+            """Its name."""
+            return "Latest.Globally"
+
         def expand(self, inputs: Collection) -> Collection:
             """Combine elements with their timestamps."""
-            return inputs | "Time" >> Map(_with_time) | "Latest" >> _Globally(LatestCombineFn())
+            return inputs | "Time" >> Map(_with_time) | "Latest" >> _Globally(LatestCombineFn(), self._has_defaults)
 
     class PerKey(PTransform[Collection, Collection]):
         """Of the values of each key."""
+
+        def default_label(self) -> str:
+            """Its name."""
+            return "Latest.PerKey"
 
         def expand(self, inputs: Collection) -> Collection:
             """Combine values with their timestamps."""

@@ -83,6 +83,10 @@ class DoFn:
     """Whether a DoFn with state looks at its pane parameter for retractions, and takes back what they stand for. One
     that does not is refused where there may be any."""
 
+    gathers: bool = False
+    """Whether what `finish_bundle` puts out stands for several elements, so that none can be taken back by itself. A
+    DoFn that gathers is refused where there may be retractions, like one with state."""
+
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
 

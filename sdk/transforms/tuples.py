@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import cast
 
-from headrace.sdk.transforms.combinefn import CombineFn, Combining, curried
+from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn, Combining, curried
 
 
 class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[object, ...]]):
@@ -17,6 +17,10 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
 
     def __init__(self, *combiners: Combining) -> None:
         self._combiners = list(map(curried, combiners))
+
+    def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> AnyCombineFn:
+        """The same with further arguments, which go to all of them."""
+        return cast(AnyCombineFn, type(self)(*(part.with_arguments(args, kwargs) for part in self._combiners)))
 
     def setup(self) -> None:
         """See `CombineFn`."""

@@ -49,3 +49,4 @@ DEFAULTS = "CombineGlobally with defaults makes its result anew: at the least ti
 KEPT_HOLD = "the timestamp of a discarded early pane goes on to count for the panes after it"
 DUE_TIMERS = "timers that are due do not hold the watermark, so that what they put out is late for the next grouping"
 CLOCK_AS_TIME = "what a timer on real time puts out has the clock's time as its event time"
+SHUFFLED_LATE = "what is late does not come out of Reshuffle"

@@ -191,3 +191,65 @@ class TestRawComputations:
 def test_a_class_is_no_combiner():
     with pytest.raises(TypeError, match=r"got the class ToListCombineFn; write ToListCombineFn\(\)"):
         beam.CombinePerKey(beam.combiners.ToListCombineFn)
+
+
+class TestLabelsAndDefaults:
+    def test_several_of_a_kind_stand_side_by_side(self):
+        def build(p):
+            numbers = p | beam.Create([3, 1, 2])
+            tops = [numbers | combiners.Top.Of(1), numbers | combiners.Top.Of(2), numbers | combiners.Top.Largest(2)]
+            some = [numbers | combiners.Sample.FixedSizeGlobally(3), numbers | combiners.Sample.FixedSizeGlobally(9)]
+            return (
+                *tops,
+                *(one | f"Sort {place}" >> beam.Map(sorted) for place, one in enumerate(some)),
+            ) | beam.Flatten()
+
+        assert sorted(values(build)) == [[1, 2, 3], [1, 2, 3], [3], [3, 2], [3, 2]]
+
+    def test_the_name_stays_without_defaults(self):
+        assert combiners.Top.Of(3).without_defaults().label == "Top(3)"
+        assert combiners.Top.Smallest(3, has_defaults=False).label == "Smallest(3)"
+        assert not combiners.Top.Smallest(3, has_defaults=False).has_defaults
+        assert combiners.Latest.Globally().without_defaults().label == "Latest.Globally"
+
+    @pytest.mark.parametrize(
+        "transform",
+        [
+            combiners.Count.Globally,
+            combiners.Mean.Globally,
+            combiners.ToList,
+            combiners.ToSet,
+            combiners.ToDict,
+            combiners.Latest.Globally,
+        ],
+    )
+    def test_nothing_of_nothing_without_defaults(self, transform):
+        assert len(values(lambda p: p | beam.Create([]) | transform())) == 1
+        assert values(lambda p: p | beam.Create([]) | transform(has_defaults=False)) == []
+        assert values(lambda p: p | beam.Create([]) | transform().without_defaults()) == []
+
+    def test_any_few(self):
+        rows = values(lambda p: p | beam.Create(range(50)) | combiners.Sample.Any(3))
+        assert len(set(rows)) == 3
+        assert sorted(values(lambda p: p | beam.Create(range(2)) | combiners.Sample.Any(3))) == [0, 1]
+        assert values(lambda p: p | beam.Create(range(2)) | combiners.Sample.Any(0)) == []
+        with pytest.raises(ValueError, match="must be 0 or more, got -1"):
+            combiners.Sample.Any(-1)
+
+    def test_further_arguments_go_to_all_of_a_tuple(self):
+        class Scaled(beam.CombineFn):
+            def create_accumulator(self, factor):
+                return 0
+
+            def add_input(self, accumulator, element, factor):
+                return accumulator + factor * element
+
+            def merge_accumulators(self, accumulators, factor):
+                return sum(accumulators)
+
+            def extract_output(self, accumulator, factor):
+                return accumulator
+
+        both = combiners.SingleInputTupleCombineFn(Scaled(), Scaled())
+        pairs = [("k", 1), ("k", 2)]
+        assert values(lambda p: p | beam.Create(pairs) | beam.CombinePerKey(both, 10)) == [("k", (30, 30))]

@@ -7,7 +7,8 @@ import logging
 import pytest
 
 import headrace as beam
-from headrace.lowlevel import StepError
+from headrace.lowlevel import CallSink, StepError
+from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms import window
 from tests.unit.collected import values
 
@@ -95,3 +96,33 @@ class TestLogElements:
 def test_tee_refuses_what_is_no_consumer():
     with pytest.raises(TypeError, match="Tee takes transforms and functions of a collection, got 3"):
         beam.Tee(3)
+
+
+class TestWaitOn:
+    def test_elements_wait_for_the_end_of_the_others_window(self):
+        stream = Stream().add_elements([window.TimestampedValue("a", 1)]).advance_watermark_to(5)
+        stream = stream.advance_watermark_to(12).add_elements([window.TimestampedValue("b", 13)])
+        order: list[object] = []
+        with beam.Pipeline("LocalRunner") as pipeline:
+            came = pipeline | stream.advance_watermark_to_infinity() | beam.WindowInto(window.FixedWindows(10))
+            waited = came | beam.WaitOn(came | beam.Map(str.upper)) | "waited" >> beam.Map(lambda value: (value, True))
+            direct = came | "direct" >> beam.Map(lambda value: (value, False))
+            sink = CallSink(lambda epoch, rows: order.extend((epoch, *value) for value, _ in rows))
+            (waited, direct) | beam.Flatten() | beam.io.Write(sink)
+        epochs = {(value, waits): epoch for epoch, value, waits in order}
+        assert len(order) == 4
+        assert epochs["a", True] > epochs["a", False]
+        assert epochs["b", True] > epochs["b", False]
+        assert epochs["a", True] <= epochs["b", False]
+
+    def test_takes_collections(self):
+        with pytest.raises(TypeError, match="WaitOn takes collections, got 3"):
+            beam.WaitOn(3)
+
+
+def test_with_keys_takes_values_beside_side_inputs():
+    def build(p):
+        side = beam.pvalue.AsSingleton(p | "Side" >> beam.Create([100]))
+        return p | beam.Create([1, 2]) | beam.WithKeys(lambda n, base, plus: n + base + plus, side, plus=5)
+
+    assert sorted(values(build)) == [(106, 1), (107, 2)]

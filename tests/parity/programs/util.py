@@ -61,6 +61,40 @@ def with_keys_function_and_arguments(beam, p):
 
 
 @program
+def with_keys_and_a_side_input(beam, p):
+    def key_of(number, table):
+        return table[number % 2]
+
+    table = p | "Table" >> beam.Create([(0, 100), (1, 200)])
+    return p | beam.Create(range(5)) | beam.WithKeys(key_of, beam.pvalue.AsDict(table))
+
+
+@program
+def partition_with_a_side_input(beam, p):
+    border = p | "Border" >> beam.Create([4])
+    numbers = p | beam.Create(range(9))
+    low, high = numbers | beam.Partition(lambda n, parts, least: int(n >= least), 2, beam.pvalue.AsSingleton(border))
+    return {"low": low, "high": high}
+
+
+@program
+def wait_on_others(beam, p):
+    slow = p | "Slow" >> beam.Create(range(20)) | "Work" >> beam.Map(lambda number: -number)
+    other = p | "Other" >> beam.Create([])
+    return p | beam.Create(["a", "b"]) | beam.transforms.util.WaitOn(slow, other)
+
+
+@program
+def wait_on_others_in_windows(beam, p):
+    fixed = beam.WindowInto(beam.window.FixedWindows(10))
+    pairs = timed(beam, p, TIMED) | "Fixed" >> fixed
+    others = timed(beam, p, [(1, 2), (2, 30)], "Others") | "Others fixed" >> beam.WindowInto(
+        beam.window.FixedWindows(5)
+    )
+    return pairs | beam.WaitOn(others) | beam.CombinePerKey(sum)
+
+
+@program
 def partition_with_a_function(beam, p):
     small, large, rest = p | beam.Create(range(10)) | beam.Partition(lambda number, parts: number % parts % 2, 3)
     return {"small": small, "large": large, "rest": rest}
