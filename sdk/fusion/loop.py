@@ -19,16 +19,16 @@ knowing it costs nothing as long as nothing fails.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from types import FrameType, FunctionType
+from dataclasses import dataclass, replace
+from types import FunctionType
 from typing import Protocol, cast
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
+from headrace.sdk.fusion.written import Loop, Place
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn
@@ -45,18 +45,6 @@ _SPECIAL = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
 _REFUSED = frozenset({str, bytes, dict})
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """What a line of the loop is part of."""
-
-    label: str
-    """The step's."""
-    variable: str
-    """The one that holds the step's element."""
-    expects: str | None = None
-    """What the step takes, where the line is not the user's code but a check of that."""
-
-
 class Surroundings(Protocol):
     """What a loop calls for what it does not do itself."""
 
@@ -71,37 +59,6 @@ class Surroundings(Protocol):
 
     def refuse(self, number: int) -> Callable[[object], None]:
         """For a result that is no iterable of outputs; raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A loop ready to run, and what explains its errors."""
-
-    run: FunctionType
-    """Takes values, timestamps and an `Emit`."""
-    filename: str
-    lines: list[str]
-    places: dict[int, Place]
-    """Line number -> the step there."""
-    fallback: str
-    """The step of lines that belong to none: those that assign windows."""
-    _steps: dict[int, str] = field(default_factory=dict)
-    """Instruction -> the step there, for those that were asked for."""
-
-    def current_step(self) -> str:
-        """The label of the step whose code is running now, found from inside that code."""
-        code = self.run.__code__
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code is not code:
-            frame = frame.f_back
-        if frame is None:
-            return self.fallback
-        # To find a line takes as long as the function is; a look-up does not.
-        step = self._steps.get(frame.f_lasti)
-        if step is None:
-            place = self.places.get(frame.f_lineno)
-            step = self._steps[frame.f_lasti] = place.label if place is not None else self.fallback
-        return step
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +89,13 @@ class LoopWriter:
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
         self._stamped: dict[str, str] = {}
+        self._counts: dict[int, None] = {}
+        self._uncounted: set[int] = set(plan.as_many_as())
 
     def write(self, node: int, form: Form) -> Loop:
         """The loop over batches of a collection's elements in a form."""
         # Where the side values are matters to the first step alone: to all others its output is in the form FIRED.
+        self._uncounted.add(node)
         root_form = Form.FIRED if form is Form.SIDED else form
         self._consumers(_Row(node, "v", root_form, *(() if form is Form.PLAIN else ("w", "p"))))
         lines, places = self._assemble(form)
@@ -143,7 +103,7 @@ class LoopWriter:
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
         readers = self._plan.consumers(node)
         fallback = readers[0][1].label if readers else self._filename
-        return Loop(cast(FunctionType, scope["loop"]), self._filename, lines, places, fallback)
+        return Loop(cast(FunctionType, scope["loop"]), self._filename, lines, places, tuple(self._counts), fallback)
 
     def _assemble(self, form: Form) -> tuple[list[str], dict[int, Place]]:
         """Head, body and end put together."""
@@ -155,11 +115,13 @@ class LoopWriter:
         head = [f"def loop(values, timestamps, emit, {', '.join(f'{name}={name}' for name in self._bound)}):"]
         head += [f"    {buffer}, s{buffer} = [], []" for buffer in (*self._buffers, *self._stamped)]
         head += [f"    {kind} = None" for kind in self._kinds]
+        head += [f"    g{node} = 0" for node in self._counts]
         head.append(f"    for {variables} in zip({sources}):")
         places = {len(head) + 1 + i: place for i, (_, place) in enumerate(self._body) if place is not None}
         body = [text for text, _ in self._body] or ["        pass"]
         end = [f"    emit({stream!r}, Batch({buffer}, s{buffer}))" for buffer, stream in self._buffers.items()]
         end += [f"    {later}({buffer}, s{buffer})" for buffer, later in self._stamped.items()]
+        end.append(f"    return ({''.join(f'g{node}, ' for node in self._counts)})")
         return [*head, *body, *self._early_flushes(), *end], places
 
     def _early_flushes(self) -> list[str]:
@@ -230,6 +192,9 @@ class LoopWriter:
             later = self._bind(f"later{row.node}{row.form.value}", self._surroundings.later(row.node, row.form))
             self._line(f"{later}({self._packed(row)}, t)")
             return
+        if row.node not in self._uncounted:
+            self._counts[row.node] = None
+            self._line(f"g{row.node} += 1")
         for number, reader in self._plan.consumers(row.node):
             if isinstance(reader, Exit):
                 self._exit(number, reader, row)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.sdk.transforms.element import DoFn, FilterFn, FunctionDoFn
+from headrace.sdk.transforms.element import DoFn, FilterFn, FunctionDoFn, MapFn
 from headrace.sdk.transforms.parameters import Arguments, Given, Side
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import DaysWindows, FixedWindows, GlobalWindows, MonthsWindows, Sessions, SlidingWindows
@@ -65,6 +65,10 @@ class ElementStep:
     def is_sided(self) -> bool:
         """Whether it takes side values."""
         return any(isinstance(source, Side) for source in self.arguments.sources())
+
+    def is_one_to_one(self) -> bool:
+        """Whether each element gives one output, unless that has a tag that nothing reads."""
+        return isinstance(self.fn, MapFn) and list(self.outputs) == [None] and Given.WINDOW not in self.arguments
 
     def chooses_windows(self) -> bool:
         """Whether it may put out values in windows of its own choice."""
@@ -129,6 +133,18 @@ class StagePlan:
     def element_steps(self) -> Iterator[ElementStep]:
         """The steps that run user code."""
         return (step for step in self.steps if isinstance(step, ElementStep))
+
+    def as_many_as(self) -> dict[int, int]:
+        """Collections that are known to have as many elements as another one, so that nobody need count them."""
+        equal = {}
+        for step in self.steps:
+            one_window = always_one_window(self.windowings[step.source])
+            if isinstance(step, WindowStep):
+                if one_window and always_one_window(self.windowings[step.output]):
+                    equal[step.output] = step.source
+            elif one_window and step.is_one_to_one():
+                equal[step.outputs[None]] = step.source
+        return equal
 
     def outputs(self) -> list[str]:
         """Every stream that the stage may produce to."""

@@ -14,9 +14,11 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.fusion.loop import Loop, LoopWriter
+from headrace.sdk.fusion.loop import LoopWriter
 from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
+from headrace.sdk.fusion.throughput import Throughput
+from headrace.sdk.fusion.written import Loop
 from headrace.sdk.lifecycle import call_hook, last_outputs
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
@@ -92,8 +94,10 @@ class _LiveStage:
         self._passing: dict[int, list[Exit] | None] = {}
         self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
+        self._throughput = Throughput(plan)
 
     def start_bundle(self) -> None:
+        self._throughput.clear()
         for step in self._plan.element_steps():
             call_hook(step.label, step.fn.start_bundle)
 
@@ -103,6 +107,7 @@ class _LiveStage:
             if outputs is not None:
                 call_hook(step.label, partial(self._take_last, step, outputs))
                 self._drain(emit)
+        self._throughput.tell()
 
     def _take_last(self, step: ElementStep, outputs: object) -> None:
         for tag, value in last_outputs(outputs):
@@ -123,12 +128,13 @@ class _LiveStage:
             self._run_loop(node, form, *self._apart.pop((node, form)), emit)
 
     def _run_loop(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+        self._throughput.add(node, len(values))
         if form is Form.PLAIN and self._pass_on(node, values, timestamps, emit):
             return
         loop = self._loops.get((node, form)) or self._write(node, form)
         try:
             with at(loop.current_step):
-                loop.run(values, timestamps, emit)
+                self._throughput.add_all(loop.counts, loop.run(values, timestamps, emit))
         except StepError:
             raise
         except Exception as error:
@@ -208,6 +214,7 @@ class _LiveStage:
             tag, result = result.tag, result.value
         node = step.outputs.get(tag)
         if node is None:
+            self._throughput.lose(step)
             return
         copies = 1 if windows is None else len(windows)
         if isinstance(result, TimestampedValue):

@@ -288,6 +288,67 @@ def test_the_engine_measures_each_step(combine: beam.PTransform[object, object])
     assert "headrace" not in {one.key.metric.namespace for one in result.metrics().query()["counters"]}
 
 
+class Last(beam.DoFn):
+    """Puts one more out at the end of each bundle."""
+
+    def process(self, element: int) -> Iterator[int]:
+        yield element
+
+    def finish_bundle(self) -> Iterator[object]:
+        yield WindowedValue(7, 0, [beam.window.GlobalWindow()])
+
+
+TAGGED = beam.pvalue.TaggedOutput
+STAMPED = beam.window.TimestampedValue
+SLIDING = beam.window.SlidingWindows(10, 5)
+STEPS = {
+    "map": (beam.Map(lambda x: x + 1), 6, 6),
+    "filter": (beam.Filter(lambda x: x % 3), 6, 4),
+    "flat": (beam.FlatMap(range), 6, 15),
+    "stamped": (beam.Map(lambda x: STAMPED(x, x)), 6, 6),
+    "some stamped": (beam.FlatMap(lambda x: [x, STAMPED(x, x)] if x % 2 else []), 6, 6),
+    "tag unread": (beam.Map(lambda x: TAGGED("odd", x) if x % 2 else x).with_outputs("odd", main="even"), 6, 3),
+    "tag read": (beam.Map(lambda x: TAGGED("odd", x) if x % 2 else x).with_outputs("odd", main="even"), 6, 6),
+    "windows": (beam.WindowInto(SLIDING), 6, 6),
+    "windowed": (beam.Map(lambda x, window=beam.DoFn.WindowParam: x), 6, 12),
+    "last": (beam.ParDo(Last()), 6, 7),
+    "combined": (beam.Map(lambda x: (x % 2, x)), 6, 6),
+}
+
+
+def test_what_goes_in_and_comes_out_of_each_step_of_a_stage() -> None:
+    p = beam.Pipeline("LocalRunner")
+    numbers = p | beam.Create(range(6))
+    sliding = numbers | "windows" >> STEPS["windows"][0]
+    for name, (step, _, _) in STEPS.items():
+        if name == "windows":
+            continue
+        given = sliding if name == "windowed" else numbers
+        made = given | name >> step
+        if name.startswith("tag"):
+            if name == "tag read":
+                _ = made.odd | f"{name} odd" >> beam.Map(counting("calls")) | f"{name} more" >> beam.Filter(bool)
+            made = made.even
+        probed = made | f"{name} probe" >> beam.Map(counting("calls"))
+        if name == "combined":
+            _ = probed | "sum" >> beam.CombinePerKey(sum)
+        else:
+            _ = probed | f"{name} behind" >> beam.FlatMap(lambda x: [x]) | f"{name} end" >> beam.Filter(bool)
+    result = p.run()
+    calls = counters(result)
+    for name, (_, taken, given) in STEPS.items():
+        found = engine(result, name)
+        assert found == {"records_in": taken, "records_out": given}, name
+        if name == "windows":
+            continue
+        probe = engine(result, f"{name} probe")
+        assert probe["records_in"] == probe["records_out"] == calls[f"{name} probe", "calls"], name
+        if name != "combined":
+            assert engine(result, f"{name} end")["records_in"] == probe["records_out"], name
+    assert engine(result, "tag read odd")["records_in"] == 3
+    assert engine(result, "sum")["records_in"] == 6
+
+
 def window_value(second: int) -> beam.window.TimestampedValue[tuple[str, int]]:
     return beam.window.TimestampedValue(("k", 1), second)
 
