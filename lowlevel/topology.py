@@ -31,7 +31,8 @@ class Keyed:
     dead_letters: str | None = None
     """Stream for records that the computation raises for; None if they stop the run."""
     aside: frozenset[str] = frozenset()
-    """Input streams whose senders do not hold its low watermark: what they bring is never late, nor waited for."""
+    """Input streams whose senders do not hold its low watermark: what they bring is never late, nor waited for, and
+    counted as `aside`."""
 
     @property
     def step(self) -> str:

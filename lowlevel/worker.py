@@ -159,15 +159,21 @@ class Worker:
     def _run_part(self, context: KeyContext, part: Part) -> None:
         if not part.values:
             return
-        context.count("records", len(part.values))
-        if part.stream not in self._partial and (late := count_late(part.timestamps, context.watermark)):
-            context.count("late", late)
+        self._count(context, part)
         if isinstance(self._computation, BundleComputation):
             self._run_batch(context, self._computation, part)
         elif self._place.dead_letters is None:
             self._run_records(context, part)
         else:
             run_around_poison(self._place, context, part)
+
+    def _count(self, context: KeyContext, part: Part) -> None:
+        if part.stream in self._place.aside:
+            context.count("aside", len(part.values))
+            return
+        context.count("records", len(part.values))
+        if part.stream not in self._partial and (late := count_late(part.timestamps, context.watermark)):
+            context.count("late", late)
 
     def _run_batch(self, context: KeyContext, computation: BundleComputation, part: Part) -> None:
         context.now = part.timestamps[-1]

@@ -52,7 +52,7 @@ class Shelf:
     def _set_reached(self, number: int, watermark: int) -> None:
         if self._get_reached(number) is None:
             self._context.set_timer(_END, MAX_TIMESTAMP)
-        self._context.write(_REACHED + bytes([number]), str(watermark).encode())
+        self._context.write(_REACHED + bytes([number]), b"%d" % watermark)
         self._reached[number] = watermark
 
     def _get_reached(self, number: int) -> int | None:

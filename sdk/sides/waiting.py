@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from headrace.lowlevel.computation import Context
+from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.panes import PaneInfo
 
+FORMAT_VERSION = 1
+"""Of the cells of a gate, those of its `Shelf` among them. Change it with what they persist."""
 _RECORD = b"m"
 """First byte of the names of the cells that say of a window what waits in it; its code follows."""
 _ELEMENTS = b"e"
@@ -44,7 +47,7 @@ class Waiting:
         if timely:
             hold = min(timely + holds)
             self._context.hold(hold, _tag(frame))
-        self._context.write(_RECORD + frame.code, pickle.dumps((count + 1, hold)))
+        self._context.write(_RECORD + frame.code, pickle.dumps((FORMAT_VERSION, count + 1, hold)))
 
     def take(self, frame: Frame) -> list[Element]:
         """Let the elements of a window go, in the order in which they came."""
@@ -64,7 +67,15 @@ class Waiting:
     def _record(self, frame: Frame) -> tuple[int, int | None]:
         """Number of cells with elements of a window, and its hold in microseconds UTC."""
         data = self._context.read(_RECORD + frame.code)
-        return (0, None) if data is None else cast("tuple[int, int | None]", pickle.loads(data))
+        if data is None:
+            return 0, None
+        version, count, hold = cast("tuple[int, int, int | None]", pickle.loads(data))
+        if version != FORMAT_VERSION:
+            raise CheckpointError(
+                f"the record of elements that wait in {frame.window} has format {version}, this release reads "
+                f"{FORMAT_VERSION}; go on with the release that wrote the checkpoint"
+            )
+        return count, hold
 
 
 def _cell(frame: Frame, number: int) -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.lowlevel.topology import Keyed
@@ -106,6 +109,14 @@ def test_a_view_that_is_taken_back_is_empty_until_the_next():
     assert bench.run(("a", 1), views=[(0, 1)]) == [("a", (1,))]
     assert bench.run(("b", 1), views=[(0, 1)], retraction=True) == [("b", ())]
     assert bench.run(("c", 1), views=[(0, 2)]) == [("c", (2,))]
+
+
+def test_elements_of_another_format_are_refused(monkeypatch):
+    bench = Bench()
+    bench.run(("a", 3))
+    monkeypatch.setattr("headrace.sdk.sides.waiting.FORMAT_VERSION", 2)
+    with pytest.raises(StepError, match=r"wait in \[0.0, 10.0\) has format 1, this release reads 2"):
+        bench.run(reached=10)
 
 
 def test_several_bundles_wait_in_order():

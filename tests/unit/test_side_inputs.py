@@ -337,7 +337,8 @@ def test_an_element_whose_side_window_is_over_is_dropped_and_counted():
     looked | beam.io.Write(CallSink(lambda epoch, rows: came.extend(value for value, _ in rows)))
     result = pipeline.run()
     assert came == [("late", (1,)), ("here", ())]
-    assert result.counters["Look#gate"]["dropped_late"] == 1
+    counters = result.counters["Look#gate"]
+    assert (counters["records"], counters["late"], counters["dropped_late"]) == (3, 2, 1)
 
 
 # Updating
