@@ -1,4 +1,4 @@
-"""Side inputs on Spark: waiting, changing, of each window; the same elements as in memory."""
+"""Side inputs on Spark: waiting, changing, of each window, beside state; the same elements as in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ pytestmark = pytest.mark.spark
 
 def test_same_elements_as_in_memory(spark: SparkSession) -> None:
     here, there = Outside(), Outside()
-    LocalRunner(intervals=2).run_topology(looked_up(here))
-    SparkRunner(spark, intervals=2).run_topology(looked_up(there))
-    assert there.values("end")
-    assert there.values("end") == here.values("end")
+    LocalRunner(intervals=2).run_topology(looked_up(here, rounds=3))
+    SparkRunner(spark, intervals=2).run_topology(looked_up(there, rounds=3))
+    for sink in ("end", "numbered"):
+        assert there.values(sink)
+        assert there.values(sink) == here.values(sink)
