@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias, cast
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection, PValue
+from headrace.sdk.pvalue import DoOutputsTuple, PCollection, PValue
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import GlobalWindows
 
@@ -184,9 +184,9 @@ def refuse_bare(owner: str, arguments: Iterable[object]) -> None:
     Raises `TypeError` that names `owner` and the remedy.
     """
     for value in arguments:
-        if isinstance(value, (PValue, PTransform)):
+        if isinstance(value, (PValue, DoOutputsTuple, PTransform)):
             raise TypeError(
-                f"{owner} is given the collection {value!r} as an argument, but its elements exist only while the "
+                f"{owner} is given the collection {value!r:.200} as an argument, but its elements exist only while the "
                 "pipeline runs; say how the function shall get them: AsList(collection), AsSingleton(collection), "
                 "AsIter, AsDict or AsMultiMap"
             )

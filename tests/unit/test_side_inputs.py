@@ -119,6 +119,9 @@ def test_a_bare_collection_is_refused_with_the_remedy():
     for refused in (lambda: beam.Map(lambda x, y: x, side), lambda: beam.CombinePerKey(lambda its, y: 0, y=side)):
         with pytest.raises(TypeError, match=r"given the collection <PCollection Create> .*AsList\(collection\)"):
             refused()
+    outputs = side | beam.Map(lambda x: x).with_outputs("a")
+    with pytest.raises(TypeError, match="is given the collection .*DoOutputsTuple"):
+        beam.Map(lambda x, y: x, outputs)
 
 
 def test_windows_that_merge_are_refused():
