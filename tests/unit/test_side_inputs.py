@@ -120,7 +120,7 @@ def test_a_bare_collection_is_refused_with_the_remedy():
         with pytest.raises(TypeError, match=r"given the collection <PCollection Create> .*AsList\(collection\)"):
             refused()
     outputs = side | beam.Map(lambda x: x).with_outputs("a")
-    with pytest.raises(TypeError, match="is given the collection .*DoOutputsTuple"):
+    with pytest.raises(TypeError, match=r"is given the collection .*DoOutputsTuple"):
         beam.Map(lambda x, y: x, outputs)
 
 
