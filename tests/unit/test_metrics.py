@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import pickle
-import threading
 from collections.abc import Iterable, Iterator
 from typing import cast
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import headrace as beam
+from headrace.coders import VarIntCoder
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, StepError, Timer, Topology
 from headrace.lowlevel.metric import (
-    MOST_CHARACTERS,
-    Cells,
     Collector,
     CounterCell,
-    DistributionCell,
-    GaugeCell,
     Metric,
-    StringSetCell,
-    added,
     at,
-    decode_metrics,
-    encode_metrics,
-    report,
 )
-from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.lowlevel.time import SECOND
 from headrace.metrics import Metrics, MetricsFilter
 from headrace.metrics.cells import DistributionResult, GaugeResult
 from headrace.metrics.execution import MetricKey, MetricResult
-from headrace.metrics.metric import MetricResults
 from headrace.metrics.metricbase import MetricName
-from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.runner import PipelineResult, PipelineState
 from headrace.testing.test_stream import TestStream
+from headrace.transforms.timeutil import TimeDomain as TimerDomain
+from headrace.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from headrace.utils.windowed_value import WindowedValue
 
 
@@ -48,81 +37,6 @@ def counters(result: PipelineResult, wanted: MetricsFilter | None = None) -> dic
 
 def inc(name: str, n: int = 1) -> None:
     Metrics.counter("test", name).inc(n)
-
-
-# Cells
-
-METRICS = [Metric(kind, "n", name) for kind in ("counter", "distribution", "gauge") for name in "ab"]
-UPDATES = st.lists(
-    st.tuples(st.sampled_from("st"), st.sampled_from(METRICS), st.integers(-(2**70), 2**70), st.integers(0, 3))
-)
-
-
-def collected(updates: Iterable[tuple[str, Metric, int, int]]) -> Cells:
-    cells: Cells = {}
-    for step, metric, value, clock in updates:
-        with Collector(clock) as one, at(step):
-            report(metric, value)
-        cells = added(cells, one.cells)
-    return cells
-
-
-@given(UPDATES, UPDATES)
-def test_parts_add_up_to_the_whole(
-    first: list[tuple[str, Metric, int, int]], second: list[tuple[str, Metric, int, int]]
-) -> None:
-    parts = added(collected(first), collected(second))
-    assert parts == collected([*first, *second])
-    assert decode_metrics(encode_metrics(parts)) == parts
-    for step, metric, _, _ in first + second:
-        values = [value for other, name, value, _ in first + second if (other, name) == (step, metric)]
-        cell = parts[step][metric]
-        if isinstance(cell, DistributionCell):
-            assert cell == DistributionCell(sum(values), len(values), min(values), max(values))
-        elif isinstance(cell, CounterCell):
-            assert cell.total == sum(values)
-
-
-def test_adding_changes_neither_side() -> None:
-    old, new = collected([("s", METRICS[0], 1, 0)]), collected([("s", METRICS[0], 2, 0)])
-    assert added(old, new) == {"s": {METRICS[0]: CounterCell(3)}}
-    assert (old, new) == ({"s": {METRICS[0]: CounterCell(1)}}, {"s": {METRICS[0]: CounterCell(2)}})
-
-
-def test_the_latest_value_of_a_gauge_is_kept() -> None:
-    old, new = GaugeCell(1, 10), GaugeCell(2, 20)
-    assert old.plus(new) == new.plus(old) == new
-    assert GaugeCell(1, 10).plus(GaugeCell(2, 10)).value == 2, "in one epoch the later report's"
-
-
-def test_a_string_set_is_bounded() -> None:
-    cell = StringSetCell()
-    for string in ("a", "b" * MOST_CHARACTERS, "c", "a"):
-        cell.update(string, 0)
-    assert cell.content() == ["a", "c"]
-    with pytest.raises(TypeError, match="a string set takes strings, got 3 of type int"):
-        cell.update(3, 0)
-
-
-@pytest.mark.parametrize("kind", ["counter", "distribution"])
-def test_only_whole_numbers(kind: str) -> None:
-    with Collector(0), pytest.raises(TypeError, match="float"):
-        report(Metric(kind, "n", "a"), 1.5)
-
-
-def test_where_no_task_runs_nothing_is_counted() -> None:
-    report(METRICS[0], 1)
-    with Collector(0) as outer, at("outer"):
-        with Collector(0) as inner, at("inner"):
-            report(METRICS[0], 1)
-        report(METRICS[0], 5)
-        thread = threading.Thread(target=report, args=(METRICS[0], 1))
-        thread.start()
-        thread.join()
-    assert (outer.cells, inner.cells) == (
-        {"outer": {METRICS[0]: CounterCell(5)}},
-        {"inner": {METRICS[0]: CounterCell(1)}},
-    )
 
 
 # Steps
@@ -246,111 +160,46 @@ def test_a_raw_computation_counts_under_its_step_and_its_readers_under_theirs() 
     }
 
 
-ENGINE = MetricsFilter().with_namespace("headrace")
+class Remembering(beam.DoFn):
+    """Counts what it does with state and timers."""
+
+    SEEN = ReadModifyWriteStateSpec("seen", VarIntCoder())
+    END = TimerSpec("end", TimerDomain.WATERMARK)
+
+    def setup(self) -> None:
+        inc("setup")
+
+    def process(
+        self, pair: tuple[str, int], seen: object = beam.DoFn.StateParam(SEEN), end: object = beam.DoFn.TimerParam(END)
+    ) -> None:
+        Metrics.distribution("test", "values").update(pair[1])
+        end.set(5)  # type: ignore[attr-defined]
+
+    @on_timer(END)
+    def finish(self, key: object = beam.DoFn.KeyParam) -> Iterator[object]:
+        Metrics.string_set("test", "keys").add(str(key))
+        yield key
+
+    def finish_bundle(self) -> None:
+        inc("bundles")
 
 
-def engine(result: PipelineResult, step: str) -> dict[str, int]:
-    found = result.metrics().query(MetricsFilter().with_namespace("headrace").with_step(step))
-    gauges = {one.key.metric.name: one.result.value for one in found["gauges"]}
-    return gauges | {one.key.metric.name: one.result for one in found["counters"]}
-
-
-@pytest.mark.parametrize("combine", [beam.CombinePerKey(Sum()), beam.CombinePerKey(sum), beam.GroupByKey()])
-def test_the_engine_measures_each_step(combine: beam.PTransform[object, object]) -> None:
-    lateness = 5
-    p = beam.Pipeline(LocalRunner())
-    stream = TestStream().add_elements([window_value(1), window_value(2), window_value(31)]).advance_watermark_to(30)
-    stream = stream.add_elements([window_value(3), window_value(29), window_value(32), window_value(21)])
-    pairs = p | "In" >> stream.advance_watermark_to_infinity()
-    windowed = pairs | beam.WindowInto(beam.window.FixedWindows(10), allowed_lateness=lateness)
-    _ = windowed | "Total" >> combine | beam.Map(counting("out"))
-    epochs: list[Progress] = []
-    result = PipelineResult(LocalRunner().run_topology(p.topology(), RunOptions(progress=epochs.append)))
-    found = engine(result, "Total")
-    # Of three late elements one is more than its lateness behind.
-    assert found == {
-        "records_in": 7,
-        "records_out": 3,
-        "late": 3,
-        "dropped_late": 1,
-        "timers": 3,
-        "watermark": MAX_TIMESTAMP,
-        "lag": 0,
-        "state_bytes": 0,
-    }
-    gauges = [PipelineResult(epoch).metrics().query(ENGINE)["gauges"] for epoch in epochs]  # type: ignore[arg-type]
-    course = [{one.key.metric.name: one.result.value for one in of if one.key.step == "Total"} for of in gauges]
-    assert [at["watermark"] for at in course[1:3]] == [30 * SECOND] * 2
-    assert [at["lag"] for at in course[1:3]] == [1 * SECOND, 2 * SECOND]
-    assert any(at["state_bytes"] > 0 for at in course)
-    assert (result.counters["Total"]["late"], result.counters["Total"]["records"]) == (3, 7)
-    assert engine(result, "In") == {"records_out": 7, "watermark": MAX_TIMESTAMP, "lag": 0}
-    assert "headrace" not in {one.key.metric.namespace for one in result.metrics().query()["counters"]}
-
-
-class Last(beam.DoFn):
-    """Puts one more out at the end of each bundle."""
-
-    def process(self, element: int) -> Iterator[int]:
-        yield element
-
-    def finish_bundle(self) -> Iterator[object]:
-        yield WindowedValue(7, 0, [beam.window.GlobalWindow()])
-
-
-TAGGED = beam.pvalue.TaggedOutput
-STAMPED = beam.window.TimestampedValue
-SLIDING = beam.window.SlidingWindows(10, 5)
-STEPS = {
-    "map": (beam.Map(lambda x: x + 1), 6, 6),
-    "filter": (beam.Filter(lambda x: x % 3), 6, 4),
-    "flat": (beam.FlatMap(range), 6, 15),
-    "stamped": (beam.Map(lambda x: STAMPED(x, x)), 6, 6),
-    "some stamped": (beam.FlatMap(lambda x: [x, STAMPED(x, x)] if x % 2 else []), 6, 6),
-    "tag unread": (beam.Map(lambda x: TAGGED("odd", x) if x % 2 else x).with_outputs("odd", main="even"), 6, 3),
-    "tag read": (beam.Map(lambda x: TAGGED("odd", x) if x % 2 else x).with_outputs("odd", main="even"), 6, 6),
-    "windows": (beam.WindowInto(SLIDING), 6, 6),
-    "windowed": (beam.Map(lambda x, window=beam.DoFn.WindowParam: x), 6, 12),
-    "last": (beam.ParDo(Last()), 6, 7),
-    "combined": (beam.Map(lambda x: (x % 2, x)), 6, 6),
-}
-
-
-def test_what_goes_in_and_comes_out_of_each_step_of_a_stage() -> None:
+def test_steps_with_state_and_with_side_inputs_count_under_their_labels() -> None:
     p = beam.Pipeline("LocalRunner")
-    numbers = p | beam.Create(range(6))
-    sliding = numbers | "windows" >> STEPS["windows"][0]
-    for name, (step, _, _) in STEPS.items():
-        if name == "windows":
-            continue
-        given = sliding if name == "windowed" else numbers
-        made = given | name >> step
-        if name.startswith("tag"):
-            if name == "tag read":
-                _ = made.odd | f"{name} odd" >> beam.Map(counting("calls")) | f"{name} more" >> beam.Filter(bool)
-            made = made.even
-        probed = made | f"{name} probe" >> beam.Map(counting("calls"))
-        if name == "combined":
-            _ = probed | "sum" >> beam.CombinePerKey(sum)
-        else:
-            _ = probed | f"{name} behind" >> beam.FlatMap(lambda x: [x]) | f"{name} end" >> beam.Filter(bool)
+    pairs = p | beam.Create([("a", 1), ("b", 2), ("a", 4)])
+    side = p | "Side" >> beam.Create([10])
+    _ = pairs | "Remember" >> beam.ParDo(Remembering()) | "Behind" >> beam.Map(counting("behind"))
+    _ = pairs | "Sided" >> beam.Map(lambda pair, by: inc("sided", by), by=beam.pvalue.AsSingleton(side))
     result = p.run()
-    calls = counters(result)
-    for name, (_, taken, given) in STEPS.items():
-        found = engine(result, name)
-        assert found == {"records_in": taken, "records_out": given}, name
-        if name == "windows":
-            continue
-        probe = engine(result, f"{name} probe")
-        assert probe["records_in"] == probe["records_out"] == calls[f"{name} probe", "calls"], name
-        if name != "combined":
-            assert engine(result, f"{name} end")["records_in"] == probe["records_out"], name
-    assert engine(result, "tag read odd")["records_in"] == 3
-    assert engine(result, "sum")["records_in"] == 6
-
-
-def window_value(second: int) -> beam.window.TimestampedValue[tuple[str, int]]:
-    return beam.window.TimestampedValue(("k", 1), second)
+    found = result.metrics().query()
+    assert counters(result) == {
+        ("Remember", "setup"): 1,
+        ("Remember", "bundles"): 1,
+        ("Behind", "behind"): 2,
+        ("Sided", "sided"): 30,
+    }
+    assert [(one.key.step, one.result.sum) for one in found["distributions"]] == [("Remember", 7)]
+    assert [(one.key.step, one.result) for one in found["string_sets"]] == [("Remember", {"a", "b"})]
 
 
 def test_deep_calls_and_many_steps_find_their_step() -> None:
@@ -424,38 +273,6 @@ def test_all_kinds_in_the_result() -> None:
         "MetricResult(key=MetricKey(step=outer/inner, metric=MetricName(namespace=test, name=left)), "
         "committed=-6, attempted=-6)"
     )
-
-
-RESULTS = MetricResults(
-    collected(
-        [(step, Metric("counter", space, name), 1, 0) for step in ("a/b c/d", "e") for space in "xy" for name in "mn"]
-    )
-)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "count"),
-    [
-        (MetricsFilter(), 8),
-        (MetricsFilter().with_name("m"), 4),
-        (MetricsFilter().with_names(["m", "n"]).with_namespace("x"), 4),
-        (MetricsFilter().with_namespaces(["x", "y"]).with_step("e"), 4),
-        (MetricsFilter().with_steps(["b c", "e"]), 8),
-        (MetricsFilter().with_step("b c/d"), 4),
-        (MetricsFilter().with_step("a/d"), 0),
-        (MetricsFilter().with_step("b"), 0),
-        (MetricsFilter().with_metric(Metrics.counter("x", "m")), 2),
-        (MetricsFilter().with_metric(Metrics.counter("z", "m")), 0),
-    ],
-)
-def test_filters(wanted: MetricsFilter, count: int) -> None:
-    assert len(RESULTS.query(wanted)["counters"]) == count
-
-
-@pytest.mark.parametrize("method", ["with_names", "with_namespaces", "with_steps"])
-def test_a_filter_does_not_take_a_string_for_several(method: str) -> None:
-    with pytest.raises(ValueError, match="must be several, got the string 'abc'; put it in a list"):
-        getattr(MetricsFilter(), method)("abc")
 
 
 def test_names_are_checked_where_the_metric_is_made() -> None:
