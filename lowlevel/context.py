@@ -113,7 +113,7 @@ class KeyContext:
         """See `Context.scan`."""
         stored = self._copy.scan(self._row, prefix) if self._known else iter(())
         changed = sorted(change for change in self._cells.items() if change[0].startswith(prefix))
-        return _overlaid(stored, changed)
+        return _overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
 
     # Timers and holds
 

@@ -96,8 +96,8 @@ def _micros(code: bytes) -> int:
 def _prefixes(least: bytes, last: bytes) -> list[bytes]:
     """In order, what the names between two begin with; few, and not much wider than the stretch between them.
 
-    >>> _prefixes(b"ab1", b"ac2"), _prefixes(b"aa", b"aa")
-    ([b'ab', b'ac'], [b'aa'])
+    >>> _prefixes(b"ab1", b"ac2"), _prefixes(b"aa", b"aa"), _prefixes(b"aA1", b"aZ2")
+    ([b'ab', b'ac'], [b'aa'], [b'a'])
     """
     same = next((at for at in range(len(least)) if least[at] != last[at]), len(least))
     if same == len(least) or last[same] - least[same] >= _MOST_SCANS:

@@ -127,26 +127,57 @@ def test_what_a_bag_gives_is_the_readers_own():
     assert told(Mine(), [("k", 1), ("k", 2)]) == [[1, "mine"], [1, 2, "mine"]]
 
 
+class Cells(dict):
+    """Cells of a window, with what was done to them."""
+
+    def __init__(self):
+        self.written: list[int] = []
+        self.seen = 0
+
+    def read(self, name):
+        return self.get(name)
+
+    def write(self, name, data):
+        self.written.append(len(data))
+        self[name] = data
+
+    def erase(self, name):
+        self.pop(name, None)
+
+    def scan(self, prefix):
+        for name in sorted(self):
+            if name.startswith(prefix):
+                self.seen += 1
+                yield name, self[name]
+
+
 def test_to_add_to_a_bag_writes_what_is_added_and_not_the_rest():
-    written = []
-
-    class Watched:
-        def read(self, name):
-            return cells.get(name)
-
-        def write(self, name, data):
-            written.append(len(data))
-            cells[name] = data
-
-    cells: dict[bytes, bytes] = {}
-    spec = BagStateSpec("bag")
+    cells, spec = Cells(), BagStateSpec("bag")
     for n in range(2000):
-        bag = spec.open(Watched())
+        bag = spec.open(cells)
         bag.add(n)
         bag.store()
-    bag = spec.open(Watched())
+    bag = spec.open(cells)
     assert bag.read() == list(range(2000))
-    assert max(written) < 5000 and len(cells) < 15
+    assert max(cells.written) < 5000 and len(cells) < 15
+    bag.clear()
+    bag.store()
+    assert cells == {}
+
+
+def test_to_add_to_a_set_what_is_there_writes_nothing():
+    cells, spec = Cells(), SetStateSpec("set")
+    for value in ("a", "b", "a"):
+        values = spec.open(cells)
+        values.add(value)
+        values.store()
+    assert len(cells.written) == 2 and cells.seen == 0
+
+
+def test_what_a_bundle_does_not_touch_is_neither_read_nor_written():
+    for kind in (ReadModifyWriteStateSpec, BagStateSpec, SetStateSpec, OrderedListStateSpec):
+        # Anything that it asked of its cells would fail.
+        kind("untouched").open(None).store()
 
 
 def test_a_set_has_each_value_once():
@@ -207,29 +238,27 @@ def test_an_ordered_list_is_read_and_cleared_by_stretches_of_time():
 
 
 def test_a_stretch_of_an_ordered_list_is_read_without_the_rest():
-    class Counted:
-        def __init__(self):
-            self.stored, self.seen = {}, 0
-
-        def read(self, name):
-            return self.stored.get(name)
-
-        def write(self, name, data):
-            self.stored[name] = data
-
-        def scan(self, prefix):
-            for name in sorted(self.stored):
-                if name.startswith(prefix):
-                    self.seen += 1
-                    yield name, self.stored[name]
-
-    cells, spec = Counted(), OrderedListStateSpec("list")
+    cells, spec = Cells(), OrderedListStateSpec("list")
     ordered = spec.open(cells)
     for day in range(365):
         ordered.add((day * 86400, day))
     ordered.store()
     day = spec.open(cells).read_range(100 * 86400, 102 * 86400)
     assert [value for _, value in day] == [100, 101] and cells.seen < 40
+
+
+def test_values_of_an_instant_come_together_over_bundles():
+    fn = commanded(OrderedListStateSpec("list"))
+    bundles = [[("k", ("add", (5, name)))] for name in "cab"]
+    assert told(fn, *bundles, [("k", ("read",))]) == [("k", [(Timestamp(5), name) for name in "cab"])]
+
+
+def test_a_window_that_opens_and_closes_in_one_bundle_leaves_nothing():
+    runner = LocalRunner()
+    with beam.Pipeline(runner) as pipeline:
+        pairs = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(FixedWindows(10))
+        pairs | "step" >> beam.ParDo(KeepsEverything())
+    assert runner.copies["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
 
 
 def test_state_of_each_window_is_its_own():
@@ -642,7 +671,7 @@ class TakesBack(beam.DoFn):
 def taken_back(pipeline, fn):
     pairs = (
         pipeline
-        | stream([(("k", 1), 1)], [(("k", 4), 2)], 10)
+        | stream([(("k", 2), 1)], [(("k", 3), 2)], 10)
         | beam.WindowInto(
             FixedWindows(10),
             trigger=beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1)),
@@ -654,7 +683,7 @@ def taken_back(pipeline, fn):
 
 def test_a_do_fn_that_handles_retractions_gets_them_and_what_it_makes_of_them_are_retractions():
     show = beam.Map(lambda pair, pane=beam.DoFn.PaneInfoParam: (pair[1], pane.is_retraction))
-    assert values(lambda pipeline: taken_back(pipeline, TakesBack()) | show)[:3] == [(1, False), (0, True), (5, False)]
+    assert values(lambda pipeline: taken_back(pipeline, TakesBack()) | show)[:3] == [(2, False), (0, True), (5, False)]
 
 
 def test_a_do_fn_that_does_not_say_so_is_refused_where_there_may_be_retractions():

@@ -6,7 +6,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError
-from headrace.runners.local import LocalRunner
+from headrace.runners.local import LocalRunner, Scheduler
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.deduplicate import Deduplicate, DeduplicatePerKey
 from headrace.transforms.timeutil import TimeDomain
@@ -284,6 +284,26 @@ def test_an_error_in_a_callback_names_the_timer():
 # Transforms made of timers
 
 
+class Counting(Scheduler):
+    """Counts, with each epoch, what steps kept from the epochs before."""
+
+    def __init__(self):
+        self.runner, self.counts = LocalRunner(scheduler=self), []
+
+    def step(self, name, epoch):
+        if name == "committed":
+            counts = [copy.count() for copy in self.runner.copies.values()]
+            self.counts.append(sum(count["cells"] + count["marks"] for count in counts))
+
+
+def kept_after(transform, *events):
+    """How many cells, timers and holds there are after these events."""
+    watched = Counting()
+    with beam.Pipeline(watched.runner) as pipeline:
+        pipeline | stream(*events) | transform
+    return watched.counts[len(events)]
+
+
 def batched(transform, *events, windows=None):
     def build(pipeline):
         pairs = pipeline | stream(*events) | beam.WindowInto(windows or GlobalWindows())
@@ -306,6 +326,11 @@ def test_a_batch_waits_no_longer_than_it_may():
     # By a clock of its own: the timer is set to what that says.
     rows = batched(beam.GroupIntoBatches(2, 10, clock=lambda: 5), pairs[:1], Clock(14), pairs[1:], Clock(1))
     assert rows[0] == (("k", [0, 1]), 1)
+
+
+def test_a_batch_that_is_put_out_leaves_no_timer_that_would_hold_the_watermark():
+    # Only the timer for the end of the window, which holds nothing.
+    assert kept_after(beam.GroupIntoBatches(2, 10), [(("k", 1), 1), (("k", 2), 2)]) == 1
 
 
 def test_batches_of_sharded_keys():
@@ -340,5 +365,6 @@ def test_duplicates_within_a_while_of_real_time_are_dropped():
     both = Deduplicate(processing_time_duration=20, event_time_duration=5)
     events = [("a", 1)], Clock(15), 6, [("a", 7)], Clock(6), [("a", 8)]
     assert deduplicated(both, *events) == ["a", "a"]
+    assert kept_after(both, [("a", 1)], 6) == 0
     with pytest.raises(ValueError, match="Deduplicate takes processing_time_duration or event_time_duration"):
         Deduplicate()
