@@ -255,6 +255,7 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         timeout: float | None = None,
         error_handler: TakesErrors | None = None,
         on_failure_callback: OnFailure | None = None,
+        allow_unsafe_userstate_in_process: bool = False,
     ) -> ExceptionHandling:
         """The same step with an output for the elements that it fails for, instead of stopping the run.
 
@@ -272,6 +273,8 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
             timeout: Seconds that one element may take; more is a `TimeoutError`.
             error_handler: Takes the bad elements; the step's output then is the main output alone.
             on_failure_callback: Called with error and element in the worker; what it raises is logged.
+            allow_unsafe_userstate_in_process: Accepted for Beam's sake: state and timers can be used in any case. What
+                an element wrote before it failed stays.
         """
         from headrace.sdk.transforms.exceptions import ExceptionHandling
         from headrace.sdk.transforms.guard import GuardRules
@@ -280,6 +283,10 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
             raise ValueError(
                 f"{self.label}: use_subprocess is not supported; the engine replaces workers that die, and "
                 "exceptions are caught without it"
+            )
+        if timeout is not None and self.signature is not None:
+            raise ValueError(
+                f"{self.label}: a step with state takes no timeout, as what takes too long could still write"
             )
         rules = GuardRules(dead_letter_tag, exc_class, partial, timeout, on_failure_callback)
         return ExceptionHandling(self, rules, main_tag, threshold, threshold_windowing, error_handler)

@@ -125,7 +125,7 @@ class GuardedDoFn(DoFn):
     def __init__(self, fn: DoFn, rules: GuardRules) -> None:
         self._fn = fn
         self._guard = Guard(fn.process, rules)
-        self.handles_retractions = fn.handles_retractions
+        self.handles_retractions, self.gathers = fn.handles_retractions, fn.gathers
 
     def __getattr__(self, name: str) -> object:
         """The methods that its timers call."""

@@ -89,6 +89,23 @@ def test_retractions_are_refused():
         pipeline.run()
 
 
+def test_a_guard_does_not_hide_that_a_step_gathers():
+    class Gather(beam.DoFn):
+        gathers = True
+
+        def process(self, element):
+            return []
+
+    pipeline = beam.Pipeline("LocalRunner")
+    early = trigger.AfterWatermark(early=trigger.AfterCount(1))
+    mode = AccumulationMode.ACCUMULATING_AND_RETRACTING
+    pairs = pipeline | beam.Create([("k", 1)]) | beam.WindowInto(window.FixedWindows(5), early, mode)
+    good, _ = pairs | beam.CombinePerKey(sum) | beam.ParDo(Gather()).with_exception_handling()
+    good | beam.Map(print)
+    with pytest.raises(TopologyError, match="may have retractions"):
+        pipeline.run()
+
+
 class TestBatchSize:
     """A clock that says what a batch of a size takes: fixed + each * size."""
 

@@ -9,7 +9,9 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError, TopologyError
+from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms.error_handling import CollectingErrorHandler, ErrorHandler
+from headrace.transforms.userstate import BagStateSpec
 from tests.unit.collected import collect, values
 
 
@@ -119,6 +121,35 @@ def test_threshold_message():
 def test_no_subprocess():
     with pytest.raises(ValueError, match=r"Map\(len\): use_subprocess is not supported"):
         beam.Map(len).with_exception_handling(use_subprocess=True)
+
+
+class Kept(beam.DoFn):
+    """Keeps values, then fails for 0."""
+
+    KEPT = BagStateSpec("kept")
+
+    def process(self, pair, kept=beam.DoFn.StateParam(KEPT)):
+        kept.add(pair[1])
+        yield 12 / pair[1], sorted(kept.read())
+
+
+def test_what_an_element_wrote_to_state_before_it_failed_stays():
+    stream = Stream().add_elements([("k", 2)]).add_elements([("k", 0)]).add_elements([("k", 3)])
+
+    def build(p):
+        good, bad = (
+            p
+            | stream.advance_watermark_to_infinity()
+            | beam.ParDo(Kept()).with_exception_handling(allow_unsafe_userstate_in_process=True)
+        )
+        return (good, bad | beam.Map(lambda pair: pair[0])) | beam.Flatten()
+
+    assert sorted(values(build), key=repr) == [("k", 0), (4.0, [0, 2, 3]), (6.0, [2])]
+
+
+def test_no_time_limit_where_there_is_state():
+    with pytest.raises(ValueError, match=r"ParDo\(Kept\): a step with state takes no timeout"):
+        beam.ParDo(Kept()).with_exception_handling(timeout=1)
 
 
 class TestErrorHandler:
