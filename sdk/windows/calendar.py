@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
-from operator import attrgetter
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -21,14 +20,32 @@ _FIRST, _LAST = date(1, 1, 3), date(9999, 12, 28)
 """Dates that a `datetime` can stand for in every time zone; time before and after is one window."""
 _REMEMBERED = 20_000
 """Windows kept for reuse; they are much cheaper to look up than to make."""
-_start = attrgetter("start_us")
 
 
-class _Windows(list[IntervalWindow]):
-    """Windows by start that were asked for before; they do not travel."""
+class _Known:
+    """The windows that were asked for before, ordered by time; they do not travel."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._windows: list[IntervalWindow] = []
+
+    def find(self, timestamp: int) -> IntervalWindow | None:
+        """The window around a timestamp, if it was asked for before."""
+        place = bisect_right(self._starts, timestamp)
+        window = self._windows[place - 1] if place else None
+        return window if window is not None and timestamp < window.end_us else None
+
+    def add(self, window: IntervalWindow) -> None:
+        """Remember a window."""
+        if len(self._starts) >= _REMEMBERED:
+            self._starts.clear()
+            self._windows.clear()
+        place = bisect_right(self._starts, window.start_us)
+        self._starts.insert(place, window.start_us)
+        self._windows.insert(place, window)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _Windows, ()
+        return _Known, ()
 
 
 # Without slots, so that what a subclass adds is pickled too.
@@ -42,7 +59,7 @@ class _Calendar(NonMergingWindowFn):
     """The first day of some window."""
     time_zone: str = "UTC"
     """Name of the time zone, as in the IANA database."""
-    _known: _Windows = field(default_factory=_Windows, init=False, repr=False, compare=False)
+    _known: _Known = field(default_factory=_Known, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if type(self.number) is not int or self.number < 1:
@@ -88,14 +105,10 @@ class _Calendar(NonMergingWindowFn):
         return assigned
 
     def _window(self, timestamp: int) -> IntervalWindow:
-        known = self._known
-        place = bisect_right(known, timestamp, key=_start)
-        if place and timestamp < known[place - 1].end_us:
-            return known[place - 1]
-        if len(known) >= _REMEMBERED:
-            known.clear()
-        window = self._find(timestamp)
-        insort(known, window, key=_start)
+        window = self._known.find(timestamp)
+        if window is None:
+            window = self._find(timestamp)
+            self._known.add(window)
         return window
 
     def _find(self, timestamp: int) -> IntervalWindow:
