@@ -153,11 +153,22 @@ class TypeOptions(PipelineOptions):
     """What is checked when the pipeline is built."""
 
     allow_unsafe_triggers: bool
+    pipeline_type_check: bool
+    runtime_type_check: bool
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--allow_unsafe_triggers", action="store_true", help="accept a trigger that can finish before its window"
+        )
+        parser.add_argument(
+            "--no_pipeline_type_check",
+            dest="pipeline_type_check",
+            action="store_false",
+            help="build a pipeline whose type hints clash",
+        )
+        parser.add_argument(
+            "--runtime_type_check", action="store_true", help="check elements against type hints while they are made"
         )
 
 

@@ -15,6 +15,7 @@ from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, 
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
 from headrace.sdk.running import Runner, find_runner, run_options
+from headrace.sdk.types.check import check_inputs, type_outputs
 
 
 @dataclass(eq=False)
@@ -90,9 +91,11 @@ class Pipeline:
             raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
         step = Step(self._claim(label or transform.label), transform, self._inputs_of(transform, inputs))
         self.steps.append(step)
+        check_inputs(step, inputs)
         with self._inside(step.full_label):
             result = transform.expand(cast(InT, inputs))
         self._own(step, result)
+        type_outputs(step, inputs, result)
         return result
 
     def _claim(self, label: str) -> str:
@@ -134,14 +137,11 @@ class Pipeline:
             self._around = around
 
     def _own(self, step: Step, result: object) -> None:
-        """Make the step the producer of what no inner step produced, and give its type hints to the outputs."""
-        hint, tagged = step.transform.output_hints
+        """Make the step the producer of what no inner step produced."""
         values = result.all() if isinstance(result, DoOutputsTuple) else [value for _, value in named_values(result)]
         for value in values:
-            if isinstance(value, PCollection):
-                if value.producer is None:
-                    step.add_output(value)
-                value.element_type = tagged.get(value.tag) or hint or value.element_type
+            if isinstance(value, PCollection) and value.producer is None:
+                step.add_output(value)
 
     def topology(self) -> Topology:
         """What the pipeline compiles to; the same program gives the same topology."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, Generic, Never, ParamSpec, Self, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
+from headrace.sdk.types.annotations import collection_types
+from headrace.sdk.types.consistency import is_consistent_with
 
 if TYPE_CHECKING:
     from headrace.sdk.pipeline import Pipeline
@@ -59,11 +61,37 @@ class PTransform(Generic[InT, OutT]):
         self.input_hints = (hints, named_hints)
         return self
 
-    def with_output_types(self, hint: object, **tagged_hints: object) -> Self:
+    def with_output_types(self, hint: object = None, **tagged_hints: object) -> Self:
         """State the type of the elements that it gives: it becomes the collection's `element_type`."""
         tagged: dict[str | None, object] = dict(tagged_hints.items())
         self.output_hints = (hint, tagged)
         return self
+
+    def input_type(self) -> object:
+        """The type of the elements that it takes: as stated, else as `expand` is annotated; `Any` if neither says."""
+        hints, _ = self.input_hints
+        return hints[0] if hints else collection_types(type(self).expand)[0]
+
+    def takes(self, given: object) -> bool:
+        """Whether elements of a type may come."""
+        return is_consistent_with(given, self.input_type())
+
+    def output_type(self) -> tuple[object, Mapping[str | None, object]]:
+        """The type of the main output and of tagged ones, as stated or annotated; None where nothing is said."""
+        hint, tagged = self.output_hints
+        annotated = collection_types(type(self).expand)[1]
+        return (hint if hint is not None or annotated is Any else annotated), tagged
+
+    def infer_output_type(self, input_type: object) -> object:
+        """The type of its main output that follows from that of its input."""
+        return Any
+
+    def argument_problem(self) -> str | None:
+        """What is wrong with the types of its arguments, if anything."""
+        return None
+
+    def check_elements(self, outputs: Mapping[str | None, object]) -> None:
+        """Have elements checked against types while the pipeline runs; `outputs` are those of its tags."""
 
     def __rrshift__(self, label: str) -> NamedPTransform[InT, OutT]:
         return NamedPTransform(self, label)
@@ -135,7 +163,7 @@ class NamedPTransform(PTransform[InT, OutT]):
         """See `PTransform.with_input_types`."""
         return NamedPTransform(self.transform.with_input_types(*hints, **named_hints), self.label)
 
-    def with_output_types(self, hint: object, **tagged_hints: object) -> NamedPTransform[InT, OutT]:
+    def with_output_types(self, hint: object = None, **tagged_hints: object) -> NamedPTransform[InT, OutT]:
         """See `PTransform.with_output_types`."""
         return NamedPTransform(self.transform.with_output_types(hint, **tagged_hints), self.label)
 

@@ -18,14 +18,13 @@ def with_input_types(*hints: object, **named_hints: object) -> Callable[[T], T]:
     return decorate
 
 
-def with_output_types(hint: object, **tagged_hints: object) -> Callable[[T], T]:
+def with_output_types(hint: object = None, **tagged_hints: object) -> Callable[[T], T]:
     """State the type of the elements that a transform, a `DoFn` or a function gives: a decorator.
 
-    >>> from headrace.sdk.transforms.element import Map
     >>> @with_output_types(int)
     ... def length(word):
     ...     return len(word)
-    >>> Map(length).output_hints
+    >>> length.output_hints
     (<class 'int'>, {})
     """
 

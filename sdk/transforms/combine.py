@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from enum import Enum
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.ptransform import PTransform, label_of
@@ -19,6 +19,10 @@ from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey, grouped
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger
+from headrace.sdk.types.combining import combine_types
+from headrace.sdk.types.consistency import is_consistent_with
+from headrace.sdk.types.hints import K, item, iterable_of, pair, tuple_of
+from headrace.sdk.types.variables import match, substituted
 from headrace.sdk.windows import GlobalWindows
 
 Collection: TypeAlias = PCollection[object]
@@ -47,6 +51,11 @@ class _Combine(PTransform[Collection, Collection]):
         self.combine_fn = curried(fn) if self.has_side_inputs else curried(fn, args, kwargs)
 
     fanout: Fanout | None = None
+
+    def _types(self, values: object) -> tuple[object, object]:
+        """The type of the values that it takes and, where values of a type come, that of its result."""
+        taken, given = combine_types(self.combine_fn)
+        return taken, substituted(given, match(taken, values))
 
     def default_label(self) -> str:
         """The kind of step, the combiner's name, and over how many shards it is spread."""
@@ -85,6 +94,22 @@ class CombinePerKey(_Combine):
         """
         return self._spread(fanout)
 
+    def input_type(self) -> object:
+        """See `PTransform`."""
+        return self.input_hints[0][0] if self.input_hints[0] else tuple_of([K, self._types(Any)[0]])
+
+    def takes(self, given: object) -> bool:
+        """See `PTransform`; whatever unpacks to two will do."""
+        if self.input_hints[0]:
+            return super().takes(given)
+        found = pair(given)
+        return found is not None and is_consistent_with(found[1], self._types(Any)[0])
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        key, value = pair(input_type) or (Any, Any)
+        return tuple_of([key, self._types(value)[1]])
+
     def expand(self, inputs: Collection) -> Collection:
         """A collection in the same windows."""
         if self.has_side_inputs:
@@ -120,6 +145,14 @@ class CombineGlobally(_Combine):
     def with_fanout(self, fanout: int | None) -> Self:
         """The same in two phases; see `CombinePerKey.with_hot_key_fanout`."""
         return self._spread(fanout)
+
+    def input_type(self) -> object:
+        """See `PTransform`."""
+        return self.input_hints[0][0] if self.input_hints[0] else self._types(Any)[0]
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        return self._types(input_type)[1]
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of one value a window and pane."""
@@ -174,6 +207,16 @@ def _of_nothing(combine_fn: AnyCombineFn) -> object:
 
 class CombineValues(_Combine):
     """Pairs (key, iterable of values) become pairs (key, combined value)."""
+
+    def input_type(self) -> object:
+        """See `PTransform`."""
+        taken = self._types(Any)[0]
+        return self.input_hints[0][0] if self.input_hints[0] else tuple_of([K, iterable_of(taken)])
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        key, values = pair(input_type) or (Any, Any)
+        return tuple_of([key, self._types(item(values) or Any)[1]])
 
     def expand(self, inputs: Collection) -> Collection:
         """A collection of as many pairs."""

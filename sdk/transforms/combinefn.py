@@ -168,11 +168,11 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
-        self._function = function
+        self.function = function
 
     def default_label(self) -> str:
         """The function's name."""
-        return label_of(self._function)
+        return label_of(self.function)
 
     def create_accumulator(self) -> list[object]:
         """See `CombineFn`."""
@@ -181,25 +181,25 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
     def add_input(self, accumulator: list[object], element: object) -> list[object]:
         """See `CombineFn`."""
         accumulator.append(element)
-        return accumulator if len(accumulator) <= _BUFFER else [self._function(accumulator)]
+        return accumulator if len(accumulator) <= _BUFFER else [self.function(accumulator)]
 
     def add_inputs(self, accumulator: list[object], elements: Iterable[object]) -> list[object]:
         """See `CombineFn`."""
         accumulator.extend(elements)
-        return accumulator if len(accumulator) <= _BUFFER else [self._function(accumulator)]
+        return accumulator if len(accumulator) <= _BUFFER else [self.function(accumulator)]
 
     def merge_accumulators(self, accumulators: Iterable[list[object]]) -> list[object]:
         """See `CombineFn`."""
         merged = [value for accumulator in accumulators for value in accumulator]
-        return merged if len(merged) <= _BUFFER else [self._function(merged)]
+        return merged if len(merged) <= _BUFFER else [self.function(merged)]
 
     def compact(self, accumulator: list[object]) -> list[object]:
         """See `CombineFn`."""
-        return accumulator if len(accumulator) <= 1 else [self._function(accumulator)]
+        return accumulator if len(accumulator) <= 1 else [self.function(accumulator)]
 
     def extract_output(self, accumulator: list[object]) -> object:
         """See `CombineFn`."""
-        return self._function(accumulator)
+        return self.function(accumulator)
 
 
 class CurriedCombineFn(CombineFn[object, object, object]):

@@ -9,6 +9,8 @@ from headrace.lowlevel.injector import BoundedInjector
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.pvalue import PBegin, PCollection
 from headrace.sdk.transforms.source import Source
+from headrace.sdk.types.hints import element
+from headrace.sdk.types.values import type_of_all
 from headrace.sdk.windows import TimestampedValue
 
 
@@ -49,6 +51,10 @@ class Create(Source):
                 ) from error
         return output
 
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        return element(type_of_all([timestamped(value)[0] for value in self.values]))
+
     def injector(self) -> BoundedInjector:
         """The values with their timestamps."""
         return BoundedInjector([timestamped(value) for value in self.values])
@@ -56,6 +62,10 @@ class Create(Source):
 
 class Impulse(Source):
     """One empty bytes, to begin with something that is computed in a worker."""
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        return bytes
 
     def injector(self) -> BoundedInjector:
         """The one element."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, cast
 
 from headrace.lowlevel.time import Timestamp
@@ -18,6 +18,8 @@ from headrace.sdk.stateful.spec import StateSpec, StateT
 from headrace.sdk.stateful.timer import UserTimer
 from headrace.sdk.stateful.timerspec import TimerSpec
 from headrace.sdk.transforms.parameters import Arguments, Given, StateArgument, TimerArgument, bind, side_inputs
+from headrace.sdk.types.runtime import check_elements
+from headrace.sdk.types.step import Gives, StepTyping, TypedStep
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import IntervalWindow
 
@@ -87,6 +89,8 @@ class DoFn:
     """Whether what `finish_bundle` puts out stands for several elements, so that none can be taken back by itself. A
     DoFn that gathers is refused where there may be retractions, like one with state."""
 
+    gives = Gives.OUTPUTS
+
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
 
@@ -135,6 +139,8 @@ class FunctionDoFn(DoFn):
 class FlatMapFn(FunctionDoFn):
     """Puts out what the function's result holds."""
 
+    gives = Gives.ITEMS
+
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
         return cast("Iterable[object] | None", self.function(*args, **kwargs))
@@ -143,6 +149,8 @@ class FlatMapFn(FunctionDoFn):
 class MapFn(FunctionDoFn):
     """Puts out the function's result."""
 
+    gives = Gives.VALUE
+
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
         return [self.function(*args, **kwargs)]
@@ -150,6 +158,8 @@ class MapFn(FunctionDoFn):
 
 class FilterFn(FunctionDoFn):
     """Puts out the elements for which the function's result is true."""
+
+    gives = Gives.KEPT
 
     def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
         """Outputs of an element."""
@@ -168,7 +178,7 @@ class FlatMapTupleFn(FlatMapFn):
     spread = True
 
 
-class ParDo(PTransform[PCollection[object], PCollection[object]]):
+class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
     """Puts each element through a `DoFn`.
 
     Args:
@@ -190,9 +200,6 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         self.fn = fn
         self.signature: Signature | None = None
         """State and timers that it uses; None for none."""
-        for hints in ("input_hints", "output_hints"):
-            if stated := getattr(fn.function if isinstance(fn, FunctionDoFn) else fn, hints, None):
-                setattr(self, hints, stated)
         called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
         try:
             bound = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)
@@ -204,11 +211,19 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         self.arguments: Arguments
         self.arguments, self.side_inputs = side_inputs(bound)
         self.signature = signature_of(fn, self.default_label(), self.arguments)
+        stating = fn.function if isinstance(fn, FunctionDoFn) else fn
+        spread = isinstance(fn, FunctionDoFn) and fn.spread
+        self.typing = StepTyping(called, stating, fn.gives, spread, self.arguments)
+        """What is known of the types of its elements before it is applied."""
 
     def default_label(self) -> str:
         """The kind of step and the function's name."""
         kind = _KINDS.get(type(self.fn), type(self).__name__)
         return f"{kind}({self.fn.default_label()})"
+
+    def check_elements(self, outputs: Mapping[str | None, object]) -> None:
+        """See `PTransform`."""
+        check_elements(self.fn, self.typing, self.input_hints, outputs)
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """One output collection; further ones come with `with_outputs`."""
@@ -299,13 +314,17 @@ class ParDo(PTransform[PCollection[object], PCollection[object]]):
         return handling(error_handler=error_handler, **options)
 
 
-class MultiParDo(PTransform[PCollection[object], DoOutputsTuple]):
+class MultiParDo(TypedStep, PTransform[PCollection[object], DoOutputsTuple]):
     """A `ParDo` whose tagged outputs are collections of their own."""
 
     def __init__(self, par_do: ParDo, tags: tuple[str, ...], main: str | None, open_tags: bool) -> None:
         super().__init__()
         self.par_do, self._tags, self._main, self._open_tags = par_do, tags, main, open_tags
-        self.output_hints = par_do.output_hints
+        self.typing, self.input_hints, self.output_hints = par_do.typing, par_do.input_hints, par_do.output_hints
+
+    def check_elements(self, outputs: Mapping[str | None, object]) -> None:
+        """See `PTransform`."""
+        self.par_do.check_elements(outputs)
 
     def default_label(self) -> str:
         """That of the `ParDo`."""

@@ -27,6 +27,10 @@ class Flatten(PTransform[object, PCollection[object]]):
         if pipeline is not None:
             self.pipeline = pipeline
 
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        return input_type
+
     def expand(self, inputs: object) -> PCollection[object]:
         """A collection in the windowing of the first."""
         if isinstance(inputs, PCollection) or any(isinstance(item, (tuple, list)) for item in _items(inputs)):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from types import GenericAlias
+from typing import TYPE_CHECKING, Any
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.coders.registry import registry
@@ -16,7 +17,7 @@ from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import Map
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.triggers import DefaultTrigger
-from headrace.sdk.types.hints import pair
+from headrace.sdk.types.hints import ANY_PAIR, iterable_of, pair, tuple_of, union
 from headrace.sdk.windows import GlobalWindows
 
 if TYPE_CHECKING:
@@ -36,6 +37,19 @@ class GroupByKey(PTransform[PCollection[object], PCollection[object]]):
         ValueError: The collection never ends and its windowing would never put anything out, or could drop values
             after a trigger that finishes; the option `--allow_unsafe_triggers` makes it a warning.
     """
+
+    def input_type(self) -> object:
+        """See `PTransform`."""
+        return super().input_type() if self.input_hints[0] else ANY_PAIR
+
+    def takes(self, given: object) -> bool:
+        """See `PTransform`; whatever unpacks to two will do."""
+        return super().takes(given) if self.input_hints[0] else pair(given) is not None
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        key, value = pair(input_type) or (Any, Any)
+        return tuple_of([key, iterable_of(value)])
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """A collection in the same windows."""
@@ -99,12 +113,24 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
         assemble = _ByTag(tags) if isinstance(inputs, Mapping) else _InOrder(len(tags))
-        return merged | GroupByKey() | "Assemble" >> Map(assemble)
+        joined = merged | GroupByKey() | "Assemble" >> Map(assemble)
+        joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
+        return joined
 
     def _nothing(self) -> PCollection[object]:
         if self.pipeline is None:
             raise TypeError(f"{self.label} was given no collection; name the pipeline: CoGroupByKey(pipeline=p)")
         return self.pipeline | Create([])
+
+
+def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> object:
+    """The type of a key with what each collection has for it."""
+    pairs = [pair(collection.element_type) or (Any, Any) for collection in collections]
+    key = union(key for key, _ in pairs)
+    if by_tag:
+        values = iterable_of(union(value for _, value in pairs))
+        return tuple_of([key, GenericAlias(dict, (Any, values))])
+    return tuple_of([key, tuple_of(iterable_of(value) for _, value in pairs)])
 
 
 class _Tag:
@@ -128,13 +154,13 @@ class _InOrder:
     def __init__(self, count: int) -> None:
         self._count = count
 
-    def _lists(self, values: Sequence[tuple[int, object]]) -> list[list[object]]:
+    def _lists(self, values: Iterable[tuple[int, object]]) -> list[list[object]]:
         lists: list[list[object]] = [[] for _ in range(self._count)]
         for index, value in values:
             lists[index].append(value)
         return lists
 
-    def __call__(self, pair: tuple[object, Sequence[tuple[int, object]]]) -> tuple[object, object]:
+    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
         key, values = pair
         return key, tuple(self._lists(values))
 
@@ -146,6 +172,6 @@ class _ByTag(_InOrder):
         super().__init__(len(tags))
         self._tags = tags
 
-    def __call__(self, pair: tuple[object, Sequence[tuple[int, object]]]) -> tuple[object, object]:
+    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
         key, values = pair
         return key, dict(zip(self._tags, self._lists(values), strict=True))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from enum import Enum
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from headrace.sdk.transforms.combinefn import CombineFn
+from headrace.sdk.typehints import with_input_types, with_output_types
 
 Number = int | float
+"""In fact anything that can be added, and divided for the mean."""
+T = TypeVar("T")
 
 
 class _Nothing(Enum):
@@ -28,6 +31,8 @@ class _Ordered(Protocol):
 OrderedT = TypeVar("OrderedT", bound=_Ordered)
 
 
+@with_input_types(T)
+@with_output_types(T)
 class SumFn(CombineFn[Number, Number, Number]):
     """The sum; what the function `sum` means as a combiner.
 
@@ -96,6 +101,8 @@ class CountCombineFn(CombineFn[object, int, int]):
         return accumulator
 
 
+@with_input_types(Any)
+@with_output_types(Any)
 class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
     """The arithmetic mean; not a number where there are no values.
 

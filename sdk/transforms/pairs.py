@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from headrace.sdk.ptransform import ptransform_fn
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.transforms.element import Map
+from headrace.sdk.types.hints import pair, tuple_of
 
 Pair = tuple[object, object]
 
@@ -18,19 +20,20 @@ def Keys(pairs: PCollection[object], label: str = "Keys") -> PCollection[object]
     >>> Keys().label
     'Keys'
     """
-    return pairs | label >> Map(_key)
+    return pairs | label >> Map(_key).with_input_types(Any).with_output_types(_types(pairs)[0])
 
 
 @ptransform_fn
 def Values(pairs: PCollection[object], label: str = "Values") -> PCollection[object]:
     """The values of pairs."""
-    return pairs | label >> Map(_value)
+    return pairs | label >> Map(_value).with_input_types(Any).with_output_types(_types(pairs)[1])
 
 
 @ptransform_fn
 def KvSwap(pairs: PCollection[object], label: str = "KvSwap") -> PCollection[object]:
     """Pairs (value, key) of pairs (key, value)."""
-    return pairs | label >> Map(_swapped)
+    key, value = _types(pairs)
+    return pairs | label >> Map(_swapped).with_input_types(Any).with_output_types(tuple_of([value, key]))
 
 
 @ptransform_fn
@@ -63,16 +66,21 @@ class _KeyedBy:
         return self._key_of(element, *args, **kwargs), element
 
 
-def _key(pair: Pair) -> object:
-    key, _ = pair
+def _types(pairs: PCollection[object]) -> tuple[object, object]:
+    """Types of keys and values; what is no pair is refused where it is met, as anything that unpacks will do."""
+    return pair(pairs.element_type) or (Any, Any)
+
+
+def _key(both: Pair) -> object:
+    key, _ = both
     return key
 
 
-def _value(pair: Pair) -> object:
-    _, value = pair
+def _value(both: Pair) -> object:
+    _, value = both
     return value
 
 
-def _swapped(pair: Pair) -> Pair:
-    key, value = pair
+def _swapped(both: Pair) -> Pair:
+    key, value = both
     return value, key

@@ -37,7 +37,7 @@ def _fits(given: object, wanted: object) -> bool:
 def _has_fields(given: object, wanted: object) -> bool:
     have = fields_of(given)
     if have is None or not isinstance(wanted, RowTypeConstraint):
-        return have is not None or given is Row or not isinstance(given, type)
+        return have is not None or given is Row or not isinstance(_class(given), type)
     return all(name in have and _fits(normal(have[name]), normal(kind)) for name, kind in wanted.fields)
 
 

@@ -14,6 +14,10 @@ from headrace.sdk.windows import TimestampedValue
 
 KV = tuple  # type: ignore[type-arg]
 """A pair of key and value, as in `KV[str, int]`."""
+K = TypeVar("K")
+V = TypeVar("V")
+ANY_PAIR = types.GenericAlias(tuple, (K, V))
+"""The type of pairs of whatever types."""
 _UNIONS = (typing.Union, types.UnionType)
 _TRANSPARENT = (typing.Annotated, typing.Final, typing.ClassVar, typing.Required, typing.NotRequired)
 
@@ -76,6 +80,11 @@ def _tuple(arguments: tuple[object, ...]) -> object:
 def tuple_of(items: Iterable[object]) -> object:
     """The type of tuples with items of these types."""
     return types.GenericAlias(tuple, tuple(items))
+
+
+def iterable_of(kind: object) -> object:
+    """The type of iterables of a type."""
+    return types.GenericAlias(Iterable, (kind,))
 
 
 def union(members: Iterable[object]) -> object:
@@ -169,6 +178,8 @@ def shown(hint: object) -> str:
     """
     if hint is type(None):
         return "None"
+    if isinstance(hint, TypeVar):
+        return hint.__name__
     if isinstance(hint, type) and get_origin(hint) is None:
         return hint.__name__
     if len(members := union_members(hint)) > 1:

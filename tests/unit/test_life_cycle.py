@@ -215,7 +215,7 @@ def test_who_has_something_to_tear_down() -> None:
 
     def torn(*steps: object) -> set[str]:
         p = beam.Pipeline("LocalRunner")
-        collection: object = p | beam.Create([(1, 1)])
+        collection: object = p | beam.Create([(1, 1)]).with_output_types(object)
         for step in steps:
             collection = collection | step  # type: ignore[operator]
         return {place.step for place in p.topology().places() if place.computation.has_teardown()}

@@ -179,7 +179,13 @@ class TestWhatCannotTravel:
 
     def test_a_combine_fn(self):
         lock = threading.Lock()
-        message = self.refused(lambda n: n | "sum up" >> beam.CombinePerKey(lambda values: (lock, sum(values))))
+        message = self.refused(
+            lambda n: (
+                n
+                | beam.Map(lambda number: (0, number))
+                | "sum up" >> beam.CombinePerKey(lambda values: (lock, sum(values)))
+            )
+        )
         assert "step 'sum up'" in message
         assert "the variable 'lock'" in message
 
@@ -290,8 +296,8 @@ class TestErrorsOfSteps:
         assert "process returned the str 'text', which is no iterable of outputs" in error.cause
 
     def test_what_is_no_pair_before_a_grouping(self):
-        error = self.failing(beam.GroupByKey())
-        assert (error.step, error.value) == ("step 0", 1)
+        error = self.failing(beam.Map(lambda number: number), beam.GroupByKey())
+        assert (error.step, error.value) == ("step 1", 1)
         assert "it takes pairs (key, value), got 1" in error.cause
 
     def test_a_key_that_has_no_deterministic_encoding(self):

@@ -546,7 +546,8 @@ def test_elements_that_are_known_to_be_no_pairs_are_refused(hint):
 
 def test_elements_that_turn_out_to_be_no_pairs_stop_the_run():
     with pytest.raises(StepError, match=r"'step'(?s:.)*takes pairs \(key, value\), got 17"):
-        values(lambda pipeline: pipeline | beam.Create([17]) | "step" >> beam.ParDo(commanded(BagStateSpec("bag"))))
+        step = "step" >> beam.ParDo(commanded(BagStateSpec("bag")))
+        values(lambda pipeline: pipeline | beam.Create([17]).with_output_types(object) | step)
 
 
 BAG, OTHER = BagStateSpec("bag"), BagStateSpec("bag")

@@ -1,0 +1,82 @@
+"""Elements checked against types while a pipeline runs (`--runtime_type_check`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from headrace.sdk.pvalue import TaggedOutput
+from headrace.sdk.transforms.parameters import Arguments, Given
+from headrace.sdk.types.errors import TypeCheckError
+from headrace.sdk.types.hints import shown
+from headrace.sdk.types.signature import Hints
+from headrace.sdk.types.step import Gives, StepTyping
+from headrace.sdk.types.values import conforms, type_of
+from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.windows import TimestampedValue
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedFunction:
+    """A step's function, and the types of what it takes and puts out."""
+
+    function: Callable[..., object]
+    leading: tuple[object, ...]
+    """What goes before the arguments: the instance, if the function is a method."""
+    arguments: Arguments
+    gives: Gives
+    spread: bool
+    takes: object
+    outputs: Mapping[str | None, object]
+    """Type of the outputs of each tag."""
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        """What the function gives. Raises `TypeCheckError` for an element or an output of another type."""
+        _require(self._element(args, kwargs), self.takes, "takes", "came")
+        result = self.function(*self.leading, *args, **kwargs)
+        if self.gives is Gives.KEPT:
+            return result
+        if self.gives is Gives.VALUE:
+            self._check(result)
+            return result
+        # What is no iterable of outputs is refused by the step itself.
+        return result if isinstance(result, (str, bytes, dict)) or result is None else self._each(result)
+
+    def _element(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
+        if self.spread:
+            return args[: len(args) - (len(self.arguments.positional) - 1)]
+        if Given.ELEMENT in self.arguments.positional:
+            return args[self.arguments.positional.index(Given.ELEMENT)]
+        return next(kwargs[name] for name, source in self.arguments.named if source is Given.ELEMENT)
+
+    def _each(self, outputs: object) -> Iterator[object]:
+        assert isinstance(outputs, Iterable), "a step's own check comes before"
+        for output in outputs:
+            self._check(output)
+            yield output
+
+    def _check(self, output: object) -> None:
+        tag: str | None = None
+        if isinstance(output, TaggedOutput):
+            tag, output = output.tag, output.value
+        if isinstance(output, (TimestampedValue, WindowedValue)):
+            output = output.value
+        if tag in self.outputs:
+            _require(output, self.outputs[tag], "puts out", "it put out")
+
+
+def check_elements(fn: object, typing: StepTyping, hints: Hints, outputs: Mapping[str | None, object]) -> None:
+    """Put the checks around the function of a `DoFn`; one that a guard was put around is left as it is."""
+    if getattr(fn, "gives", None) is not typing.gives:
+        return
+    name, leading = ("function", ()) if hasattr(fn, "function") else ("process", (fn,))
+    function = getattr(fn if name == "function" else type(fn), name)
+    takes = typing.signature(hints).element
+    checked = CheckedFunction(function, leading, typing.arguments, typing.gives, typing.spread, takes, outputs)
+    setattr(fn, name, checked)
+
+
+def _require(value: object, kind: object, does: str, came: str) -> None:
+    if not conforms(value, kind):
+        found = shown(type_of(value))
+        raise TypeCheckError(f"the step {does} {shown(kind)}, but {came} {value!r:.200}, which is {found}")

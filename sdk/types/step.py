@@ -1,0 +1,115 @@
+"""Types of what an element-wise step takes and puts out, by what its function states (`trivial_inference`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from headrace.sdk.transforms.parameters import Arguments
+from headrace.sdk.types.consistency import is_consistent_with
+from headrace.sdk.types.hints import element, item, pair, shown
+from headrace.sdk.types.signature import Hints, Signature, signature_of
+from headrace.sdk.types.values import conforms, type_of
+from headrace.sdk.types.variables import match, substituted
+
+Stated = tuple[object, Mapping[str | None, object]]
+"""Type of the main output, and of tagged ones by tag."""
+
+
+class Gives(Enum):
+    """What the result of a step's function is."""
+
+    OUTPUTS = "outputs"
+    """An iterable of outputs; what a decorator states is the type of an output."""
+    ITEMS = "items"
+    """An iterable of outputs, also for decorators."""
+    VALUE = "value"
+    """The output."""
+    KEPT = "kept"
+    """Whether the element is an output."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepTyping:
+    """What a step's function states."""
+
+    function: Callable[..., object]
+    """What is called for an element."""
+    stating: object
+    """What a decorator may have left hints on: the function, or the `DoFn`."""
+    gives: Gives
+    spread: bool
+    arguments: Arguments
+
+    def signature(self, hints: Hints) -> Signature:
+        """Types of what the function takes and gives; `hints` are those of the transform, which count most."""
+        stated: Hints = getattr(self.stating, "input_hints", ((), {}))
+        return signature_of(self.function, self.arguments, self.spread, stated, hints)
+
+    def takes(self, hints: Hints, given: object) -> bool:
+        """Whether elements of a type may come; anything that unpacks can be spread over parameters."""
+        wanted = self.signature(hints).element
+        if self.spread and pair(given) == (Any, Any):
+            return True
+        return is_consistent_with(given, wanted)
+
+    def stated_output(self, hints: Stated) -> Stated:
+        """The types of outputs that the transform states, else the decorators of its function."""
+        hint, tagged = getattr(self.stating, "output_hints", (None, {}))
+        if hint is not None and self.gives is Gives.ITEMS:
+            hint = item(hint)
+        if self.gives is Gives.KEPT:
+            hint = None
+        return (hint if hints[0] is None else hints[0]), {**tagged, **hints[1]}
+
+    def inferred_output(self, hints: Hints, input_type: object) -> object:
+        """The type of the main output, where elements of a type come in."""
+        signature = self.signature(hints)
+        if self.gives is Gives.KEPT:
+            return signature.element if input_type is Any else input_type
+        result: object = signature.result if self.gives is Gives.VALUE else item(signature.result)
+        return element(substituted(result, match(signature.element, input_type)))
+
+    def problem(self, hints: Hints) -> str | None:
+        """What is wrong with the function's result, or with the arguments that it is given."""
+        signature = self.signature(hints)
+        if self.gives in (Gives.OUTPUTS, Gives.ITEMS) and item(signature.result) is None:
+            return (
+                f"its function gives {shown(signature.result)}, which is no iterable of outputs; "
+                "return a list of them, or use Map"
+            )
+        for name, kind, value in signature.constants:
+            if not conforms(value, kind):
+                given = shown(type_of(value))
+                return f"its parameter {name!r} takes {shown(kind)}, but it is given {value!r:.80}, which is {given}"
+        return None
+
+
+class TypedStep:
+    """A transform whose types are those of its function."""
+
+    typing: StepTyping
+    input_hints: tuple[tuple[object, ...], dict[str, object]]
+    output_hints: Stated
+
+    def input_type(self) -> object:
+        """See `PTransform`."""
+        return self.typing.signature(self.input_hints).element
+
+    def takes(self, given: object) -> bool:
+        """See `PTransform`."""
+        return self.typing.takes(self.input_hints, given)
+
+    def output_type(self) -> Stated:
+        """See `PTransform`."""
+        return self.typing.stated_output(self.output_hints)
+
+    def infer_output_type(self, input_type: object) -> object:
+        """See `PTransform`."""
+        return self.typing.inferred_output(self.input_hints, input_type)
+
+    def argument_problem(self) -> str | None:
+        """See `PTransform`."""
+        return self.typing.problem(self.input_hints)
