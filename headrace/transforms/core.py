@@ -6,6 +6,7 @@ from headrace.sdk.transforms.create import Create, Impulse
 from headrace.sdk.transforms.element import DoFn, Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
 from headrace.sdk.transforms.flatten import Flatten, FlattenWith
 from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.group_by import GroupBy, Select
 from headrace.sdk.transforms.partition import Partition, PartitionFn
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.windowing import Windowing
@@ -22,6 +23,7 @@ __all__ = [
     "FlatMapTuple",
     "Flatten",
     "FlattenWith",
+    "GroupBy",
     "GroupByKey",
     "Impulse",
     "Map",
@@ -29,6 +31,7 @@ __all__ = [
     "ParDo",
     "Partition",
     "PartitionFn",
+    "Select",
     "WindowInto",
     "Windowing",
 ]

@@ -500,7 +500,7 @@ def test_a_step_with_state_gets_side_inputs_too():
 def test_a_step_with_state_and_side_inputs_takes_pairs():
     def build(pipeline):
         side = AsList(pipeline | "Side" >> beam.Create([]))
-        return pipeline | beam.Create([3]) | "Run" >> beam.ParDo(Running(), side, unit=1)
+        return pipeline | beam.Create([3]).with_output_types(object) | "Run" >> beam.ParDo(Running(), side, unit=1)
 
     with pytest.raises(StepError, match=r"step 'Run' raised at \(3, "):
         values(build)

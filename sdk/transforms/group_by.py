@@ -1,0 +1,225 @@
+"""What: grouping, aggregating and choosing by fields (`apache_beam.GroupBy`, `apache_beam.Select`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import TypeAlias, cast
+
+from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.row import Row
+from headrace.sdk.transforms.combine import CombinePerKey
+from headrace.sdk.transforms.combinefn import CombineFn, SomeCombineFn
+from headrace.sdk.transforms.element import Map, MapTuple
+from headrace.sdk.transforms.fields import Expression, expression, expression_type, missing_field
+from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.tuples import TupleCombineFn
+from headrace.sdk.types.errors import TypeCheckError
+from headrace.sdk.types.fields import RowTypeConstraint
+from headrace.sdk.types.hints import shown, tuple_of
+
+Collection = PCollection[object]
+Functions = dict[str, Callable[[object], object]]
+Combiner: TypeAlias = "SomeCombineFn | Callable[..., object]"
+Aggregation: TypeAlias = tuple[Callable[[object], object], Combiner, str]
+"""What is combined, how, and the name of the result."""
+
+
+class Select(PTransform[Collection, Collection]):
+    """Rows of the fields and expressions given.
+
+    Args:
+        *fields: Names of fields to keep; functions of the element become fields `arg00`, `arg01`, ….
+        **named: New fields: a field's name or a function of the element.
+
+    >>> Select("carrier", late=lambda flight: flight.delay > 15).label
+    'ToRows(carrier, late)'
+    """
+
+    def __init__(self, *fields: Expression, **named: Expression) -> None:
+        super().__init__()
+        self._fields = _functions("Select", fields, named, "arg%02d")
+
+    def default_label(self) -> str:
+        """The names of the fields."""
+        return f"ToRows({', '.join(self._fields)})"
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection of as many rows."""
+        _check_fields(inputs, self._fields)
+        kind = _row_type(self._fields, inputs.element_type)
+        return inputs | "Select" >> Map(_ToRow(self._fields)).with_output_types(kind)
+
+
+class GroupBy(PTransform[Collection, Collection]):
+    """Elements by a key made of fields and expressions: pairs (key, elements).
+
+    One expression alone is the key itself; several make a named tuple of them.
+
+    Args:
+        *fields: Names of fields, or functions of the element (named `key0`, `key1`, …).
+        **named: Parts of the key: a field's name or a function of the element.
+
+    >>> GroupBy("carrier").aggregate_field("delay", max, "worst").label
+    'GroupBy(carrier)'
+    """
+
+    def __init__(self, *fields: Expression, **named: Expression) -> None:
+        super().__init__()
+        self._fields = _functions("GroupBy", fields, named, "key%d" if len(fields) + len(named) > 1 else "key")
+        self._tuple_keys = len(self._fields) != 1 or bool(named)
+
+    def default_label(self) -> str:
+        """The parts of the key."""
+        return f"GroupBy({', '.join(self._fields)})"
+
+    def force_tuple_keys(self, value: bool = True) -> GroupBy:
+        """The same, with a named tuple as the key also of one expression."""
+        clone = copy(self)
+        clone._tuple_keys = value
+        return clone
+
+    def aggregate_field(self, field: Expression, combine_fn: Combiner, dest: str) -> GroupAndAggregate:
+        """Combine a field's values instead of keeping the elements; call it again for more fields.
+
+        Args:
+            field: The field's name, or a function of the element.
+            combine_fn: A `CombineFn` or a function of an iterable.
+            dest: Name of the result's field.
+        """
+        return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
+
+    def key_function(self) -> Callable[[object], object]:
+        """From an element to its key."""
+        if self._tuple_keys or len(self._fields) != 1:
+            return _ToTuple("Key", self._fields)
+        return next(iter(self._fields.values()))
+
+    def key_type(self, input_type: object) -> object:
+        """The type of the keys of elements of a type."""
+        if self._tuple_keys or len(self._fields) != 1:
+            return _row_type(self._fields, input_type)
+        return expression_type(next(iter(self._fields.values())), input_type)
+
+    @property
+    def fields(self) -> Functions:
+        """The parts of the key."""
+        return self._fields
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection in the same windows."""
+        _check_fields(inputs, self._fields)
+        kinds = tuple_of([self.key_type(inputs.element_type), inputs.element_type])
+        keyed = inputs | "Key" >> Map(_Keyed(self.key_function())).with_output_types(kinds)
+        return keyed | GroupByKey()
+
+
+class GroupAndAggregate(PTransform[Collection, Collection]):
+    """Named tuples of the parts of a key and of combined fields; made with `GroupBy(...).aggregate_field(...)`."""
+
+    def __init__(
+        self, grouping: GroupBy, aggregations: tuple[tuple[Callable[[object], object], object, str], ...]
+    ) -> None:
+        super().__init__()
+        self._grouping, self._aggregations = grouping, aggregations
+
+    def default_label(self) -> str:
+        """That of the grouping."""
+        return self._grouping.label
+
+    def aggregate_field(self, field: Expression, combine_fn: Combiner, dest: str) -> GroupAndAggregate:
+        """The same with one more field combined; see `GroupBy.aggregate_field`."""
+        taken = [*self._grouping.fields, *(name for _, _, name in self._aggregations)]
+        if not dest.isidentifier() or dest in taken:
+            raise ValueError(f"dest must be a field's name other than {', '.join(taken)}, got {dest!r:.80}")
+        if isinstance(combine_fn, type) and issubclass(combine_fn, CombineFn):
+            combine_fn = combine_fn()
+        added = (expression(field, "aggregate_field"), combine_fn, dest)
+        return GroupAndAggregate(self._grouping, (*self._aggregations, added))
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection in the same windows."""
+        values = {dest: function for function, _, dest in self._aggregations}
+        _check_fields(inputs, {**self._grouping.fields, **values})
+        grouping = self._grouping.force_tuple_keys()
+        kinds = tuple_of([grouping.key_type(inputs.element_type), tuple])
+        keyed = inputs | "Key" >> Map(_Keyed(grouping.key_function(), values)).with_output_types(kinds)
+        combiners = cast("list[Combiner]", [each[1] for each in self._aggregations])
+        combine_fn = TupleCombineFn(*combiners)
+        result = _Result((*grouping.fields, *values))
+        return keyed | "Combine" >> CombinePerKey(combine_fn) | "Result" >> MapTuple(result)
+
+
+class _ToRow:
+    """A row of expressions."""
+
+    def __init__(self, fields: Functions) -> None:
+        self._fields = fields
+
+    def __call__(self, element: object) -> Row:
+        return Row.of({name: function(element) for name, function in self._fields.items()})
+
+
+class _ToTuple:
+    """A named tuple of expressions, whose type is the same in every process."""
+
+    def __init__(self, name: str, fields: Functions) -> None:
+        self._make = dynamic_named_tuple(name, tuple(fields))
+        self._name, self._fields = name, fields
+
+    def __call__(self, element: object) -> tuple[object, ...]:
+        return self._make(*[function(element) for function in self._fields.values()])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _ToTuple, (self._name, self._fields)
+
+
+class _Keyed:
+    """Pairs of an element's key and the element, or values of it."""
+
+    def __init__(self, key: Callable[[object], object], values: Functions | None = None) -> None:
+        self._key, self._values = key, values
+
+    def __call__(self, element: object) -> tuple[object, object]:
+        if self._values is None:
+            return self._key(element), element
+        return self._key(element), tuple(function(element) for function in self._values.values())
+
+
+class _Result:
+    """The named tuple of a key and combined values."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+
+    def __call__(self, key: Iterable[object], values: Iterable[object]) -> tuple[object, ...]:
+        return dynamic_named_tuple("Result", self._names)(*key, *values)
+
+
+def _functions(step: str, fields: tuple[Expression, ...], named: dict[str, Expression], pattern: str) -> Functions:
+    functions: Functions = {}
+    for index, field in enumerate(fields):
+        name = field if isinstance(field, str) else pattern % index if "%" in pattern else pattern
+        if name in functions or name in named:
+            raise ValueError(f"{step} is given the field {name!r} twice; name one of them otherwise: other={name!r}")
+        functions[name] = expression(field, step)
+    functions |= {name: expression(what, step) for name, what in named.items()}
+    if not functions:
+        raise ValueError(f"{step} takes at least one field or expression")
+    return functions
+
+
+def _row_type(fields: Functions, input_type: object) -> object:
+    return RowTypeConstraint(tuple((name, expression_type(each, input_type)) for name, each in fields.items()))
+
+
+def _check_fields(inputs: Collection, fields: Functions) -> None:
+    """Refuse names of fields that the elements are known not to have."""
+    if problem := missing_field(fields, inputs.element_type):
+        producer = inputs.producer.full_label if inputs.producer else ""
+        raise TypeCheckError(
+            f"step {inputs.pipeline.current_label!r}: what step {producer!r} puts out, "
+            f"{shown(inputs.element_type)}, {problem}"
+        )

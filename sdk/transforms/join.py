@@ -1,0 +1,128 @@
+"""What: collections of rows joined by fields of the same value (Beam's `Join` and `CoGroup` of schema transforms)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
+
+from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection
+from headrace.sdk.row import Row
+from headrace.sdk.transforms.element import FlatMapTuple, Map
+from headrace.sdk.transforms.fields import Field
+from headrace.sdk.transforms.group import CoGroupByKey
+
+Collection = PCollection[object]
+_KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
+"""Kind -> whether elements of the left, and of the right, stay that have no partner."""
+
+
+class Join(PTransform[Collection, Collection]):
+    """Rows `Row(left=..., right=...)` of elements with equal values in some fields, per window and pane.
+
+    An element without a partner stays, with None at its side, if the kind says so. A field that is None has no
+    partner, as in SQL.
+
+    Args:
+        right: The collection to join with.
+        on: Name of the field, or of several; a pair of names where the right side has another.
+        how: `inner`, `left`, `right` or `outer`.
+        names: Names of the two fields of the result.
+
+    Raises:
+        ValueError: `how` is none of these, or there is no field.
+    """
+
+    def __init__(
+        self,
+        right: Collection,
+        on: str | Sequence[str | tuple[str, str]],
+        how: str = "inner",
+        names: tuple[str, str] = ("left", "right"),
+    ) -> None:
+        super().__init__()
+        if how not in _KINDS:
+            raise ValueError(f"how must be one of {', '.join(_KINDS)}, got {how!r:.80}")
+        fields = [on] if isinstance(on, str) else list(on)
+        if not fields:
+            raise ValueError("on must name at least one field")
+        pairs = [(field, field) if isinstance(field, str) else field for field in fields]
+        self._right, self._how, self._names = right, how, names
+        self._left_fields, self._right_fields = (tuple(name for name, _ in pairs), tuple(name for _, name in pairs))
+
+    def expand(self, inputs: Collection) -> Collection:
+        """A collection in the windows of both."""
+        left = inputs | "Left" >> Map(_ByFields(self._left_fields, 0))
+        right = self._right | "Right" >> Map(_ByFields(self._right_fields, 1))
+        matched = FlatMapTuple(_Matched(*_KINDS[self._how], self._names))
+        return (left, right) | CoGroupByKey() | "Match" >> matched
+
+
+class _ByFields:
+    """Pairs of an element's fields and the element; one that can have no partner is alone with its side."""
+
+    def __init__(self, names: tuple[str, ...], side: int) -> None:
+        self._fields = [Field(name) for name in names]
+        self._side = side
+
+    def __call__(self, element: object) -> tuple[object, object]:
+        values = tuple(field(element) for field in self._fields)
+        return (self._side if None in values else None, values), element
+
+
+class _Matched:
+    """Every left element with every right one of a key."""
+
+    def __init__(self, keep_left: bool, keep_right: bool, names: tuple[str, str]) -> None:
+        self._keep_left, self._keep_right, self._names = keep_left, keep_right, names
+
+    def __call__(self, key: object, groups: tuple[Iterable[object], Iterable[object]]) -> Iterator[Row]:
+        left, right = map(list, groups)
+        if self._keep_right and not left:
+            left = [None]
+        if self._keep_left and not right:
+            right = [None]
+        for one, other in product(left, right):
+            yield Row.of(dict(zip(self._names, (one, other), strict=True)))
+
+
+class CoGroup(PTransform[dict[str, Collection], Collection]):
+    """Rows of a key's fields and, for each collection of a dict, the elements that have it.
+
+    `{"orders": orders, "payments": payments} | CoGroup("user")` gives `Row(user=..., orders=[...], payments=[...])`.
+
+    Args:
+        *fields: Names of the fields that are the key, the same in all collections.
+    """
+
+    def __init__(self, *fields: str) -> None:
+        super().__init__()
+        if not fields:
+            raise ValueError("CoGroup takes the name of at least one field")
+        self._fields = fields
+
+    def expand(self, inputs: dict[str, Collection]) -> Collection:
+        """A collection in the windows of all."""
+        if taken := set(self._fields) & set(inputs):
+            raise ValueError(
+                f"{self.label}: {taken} name both a field and a collection; call the collections otherwise"
+            )
+        key = _Key(self._fields)
+        keyed = {tag: collection | f"Key {tag}" >> Map(key) for tag, collection in inputs.items()}
+        return keyed | CoGroupByKey() | "Row" >> Map(_together)
+
+
+class _Key:
+    """Pairs of a named tuple of fields and the element."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names, self._fields = names, [Field(name) for name in names]
+
+    def __call__(self, element: object) -> tuple[object, object]:
+        return dynamic_named_tuple("Key", self._names)(*[field(element) for field in self._fields]), element
+
+
+def _together(pair: tuple[Row, dict[str, Iterable[object]]]) -> Row:
+    key, groups = pair
+    return Row.of({**key._asdict(), **{tag: list(found) for tag, found in groups.items()}})
