@@ -9,7 +9,9 @@ import pytest
 import headrace as beam
 from headrace.coders import registry
 from headrace.lowlevel import CallSink
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.spark import SparkRunner
+from headrace.transforms.schemas import Join
 from tests.unit.keytypes import ROW, Colour, Place, Point, PointCoder, Team
 
 pytestmark = pytest.mark.spark
@@ -27,3 +29,18 @@ def test_keys_of_many_types(spark) -> None:
     finally:
         registry._registered = before
     assert sorted(map(repr, rows)) == sorted(repr((key, 3)) for key in keys)
+
+
+def length(word: str) -> int:
+    return len(word)
+
+
+def test_rows_and_checked_elements(spark) -> None:
+    rows: list[object] = []
+    options = PipelineOptions(["--runtime_type_check"])
+    with beam.Pipeline(SparkRunner(spark, intervals=2), options) as p:
+        sizes = p | beam.Create(["a", "bb", "cc"]) | beam.Map(length) | beam.Map(lambda size: beam.Row(size=size))
+        counted = sizes | beam.GroupBy("size").aggregate_field("size", beam.combiners.CountCombineFn(), "words")
+        joined = sizes | "Sizes" >> Join(counted, "size") | beam.Map(lambda row: (row.left.size, row.right.words))
+        joined | "Keep" >> beam.io.Write(CallSink(lambda epoch, its: rows.extend(value for value, _ in its)))
+    assert sorted(rows) == [(1, 1), (2, 2), (2, 2)]
