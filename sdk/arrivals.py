@@ -63,6 +63,13 @@ class Arrivals(NamedTuple):
     """Whether windows that would merge have merged."""
 
 
+def together(parts: Sequence[Arrivals]) -> Arrivals:
+    """The records of several parts of a bundle by window, those that are in no window or were counted left out."""
+    if len(parts) == 1:
+        return parts[0]
+    return Arrivals([arrival for part in parts for arrival in part.by_window], sum(part.late for part in parts))
+
+
 Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
 """Sorts records, given as values (pairs of key and payload), timestamps and the input watermark."""
 

@@ -19,7 +19,7 @@ from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.timer import TimeDomain, Timer
-from headrace.sdk.arrivals import Arrival, Arrivals, InputForm, sorter
+from headrace.sdk.arrivals import Arrival, Arrivals, InputForm, sorter, together
 from headrace.sdk.contents import Combiner
 from headrace.sdk.keywindows import KeyWindows
 from headrace.sdk.panes import PaneInfoTiming, is_retraction, pane_info
@@ -81,7 +81,11 @@ class Grouping(BundleComputation):
         if self._rules.takes_back:
             batch = self._set_apart(batch)
         arrivals = self._sort(batch.values, batch.timestamps, self._windows.watermark)
-        self._take(arrivals, self._add, context)
+        if self._rules.merging:
+            # What a bundle brings merges at once, however many pieces it comes in.
+            self._unmerged.append(arrivals)
+        else:
+            self._take(arrivals, self._add, context)
         if arrivals.folded:
             # So that the counter says elements, wherever they were combined.
             context.count("records", arrivals.folded)
@@ -148,6 +152,7 @@ class Grouping(BundleComputation):
         self._timestamps: list[int] = []
         self._fired_at: list[int] = []
         self._now = self._windows.watermark
+        self._unmerged: list[Arrivals] = []
         self._retractions: list[tuple[object, int]] = []
 
     # Elements
@@ -181,6 +186,9 @@ class Grouping(BundleComputation):
 
     def _ask_triggers(self, context: Context) -> None:
         """Ask the triggers after the bundle's elements, at the watermark that was then."""
+        if self._unmerged:
+            parts, self._unmerged = self._unmerged, []
+            self._take(together(parts), self._add, context)
         if self._retractions:
             self._take_back(context)
         asking, self._asking = self._asking, []

@@ -24,6 +24,7 @@ from headrace.transforms.trigger import (
     Repeatedly,
 )
 from headrace.transforms.window import FixedWindows, TimestampedValue
+from tests.names import legible
 
 
 def totals(trigger: Trigger) -> tuple[list[tuple[int, str]], list[tuple[int, str]]]:
@@ -74,7 +75,7 @@ def is_four(value: object) -> bool:
         (OrFinally(Repeatedly(AfterCount(2)), AfterWatermark()), [3, 12, 0]),
         (OrFinally(Repeatedly(AfterCount(2)), AfterCount(3)), [3, 4]),
     ],
-    ids=repr,
+    ids=legible,
 )
 def test_panes_are_passed_on(trigger: Trigger, sums: list[int]) -> None:
     """Nothing is lost or held up on the way, whatever the first grouping waited for."""
