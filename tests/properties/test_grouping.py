@@ -18,30 +18,12 @@ from headrace.sdk.grouping import OUTSIDE, Grouping
 from headrace.sdk.lifting import LiftedCombine, liftable
 from headrace.sdk.panes import PaneInfoTiming
 from headrace.sdk.transforms.numeric import SumFn
-from headrace.sdk.triggers import (
-    AccumulationMode,
-    AfterCount,
-    AfterWatermark,
-    Always,
-    DefaultTrigger,
-    Never,
-    Repeatedly,
-)
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Never
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import Sessions, TimestampCombiner
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import all_contents, contents, last_contents
-from tests.properties.scripts import (
-    ALIGNED,
-    DELAYS,
-    LATENESS,
-    TREES,
-    WINDOW_FNS,
-    Script,
-    rebundled,
-    scripts,
-    windowings,
-)
+from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, rebundled, scripts, windowings
 
 
 def run(windowing: Windowing, script: Script, parts: int = 1, combine: Combiner | None = None) -> Harness:
@@ -118,15 +100,7 @@ def _group(pane: Pane) -> tuple[object, ...]:
     return pane.key, pane.window.end_us, repr(pane.window)
 
 
-PLACELESS = st.one_of(
-    st.sampled_from([DefaultTrigger(), Always(), Never()]),
-    st.builds(Repeatedly, st.builds(AfterCount, st.integers(1, 4)) | DELAYS),
-)
-"""Triggers that are at no place that merging has to find again: a piece may open a window that the next one merges."""
-PIECES = windowings(window_fns=ALIGNED, triggers=TREES) | windowings(triggers=PLACELESS)
-
-
-@given(PIECES, scripts(), st.integers(2, 4))
+@given(windowings(triggers=TREES), scripts(), st.integers(2, 4))
 def test_a_bundle_in_several_pieces_is_one_bundle(windowing: Windowing, script: Script, parts: int) -> None:
     assert _sorted(run(windowing, script, parts).panes) == _sorted(run(windowing, script).panes)
 
