@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import lmdb
-import numpy as np
 
 from headrace.lowlevel.state import Delta, Mark
 from headrace.runners.spark import layout
@@ -30,7 +29,6 @@ _LAYOUT = b"%d" % layout.LAYOUT_VERSION
 _MAX_READERS = 1024
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
-_T = TypeVar("_T")
 
 if TYPE_CHECKING:
     Transaction = lmdb.Transaction[bytes]
@@ -297,7 +295,7 @@ class LmdbCopy:
 
     @staticmethod
     def _put(transaction: Transaction, table: lmdb._Database, pairs: Pairs) -> None:
-        transaction.cursor(table).putmulti(_nearly_sorted(pairs))
+        transaction.cursor(table).putmulti(layout.nearly_sorted(pairs))
 
     def _change_cells(self, transaction: Transaction, delta: Delta) -> None:
         pairs = []
@@ -319,10 +317,10 @@ class LmdbCopy:
                 plain[name] = timestamp
             else:
                 self._change_long_mark(transaction, name, timestamp)
-        names = _nearly_sorted(list(plain.items()))
+        names = layout.nearly_sorted(list(plain.items()))
         old = transaction.cursor(self._marks).getmulti([name for name, _ in names])
         # Names of the table of order are put together right here: a call for each would double the time.
-        for key, _ in _nearly_sorted([(name[16:17] + time + name[:16] + name[17:], None) for name, time in old]):
+        for key, _ in layout.nearly_sorted([(name[16:17] + time + name[:16] + name[17:], None) for name, time in old]):
             transaction.delete(key, db=self._order)
         for name in [name for name, timestamp in names if timestamp is None]:
             transaction.delete(name, db=self._marks)
@@ -379,16 +377,6 @@ class LmdbCopy:
             in_use = any(table.set_range(row) and table.key().startswith(row) for table in (cells, marks))
             if not in_use:
                 transaction.delete(row, db=self._keys)
-
-
-def _nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]:
-    """The entries by the first eight bytes of their keys.
-
-    Neighbours share a page of the tree, so order halves the time of a change; a full sort would cost more than that.
-    """
-    heads = b"".join([key[:8].ljust(8, b"\0") for key, _ in entries])
-    places = np.argsort(np.frombuffer(heads, ">u8").astype(np.uint64), kind="stable")
-    return [entries[place] for place in places.tolist()]
 
 
 def _before(pairs: Iterator[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -145,42 +145,32 @@ def _sample_size(epsilon: float) -> int:
     return min(max(_LEAST_SAMPLE, math.ceil(epsilon**-2)), _GREATEST_SAMPLE)
 
 
+class _Quantiles(PTransform[Collection, Collection]):
+    def __init__(
+        self,
+        num_quantiles: int,
+        key: Key | None = None,
+        reverse: bool = False,
+        weighted: bool = False,
+        input_batched: bool = False,
+    ) -> None:
+        super().__init__()
+        made = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
+        self._combine_fn = cast(AnyCombineFn, made)
+
+
 class ApproximateQuantiles:
     """About where the values lie, of all or per key; arguments as those of `ApproximateQuantilesCombineFn.create`."""
 
-    class Globally(PTransform[Collection, Collection]):
+    class Globally(_Quantiles):
         """Of all elements."""
-
-        def __init__(
-            self,
-            num_quantiles: int,
-            key: Key | None = None,
-            reverse: bool = False,
-            weighted: bool = False,
-            input_batched: bool = False,
-        ) -> None:
-            super().__init__()
-            made = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
-            self._combine_fn = cast(AnyCombineFn, made)
 
         def expand(self, inputs: Collection) -> Collection:
             """One list a window."""
             return inputs | CombineGlobally(self._combine_fn)
 
-    class PerKey(PTransform[Collection, Collection]):
+    class PerKey(_Quantiles):
         """Of the values of each key."""
-
-        def __init__(
-            self,
-            num_quantiles: int,
-            key: Key | None = None,
-            reverse: bool = False,
-            weighted: bool = False,
-            input_batched: bool = False,
-        ) -> None:
-            super().__init__()
-            made = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
-            self._combine_fn = cast(AnyCombineFn, made)
 
         def expand(self, inputs: Collection) -> Collection:
             """A pair (key, list) a key and window."""
