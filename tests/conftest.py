@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("tests.article")
 
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
-# HEADRACE_SOAK is the number of examples for each property (`./dev soak`); hypothesis' own default is 100.
-EXAMPLES = int(os.environ.get("HEADRACE_SOAK", "100"))
+# The number of examples for each property: HEADRACE_SOAK in a long run (`./dev soak`), HEADRACE_EXAMPLES in a quick one
+# (`./dev check`), else hypothesis' own default.
+EXAMPLES = int(os.environ.get("HEADRACE_SOAK") or os.environ.get("HEADRACE_EXAMPLES") or 100)
 settings.register_profile("headrace", max_examples=EXAMPLES, deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")
 
