@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -82,7 +83,7 @@ def main(
     expected: dict[str, list[object]] = {}
     for number in range(runs + 1):
         for (name, fanout), measurement in measured.items():
-            result, seconds = timed(lambda name=name, fanout=fanout: run(runner, made, _WINDOWS[name], fanout))  # type: ignore[misc]
+            result, seconds = timed(partial(run, runner, made, _WINDOWS[name], fanout))
             assert result == expected.setdefault(name, result), f"{name}, {measurement.name}: another result"
             if number:
                 measurement.seconds.append(seconds)

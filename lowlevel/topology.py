@@ -117,15 +117,7 @@ class Topology:
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
         streams = frozenset(outputs)
         if dead_letters is not None:
-            if isinstance(computation, BundleComputation):
-                raise TopologyError(
-                    f"computation {name!r} takes all records of a key at once, so it cannot be told which of them it "
-                    "fails for; leave dead_letters out, or let it be a Computation with process_record"
-                )
-            if dead_letters in streams:
-                raise TopologyError(
-                    f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another"
-                )
+            _check_dead_letters(name, computation, streams, dead_letters)
             streams |= {dead_letters}
         besides = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
@@ -303,6 +295,19 @@ def _checked_aside(name: str, aside: Iterable[str], inputs: Mapping[str, KeyExtr
             f"{', '.join(sorted(besides))}; name some of its inputs in `aside`, and not all"
         )
     return besides
+
+
+def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[str], dead_letters: str) -> None:
+    """Refuse a computation that cannot have them, or not on this stream."""
+    if isinstance(computation, BundleComputation):
+        raise TopologyError(
+            f"computation {name!r} takes all records of a key at once, so it cannot be told which of them it "
+            "fails for; leave dead_letters out, or let it be a Computation with process_record"
+        )
+    if dead_letters in outputs:
+        raise TopologyError(
+            f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another"
+        )
 
 
 def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:

@@ -7,7 +7,7 @@ import inspect
 from enum import Enum
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.lowlevel.keykinds import VALUE_TYPES
+from headrace.lowlevel.keykinds import VALUE_TYPES, is_frozen
 from headrace.sdk.coders.registry import CoderRegistry
 from headrace.sdk.types.fields import RowTypeConstraint, fields_of
 from headrace.sdk.types.hints import normal, shown
@@ -65,7 +65,7 @@ def _is_plain(kind: object) -> bool:
 
 def _class_problem(kind: type, coders: CoderRegistry) -> str | None:
     """Why instances of a class cannot be keys; a class that others may be made of says nothing of these."""
-    if dataclasses.is_dataclass(kind) and not getattr(kind, "__dataclass_params__").frozen:  # noqa: B009
+    if dataclasses.is_dataclass(kind) and not is_frozen(kind):
         return f"keys of the dataclass {kind.__name__} could change; make it @dataclass(frozen=True)"
     if (fields := fields_of(kind)) is not None:
         return _first_problem(list(fields.values()), coders)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
@@ -232,7 +233,7 @@ def label_of(function: object) -> str:
         return str(default_label())
     name = getattr(function, "__name__", None)
     if name == "<lambda>":
-        code = getattr(function, "__code__")  # noqa: B009 - only functions have it, and this one is one
+        code = cast(FunctionType, function).__code__
         return f"<lambda at {os.path.basename(code.co_filename)}:{code.co_firstlineno}>"
     return str(name or function)
 

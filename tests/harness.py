@@ -80,8 +80,8 @@ class Harness:
 
         def emit(stream: str, batch: Batch) -> None:
             assert stream == "grouped"
-            for ((key, value), window, info), timestamp in batch.rows():  # type: ignore[misc]
-                came.append(Pane(key, value, window, timestamp, info))  # type: ignore[has-type]
+            for ((key, value), window, info), timestamp in batch.rows():
+                came.append(Pane(key, value, window, timestamp, info))
 
         assert watermark >= self.watermark
         commit = Worker(self.place, self.copy, emit).run(Bundle(keys, self.watermark, watermark, self.wall_time))
@@ -112,4 +112,4 @@ def _parts(elements: list[Element], parts: int) -> list[Part]:
 
 
 def _first(value: object) -> object:
-    return value[0]  # type: ignore[index]
+    return value[0]

@@ -94,7 +94,7 @@ class Enrichment(InlineComputation):
     """Adds what the product costs."""
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        priced = [Priced(each.number, each.account, PRICES[each.product]) for each in batch.values]  # type: ignore[attr-defined]
+        priced = [Priced(each.number, each.account, PRICES[each.product]) for each in batch.values]
         emit("priced", Batch(priced, batch.timestamps))
 
 
@@ -129,7 +129,7 @@ class Alerting(Computation):
     """Says once of an account that its balance is high."""
 
     def process_record(self, record: Record, context: Context) -> None:
-        account, balance, _ = record.value  # type: ignore[misc]
+        account, balance, _ = record.value
         if balance >= ALERT and context.state is None:
             context.state = "alerted"
             context.produce("alerts", (account, balance))

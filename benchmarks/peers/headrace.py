@@ -34,7 +34,7 @@ _FIELDS = ["key", "value"]
 
 
 def _event(row: dict[str, object]) -> Event:
-    return row["key"], row["value"]  # type: ignore[return-value]
+    return cast(Event, (row["key"], row["value"]))
 
 
 def _key(event: object) -> str:

@@ -94,6 +94,7 @@ def make_active(session: SparkSession) -> None:
 
     Spark makes that session active which a DataFrame was last made from rows with, so our sibling of the program's.
     """
+    # pyspark says that a session may have no JVM; one that is no Connect session has.
     session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
     SparkSession._activeSession = session
 

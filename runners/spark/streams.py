@@ -156,6 +156,7 @@ class StreamInjector(BaseInjector):
                 self._staged[batch] = pieces
         writer = self._frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._location())
         if self._options.trigger is not None:
+            # pyspark has an overload for each name, and none for a dict with one of them.
             writer = writer.trigger(**self._options.trigger)  # type: ignore[call-overload]
         with _quick_files(self._frame.sparkSession):
             query: StreamingQuery = writer.start()
@@ -229,6 +230,7 @@ def _quick_files(session: SparkSession) -> Iterator[None]:
 def _knows(session: SparkSession, name: str) -> bool:
     """Whether this release of Spark has a class of that name."""
     try:
+        # pyspark says that a context may have no JVM; one that runs has.
         session.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
     except Py4JError:
         return False

@@ -134,6 +134,7 @@ class TestStream(Source):
         """Next, the wall clock moves on by so many seconds."""
         return self._add(ProcessingTimeEvent(advance_by))
 
+    # A source has one output, this one may have several, as in Beam.
     def expand(self, inputs: PBegin) -> Outputs:  # type: ignore[override]
         """One collection, or a dict of them by tag if elements were added under a tag."""
         if self.output_tags <= {None}:

@@ -30,16 +30,20 @@ class Distribution(Protocol):
         """The values kept, in order."""
 
 
+class _Ordered(Protocol):
+    def __lt__(self, other: object, /) -> bool: ...
+
+
 class _Ranked:
     """A value with what is compared instead of it."""
 
     __slots__ = ("rank", "value")
 
     def __init__(self, rank: object, value: object) -> None:
-        self.rank, self.value = rank, value
+        self.rank, self.value = cast(_Ordered, rank), value
 
     def __lt__(self, other: _Ranked) -> bool:
-        return bool(self.rank < other.rank)  # type: ignore[operator]
+        return bool(self.rank < other.rank)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _Ranked, (self.rank, self.value)
@@ -184,6 +188,7 @@ def _by_number(items: list[object]) -> datasketches.PyObjectSerDe:
     """How a sketch writes an item: as its place in a list."""
     from datasketches import PyObjectSerDe
 
+    # The library comes without types, so its class is of type Any.
     class ByNumber(PyObjectSerDe):  # type: ignore[misc]
         def get_size(self, item: object) -> int:
             return 4

@@ -291,18 +291,10 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
             allow_unsafe_userstate_in_process: Accepted for Beam's sake: state and timers can be used in any case. What
                 an element wrote before it failed stays.
         """
-        from headrace.sdk.transforms.exceptions import ExceptionHandling
+        from headrace.sdk.transforms.exceptions import ExceptionHandling, check_guarded
         from headrace.sdk.transforms.guard import GuardRules
 
-        if use_subprocess:
-            raise ValueError(
-                f"{self.label}: use_subprocess is not supported; the engine replaces workers that die, and "
-                "exceptions are caught without it"
-            )
-        if timeout is not None and self.signature is not None:
-            raise ValueError(
-                f"{self.label}: a step with state takes no timeout, as what takes too long could still write"
-            )
+        check_guarded(self, use_subprocess, timeout)
         rules = GuardRules(dead_letter_tag, exc_class, partial, timeout, on_failure_callback)
         return ExceptionHandling(self, rules, main_tag, threshold, threshold_windowing, error_handler)
 

@@ -104,3 +104,14 @@ class _Threshold:
                 f"{bad} of {total} elements in window {window} failed, more than the threshold of {self._threshold:g}; "
                 "look at what is put out for them, or raise the threshold"
             )
+
+
+def check_guarded(step: ParDo, use_subprocess: bool, timeout: float | None) -> None:
+    """Refuse ways of handling exceptions that a step cannot have."""
+    if use_subprocess:
+        raise ValueError(
+            f"{step.label}: use_subprocess is not supported; the engine replaces workers that die, and exceptions are "
+            "caught without it"
+        )
+    if timeout is not None and step.signature is not None:
+        raise ValueError(f"{step.label}: a step with state takes no timeout, as what takes too long could still write")

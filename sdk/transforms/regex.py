@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from headrace.sdk.ptransform import ptransform_fn
 from headrace.sdk.pvalue import PCollection
@@ -42,13 +42,7 @@ class Regex:
     @ptransform_fn
     def matches(lines: Lines, regex: Pattern, group: Group = 0) -> Lines:
         """The group of the match at the beginning of each line, where there is one."""
-        match = _compiled(regex, group).match
-
-        def process(line: str) -> Iterable[object]:
-            found = match(line)
-            return [found.group(group)] if found else []
-
-        return lines | FlatMap(process)
+        return lines | FlatMap(_group_of(_compiled(regex, group).match, group))
 
     @staticmethod
     @ptransform_fn
@@ -78,13 +72,7 @@ class Regex:
     @ptransform_fn
     def find(lines: Lines, regex: Pattern, group: Group = 0) -> Lines:
         """The group of the first match in each line, where there is one."""
-        search = _compiled(regex, group).search
-
-        def process(line: str) -> Iterable[object]:
-            found = search(line)
-            return [found.group(group)] if found else []
-
-        return lines | FlatMap(process)
+        return lines | FlatMap(_group_of(_compiled(regex, group).search, group))
 
     @staticmethod
     @ptransform_fn
@@ -138,3 +126,13 @@ class Regex:
         """What is between the matches in each line, as a list; empty text only if `outputEmpty`."""
         pattern = _compiled(regex)
         return lines | "Split" >> Map(lambda line: [part for part in pattern.split(line) if part or outputEmpty])
+
+
+def _group_of(find: Callable[[str], re.Match[str] | None], group: Group) -> Callable[[str], Iterable[object]]:
+    """From a line to the group of its match, if there is one."""
+
+    def process(line: str) -> Iterable[object]:
+        found = find(line)
+        return [found.group(group)] if found else []
+
+    return process

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import cast
 
 from headrace.sdk.row import Row
@@ -48,6 +49,9 @@ class RowTypeConstraint:
         raise TypeError(f"{self} is a type hint; make rows with Row(...)")
 
 
+_field_names = cast("Callable[[type], tuple[str, ...]]", attrgetter("_fields"))
+
+
 def fields_of(hint: object) -> dict[str, object] | None:
     """Name -> type of each field; None if the type states no fields."""
     if isinstance(hint, RowTypeConstraint):
@@ -57,7 +61,7 @@ def fields_of(hint: object) -> dict[str, object] | None:
         return {each.name: types.get(each.name, typing.Any) for each in dataclasses.fields(hint)}
     if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
         types = _types(hint)
-        return {name: types.get(name, typing.Any) for name in cast("tuple[str, ...]", getattr(hint, "_fields"))}  # noqa: B009
+        return {name: types.get(name, typing.Any) for name in _field_names(hint)}
     return None
 
 

@@ -12,6 +12,7 @@ from headrace.sdk.types.fields import RowTypeConstraint
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import TimestampedValue
 
+# Without parameters on purpose: they are given where it is used.
 KV = tuple  # type: ignore[type-arg]
 """A pair of key and value, as in `KV[str, int]`."""
 K = TypeVar("K")

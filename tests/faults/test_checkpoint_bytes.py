@@ -100,7 +100,7 @@ def test_the_last_commit_torn_off_gives_the_one_before() -> None:
 @pytest.mark.parametrize("kind", ["deltas", "snapshots"])
 def test_a_file_that_is_lost_is_named(kind: str) -> None:
     whole = small_checkpoint()
-    plans = Checkpoint.read(whole).manifest.plans.values()  # type: ignore[union-attr]
+    plans = Checkpoint.read(whole).manifest.plans.values()
     needed = [path for plan in plans for path in plan.objects() if path.startswith(kind)]
     assert needed
     for path in needed:
@@ -112,7 +112,7 @@ def test_a_file_that_is_lost_is_named(kind: str) -> None:
 
 def test_files_that_changed_places_are_noticed() -> None:
     whole = small_checkpoint()
-    plans = Checkpoint.read(whole).manifest.plans.values()  # type: ignore[union-attr]
+    plans = Checkpoint.read(whole).manifest.plans.values()
     needed = [path for plan in plans for path in plan.objects()]
     for one, other in pairwise(needed):
         store = DictStore(whole.objects | {one: whole.objects[other], other: whole.objects[one]})

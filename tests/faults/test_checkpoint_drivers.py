@@ -65,7 +65,7 @@ class Game:
         snapshots = [take_snapshot(checkpoint, checkpoint.store, (1, 0))] if checkpoint.next_epoch % 3 == 0 else []
         trail = {} if checkpoint.manifest is None else dict(checkpoint.manifest.counters["trail"])
         trail[str(checkpoint.next_epoch)] = checkpoint.generation
-        written = step(_WithTrail(checkpoint, trail), checkpoint.store, snapshots)  # type: ignore[arg-type]
+        written = step(_WithTrail(checkpoint, trail), checkpoint.store, snapshots)
         self.commits.append((written.epoch, written.generation))
 
 
@@ -78,7 +78,7 @@ class _WithTrail:
 
     def commit(self, manifest: Manifest, snapshots: object) -> Manifest:
         counters = {**manifest.counters, "trail": self._trail}
-        return self._checkpoint.commit(replace(manifest, counters=counters), snapshots)  # type: ignore[arg-type]
+        return self._checkpoint.commit(replace(manifest, counters=counters), snapshots)
 
 
 def judge(game: Game) -> None:
@@ -91,7 +91,7 @@ def judge(game: Game) -> None:
     assert trail == dict(game.commits), f"seed {game.seed}"
     generations = [generation for _, generation in sorted(game.commits)]
     assert generations == sorted(generations), f"seed {game.seed}"
-    view.manifest.counters.pop("trail")  # type: ignore[attr-defined]
+    view.manifest.counters.pop("trail")
     check(view, len(epochs))
 
 

@@ -60,7 +60,7 @@ def test_a_crash_at_steps_all_along_the_run_changes_nothing(tmp_path: Path) -> N
 @settings(max_examples=examples(3, 200))
 @given(st.lists(st.integers(1, 120), min_size=2, max_size=4), st.integers(0, 2**32))
 def test_crashes_in_several_lives_change_nothing(tmp_path_factory: object, crashes: list[int], seed: int) -> None:
-    folder = tmp_path_factory.mktemp("lives")  # type: ignore[attr-defined]
+    folder = tmp_path_factory.mktemp("lives")
     expected, outside = Outside(), Outside()
     result = attempt(expected, folder / "reference", RandomScheduler(seed))
     fired = 0

@@ -66,12 +66,12 @@ def _add_to_session(
 
 def last_contents(panes: list[Pane]) -> dict[tuple[object, BoundedWindow], Counter[object]]:
     """What the last pane of each key and window holds."""
-    return {(pane.key, pane.window): Counter(pane.value) for pane in panes}  # type: ignore[call-overload]
+    return {(pane.key, pane.window): Counter(pane.value) for pane in panes}
 
 
 def all_contents(panes: list[Pane]) -> dict[tuple[object, BoundedWindow], Counter[object]]:
     """What all panes of each key and window hold together."""
     together: dict[tuple[object, BoundedWindow], Counter[object]] = {}
     for pane in panes:
-        together.setdefault((pane.key, pane.window), Counter()).update(pane.value)  # type: ignore[call-overload]
+        together.setdefault((pane.key, pane.window), Counter()).update(pane.value)
     return together

@@ -33,7 +33,7 @@ def in_shards(spread: Spread, shards: Shards, elements: list[Element], watermark
 
     def take(stream: str, batch: Batch) -> None:
         for value, time in batch.rows():
-            by_shard[value[0]].append((value, time))  # type: ignore[index]
+            by_shard[value[0]].append((value, time))
 
     def produce(stream: str, batch: Batch) -> None:
         assert stream == "shards"

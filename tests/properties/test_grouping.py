@@ -179,7 +179,7 @@ def test_early_and_late_counts_pane_by_pane(
     trigger = AfterWatermark(early=AfterCount(early), late=AfterCount(late))
     windowing = Windowing.of(window_fn, trigger, mode, allowed_lateness=20)
     came = sorted(_results(run(windowing, script)), key=_group)
-    found = {key: [(pane.info.timing, Counter(pane.value)) for pane in its] for key, its in groupby(came, key=_group)}  # type: ignore[call-overload]
+    found = {key: [(pane.info.timing, Counter(pane.value)) for pane in its] for key, its in groupby(came, key=_group)}
     assert found == _early_and_late(windowing, script, early, late)
 
 

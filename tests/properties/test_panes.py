@@ -72,7 +72,7 @@ def assert_only_open_windows_are_stored(harness: Harness, oracle: Oracle) -> Non
 def described(panes: Iterable[Pane], timed: bool) -> list[str]:
     """Panes by window and number, with their timestamps if `timed`."""
     rows = [
-        (pane.key, repr(pane.window), pane.info, sorted(pane.value), pane.timestamp if timed else None)  # type: ignore[call-overload]
+        (pane.key, repr(pane.window), pane.info, sorted(pane.value), pane.timestamp if timed else None)
         for pane in panes
     ]
     return sorted(map(repr, rows))

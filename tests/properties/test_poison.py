@@ -33,8 +33,8 @@ class Busy(Computation):
         return []
 
     def process_record(self, record: Record, context: Context) -> None:
-        _, number, poison = record.value  # type: ignore[misc]
-        context.state.append(number)  # type: ignore[attr-defined]
+        _, number, poison = record.value
+        context.state.append(number)
         context.write(b"last", b"%d" % number)
         context.produce("out", ("record", context.key, number))
         context.count("busy")
@@ -47,11 +47,11 @@ class Busy(Computation):
             raise ValueError(f"poison {number}")
 
     def process_timer(self, timer: Timer, context: Context) -> None:
-        context.produce("out", ("timer", context.key, timer.tag, list(context.state), context.read(b"last")))  # type: ignore[call-overload]
+        context.produce("out", ("timer", context.key, timer.tag, list(context.state), context.read(b"last")))
 
 
 def key_of(value: object) -> object:
-    return value[0]  # type: ignore[index]
+    return value[0]
 
 
 def run(rows: list[tuple[object, int]], limit: int) -> tuple[list[object], list[DeadLetter], dict[str, int], int]:
@@ -62,9 +62,9 @@ def run(rows: list[tuple[object, int]], limit: int) -> tuple[list[object], list[
     out: list[object] = []
     dead: list[tuple[DeadLetter, int]] = []
     topology.sink("out", "out", CallSink(lambda epoch, its: out.extend(its)))
-    topology.sink("dead", "dead", CallSink(lambda epoch, its: dead.extend(its)))  # type: ignore[arg-type]
+    topology.sink("dead", "dead", CallSink(lambda epoch, its: dead.extend(its)))
     result = LocalRunner(intervals=2).run_topology(topology, RunOptions(max_records_per_epoch=limit))
-    assert all(time == letter.value[1] for letter, time in dead)  # type: ignore[index]
+    assert all(time == letter.value[1] for letter, time in dead)
     # Beside what the engine itself measures of each step.
     cells = [cell for of in result.metrics.values() for metric, cell in of.items() if metric.namespace == "busy"]
     counted = sum(getattr(cell, "total", 0) for cell in cells)
@@ -79,17 +79,17 @@ def test_as_if_it_had_not_come(rows: list[tuple[str, bool]], limit: int) -> None
     timed: list[tuple[object, int]] = [((key, at, poison), at) for at, (key, poison) in enumerate(rows)]
     out, dead, counters, metric = run(timed, limit)
     # Without its poison an epoch would hold other records: what is not poison keeps its place.
-    bad = {value for value, _ in timed if value[2]}  # type: ignore[index]
+    bad = {value for value, _ in timed if value[2]}
     assert {letter.value for letter in dead} == bad
     assert len(dead) == len(bad) == counters.get("dead_letters", 0)
     assert counters.get("busy", 0) == metric == len(rows) - len(bad)
     assert counters["records"] == len(rows)
     if limit >= len(rows):
-        well = [row for row in timed if not row[0][2]]  # type: ignore[index]
+        well = [row for row in timed if not row[0][2]]
         assert out == (run(well, limit)[0] if well else [])
     for letter in dead:
-        assert (letter.step, letter.key) == ("busy", letter.value[0])  # type: ignore[index]
-        assert f"ValueError: poison {letter.value[1]}" in letter.error  # type: ignore[index]
+        assert (letter.step, letter.key) == ("busy", letter.value[0])
+        assert f"ValueError: poison {letter.value[1]}" in letter.error
 
 
 class Opaque:
@@ -102,7 +102,7 @@ def test_a_value_without_a_key_is_set_aside() -> None:
     topology.injector("in", BoundedInjector([(("a", 0, False), 0), (5, 1), (opaque, 2)]))
     topology.computation("busy", Busy(), {"in": key_of}, ["out"], dead_letters="dead")
     letters: list[tuple[DeadLetter, int]] = []
-    topology.sink("dead", "dead", CallSink(lambda epoch, its: letters.extend(its)))  # type: ignore[arg-type]
+    topology.sink("dead", "dead", CallSink(lambda epoch, its: letters.extend(its)))
     result = LocalRunner().run_topology(topology)
     assert sorted((letter.key, time) for letter, time in letters) == [(None, 1), (None, 2)]
     errors = {time: letter.error for letter, time in letters}

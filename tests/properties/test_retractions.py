@@ -127,7 +127,7 @@ def _merged(windowing: Windowing, rows: list[Row]) -> list[tuple[BoundedWindow, 
             by_window.setdefault(row.window, []).append(row)
         return list(by_window.items())
     merged: list[tuple[BoundedWindow, list[Row]]] = []
-    for row in sorted(rows, key=lambda row: row.window.start_us):  # type: ignore[attr-defined]
+    for row in sorted(rows, key=lambda row: row.window.start_us):
         window = row.window
         assert isinstance(window, IntervalWindow)
         last = merged[-1][0] if merged else None
@@ -148,7 +148,7 @@ def test_at_every_instant_as_if_computed_from_scratch(
     window_fn: object, trigger: object, links: list[Link], script: Script
 ) -> None:
     """Team totals, a histogram of the totals, and further; also where sessions merge and fall apart."""
-    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=ENDLESS_S)  # type: ignore[arg-type]
+    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=ENDLESS_S)
     chain = Chain(windowing, links)
     for number, (elements, watermark, _) in enumerate(script.bundles):
         chain.feed(numbers(elements))
@@ -167,7 +167,7 @@ def test_at_every_instant_as_if_computed_from_scratch(
 def test_retractions_are_those_of_the_panes_before(
     window_fn: object, trigger: object, lateness: int, link: Link, script: Script
 ) -> None:
-    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=lateness)  # type: ignore[arg-type]
+    windowing = Windowing.of(window_fn, trigger, RETRACTING, allowed_lateness=lateness)
     chain = Chain(windowing, [link])
     for elements, watermark, _ in script.bundles:
         chain.feed(numbers(elements))
@@ -204,7 +204,7 @@ def test_what_was_never_there_is_counted() -> None:
     """As where the element came too late and what takes it back, to a longer window, does not."""
     windowing = Windowing.of(WINDOW, Always(), RETRACTING)
     harness = Harness(Grouping(windowing, None, InputForm.WINDOWED, takes_back=True))
-    retraction = PaneInfo(True, False, 0, 0, -1, is_retraction=True)  # type: ignore[arg-type]
+    retraction = PaneInfo(True, False, 0, 0, -1, is_retraction=True)
     window = WINDOW.assign_all([5], [None])[0]
     harness.feed([("a", (7, window, retraction), 5)])
     assert harness.counters == {"records": 1, UNMATCHED: 1}

@@ -69,7 +69,7 @@ class PerMinute(Computation):
 class Total(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         assert isinstance(record.value, Minute)
-        context.state = (context.state or 0) + record.value.seconds  # type: ignore[operator]
+        context.state = (context.state or 0) + record.value.seconds
         context.produce("totals", (context.key, context.state))
 
 

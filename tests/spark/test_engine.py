@@ -97,7 +97,7 @@ def test_small_and_large_epochs_take_different_ways_to_the_same_end(
 def test_without_keyed_computations(spark: SparkSession) -> None:
     class Double(InlineComputation):
         def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-            emit("doubled", Batch([2 * value for value in batch.values], batch.timestamps))  # type: ignore[operator]
+            emit("doubled", Batch([2 * value for value in batch.values], batch.timestamps))
 
     topology = Topology()
     topology.injector("in", BoundedInjector([(i, i) for i in range(100)]))
@@ -149,7 +149,7 @@ def test_wall_timers_fire_without_input(spark: SparkSession) -> None:
 
 class Failing(Computation):
     def process_record(self, record: Record, context: Context) -> None:
-        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.state = (context.state or 0) + 1
         if record.value == ("bad", 7):
             raise ValueError("seven is poison")
 
@@ -190,7 +190,7 @@ class Suicidal(Computation):
         self._flag = flag
 
     def process_record(self, record: Record, context: Context) -> None:
-        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.state = (context.state or 0) + 1
         context.produce("counts", (context.key, context.state))
         if record.timestamp == 33 and not self._flag.exists():
             self._flag.touch()
@@ -216,7 +216,7 @@ class Counting(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         if record.value == "stop":
             raise ValueError("stop here")
-        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.state = (context.state or 0) + 1
         context.produce("counts", (context.key, context.state))
 
 
@@ -238,7 +238,7 @@ def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: 
     assert any(plan.snapshot is not None for plan in checkpoint.manifest.plans.values()), "no snapshot was committed"
     Copies(checkpoint.identity).discard()
     again = run([*rows, *[(key, 200) for key in range(4)]])
-    assert {row for row in again if row[1] == 200} == {((key, 51), 200) for key in range(4)}  # type: ignore[index]
+    assert {row for row in again if row[1] == 200} == {((key, 51), 200) for key in range(4)}
 
 
 @pytest.mark.parametrize("damage", ["pages", "header", "crash"])
@@ -263,12 +263,12 @@ def test_a_damaged_copy_is_made_again(spark: SparkSession, tmp_path: Path, damag
             opened.seek(8192 if damage == "pages" else 0)
             opened.write(b"\xfe" * (file.stat().st_size - opened.tell()))
     again = run([*rows, *[(key, 2000) for key in range(400)]])
-    assert {row for row in again if row[1] == 2000} == {((key, 5), 2000) for key in range(400)}  # type: ignore[index]
+    assert {row for row in again if row[1] == 2000} == {((key, 5), 2000) for key in range(400)}
 
 
 class Big(Computation):
     def process_record(self, record: Record, context: Context) -> None:
-        context.produce("out", (record.value[0], len(record.value[1])))  # type: ignore[index]
+        context.produce("out", (record.value[0], len(record.value[1])))
 
 
 def test_large_rows_travel(spark: SparkSession) -> None:

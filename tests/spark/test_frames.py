@@ -45,7 +45,7 @@ class Stop(Exception):
 
 class Count(Computation):
     def process_record(self, record: Record, context: Context) -> None:
-        context.state = (context.state or 0) + 1  # type: ignore[operator]
+        context.state = (context.state or 0) + 1
         context.produce("counts", (context.key, context.state))
 
 
@@ -70,7 +70,7 @@ def test_every_row_once_in_epochs_of_bounded_size(spark: SparkSession) -> None:
     result = SparkRunner(spark).run_topology(topology, options)
     assert result.counters["in"] == {"records": 1000}
     assert sizes == [300, 600, 900, 1000]
-    assert Counter(key for (key, _), _ in rows) == Counter(i % 7 for i in range(1000))  # type: ignore[misc]
+    assert Counter(key for (key, _), _ in rows) == Counter(i % 7 for i in range(1000))
     assert sorted(timestamp for _, timestamp in rows) == list(range(1000))
 
 
@@ -89,8 +89,8 @@ def test_values_of_all_kinds_arrive_as_rows(spark: SparkSession) -> None:
     SparkRunner(spark).run_topology(topology)
     ((row, timestamp),) = rows
     assert isinstance(row, Row)
-    assert (row.key, row.text, row.list, row.nothing) == (1, "ä", [1, 2], None)  # type: ignore[attr-defined]
-    assert row.at.timestamp() == 1577836800  # type: ignore[attr-defined]
+    assert (row.key, row.text, row.list, row.nothing) == (1, "ä", [1, 2], None)
+    assert row.at.timestamp() == 1577836800
     assert timestamp == MIN_TIMESTAMP
 
 
@@ -134,13 +134,13 @@ def test_a_frame_that_changes_is_read_once(spark: SparkSession, tmp_path: Path) 
     listed = json.loads(next(tmp_path.rglob("sources/*/list")).read_text())
     store = ObjectStore(tmp_path)
     written = [
-        (row.key, timestamp)  # type: ignore[attr-defined]
+        (row.key, timestamp)
         for path, size in listed
         for batch in PieceSplit(store, Range(Piece(path, size), 0, size), "at").read()
         for row, timestamp in batch.rows()
     ]
     # The last epoch of a run that was stopped before delivery is delivered again by the next.
-    assert {(key, timestamp) for (key, _), timestamp in found} == set(written)  # type: ignore[misc]
+    assert {(key, timestamp) for (key, _), timestamp in found} == set(written)
     assert len(written) == 1000
 
 
@@ -225,7 +225,7 @@ def test_a_stream_is_read_to_its_end(spark: SparkSession, files: Files, tmp_path
         files.add(10)
     rows = drain(spark, files, tmp_path / "checkpoint")
     assert sorted(timestamp for _, timestamp in rows) == list(range(60))
-    assert max(count for (_, count), _ in rows) == 9  # type: ignore[misc]
+    assert max(count for (_, count), _ in rows) == 9
     # Nothing is kept of what was read, but Spark's own progress.
     kept = [
         path

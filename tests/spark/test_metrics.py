@@ -41,7 +41,7 @@ def counted(spark: SparkSession, place: Path, before: Path, behind: Path) -> dic
     totals = p | beam.Create(range(40)) | "Before" >> beam.ParDo(Fatal(before)) | beam.GroupByKey()
     _ = totals | beam.FlatMapTuple(lambda key, values: values) | "Behind" >> beam.ParDo(Fatal(behind))
     found = p.run().metrics().query()
-    return {f"{one.key.step} {one.key.metric.name}": one.result for kind in found.values() for one in kind}  # type: ignore[attr-defined]
+    return {f"{one.key.step} {one.key.metric.name}": one.result for kind in found.values() for one in kind}
 
 
 def test_counters_are_exact_when_tasks_are_run_again(spark: SparkSession, tmp_path: Path) -> None:

@@ -25,9 +25,9 @@ def test_one_in_a_hundred(spark: SparkSession) -> None:
     quotients: list[object] = []
     dead: list[DeadLetter] = []
     topology.sink("quotients", "quotients", CallSink(lambda epoch, rows: quotients.extend(value for value, _ in rows)))
-    topology.sink("dead", "dead", CallSink(lambda epoch, rows: dead.extend(value for value, _ in rows)))  # type: ignore[misc]
+    topology.sink("dead", "dead", CallSink(lambda epoch, rows: dead.extend(value for value, _ in rows)))
     result = SparkRunner(spark, intervals=2).run_topology(topology)
-    assert sorted(letter.value for letter in dead) == list(range(0, 2_000, 100))  # type: ignore[type-var]
+    assert sorted(letter.value for letter in dead) == list(range(0, 2_000, 100))
     assert all("ZeroDivisionError" in letter.error for letter in dead)
-    assert sorted(quotients) == [(number, 1000 / (number % 100)) for number in range(2_000) if number % 100]  # type: ignore[type-var]
+    assert sorted(quotients) == [(number, 1000 / (number % 100)) for number in range(2_000) if number % 100]
     assert result.counters["divide"]["dead_letters"] == 20

@@ -34,7 +34,7 @@ class AfterTotal(Trigger):
     needs_values = True
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        return progress if progress is FINISHED else _total(progress) + sum(values)  # type: ignore[arg-type]
+        return progress if progress is FINISHED else _total(progress) + sum(values)
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
         return FINISHED if FINISHED in parts else sum(map(_total, parts))
@@ -153,7 +153,7 @@ class Neighbours(WindowFn):
 
     def merge(self, merge_context: MergeContext) -> None:
         run: list[Span] = []
-        for span in sorted(merge_context.windows, key=lambda each: each.first):  # type: ignore[attr-defined]
+        for span in sorted(merge_context.windows, key=lambda each: each.first):
             assert isinstance(span, Span)
             if run and span.first > run[-1].final + 1:
                 _join(merge_context, run)

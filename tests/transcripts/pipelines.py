@@ -119,7 +119,7 @@ def _additions(transcript: Transcript, action: Add) -> Iterator[Round]:
         timed = [
             TimestampedValue((key, value), Timestamp(micros=time)) for bundle in bundles for key, value, time in bundle
         ]
-        yield lambda stream, timed=timed: stream.add_elements(timed)  # type: ignore[misc]
+        yield lambda stream, timed=timed: stream.add_elements(timed)
 
 
 def _seen(

@@ -132,7 +132,7 @@ def parse(document: Mapping[str, object]) -> Transcript:
         CLOSING[str(document.get("closing", "non-empty"))],
         ON_TIME[str(document.get("on_time", "always"))],
     )
-    steps = tuple(_steps(document["steps"]))  # type: ignore[arg-type]
+    steps = tuple(_steps(document["steps"]))
     assert steps[-1].action == Watermark(MAX_TIMESTAMP), f"{document['name']}: the last action is watermark: infinity"
     return Transcript(str(document["name"]), windowing, combine, document.get("bundling") == "free", steps)
 
@@ -168,7 +168,7 @@ def _action(word: str, given: object) -> Action:
 def _said(step: Step, word: str, given: object) -> Step:
     panes, dropped, held = step.panes, step.dropped, step.held
     if word == "panes":
-        panes = tuple(given)  # type: ignore[arg-type]
+        panes = tuple(given)
     elif word == "dropped":
         dropped = int(str(given))
     elif word == "held":

@@ -52,7 +52,7 @@ def window_of(window_fn: WindowFn, timestamp: int) -> IntervalWindow:
 )
 @pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Kathmandu"])
 def test_calendar_windows(window_fn: WindowFn, inside: str, begin: str, end: str, zone: str) -> None:
-    window = window_of(window_fn.with_time_zone(zone), micros(inside, zone))  # type: ignore[attr-defined]
+    window = window_of(window_fn.with_time_zone(zone), micros(inside, zone))
     assert (window.start_us, window.end_us) == (micros(begin, zone), micros(end, zone))
 
 
@@ -105,7 +105,7 @@ def test_windows_part_time_without_gaps(window_fn: WindowFn, timestamps: list[in
         if window.end_us < MAX_TIMESTAMP:
             assert window_of(window_fn, window.end_us).start_us == window.end_us
     for first, second in pairwise(sorted(set(found), key=lambda window: window.end_us)):
-        assert first.end_us <= second.start_us  # type: ignore[attr-defined]
+        assert first.end_us <= second.start_us
 
 
 @pytest.mark.parametrize("window_fn", [*ALL, CalendarWindows.years(2)], ids=repr)
@@ -122,7 +122,7 @@ def test_calendar_windows_are_values(window_fn: WindowFn) -> None:
         (lambda: CalendarWindows.days(0), "DaysWindows: number is 0; give a whole number of at least 1"),
         (lambda: CalendarWindows.weeks(0), "weeks: number is 0"),
         (lambda: CalendarWindows.weeks(1, 0), "start_day is 0; give 1 for Monday to 7 for Sunday"),
-        (lambda: CalendarWindows.months(1.5), "MonthsWindows: number is 1.5"),  # type: ignore[arg-type]
+        (lambda: CalendarWindows.months(1.5), "MonthsWindows: number is 1.5"),
         (lambda: CalendarWindows.years(-1), "years: number is -1"),
         (lambda: CalendarWindows.months(1).beginning_on_day(29), "windows begin on day 29, which not every month has"),
         (lambda: CalendarWindows.days(1).with_time_zone("Mars/Olympus"), "there is no time zone 'Mars/Olympus'"),
@@ -131,4 +131,4 @@ def test_calendar_windows_are_values(window_fn: WindowFn) -> None:
 )
 def test_wrong_calendars_are_refused(make: object, complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        make()  # type: ignore[operator]
+        make()

@@ -190,7 +190,7 @@ class Paused(WrappedStore):
         super().__init__(inner)
         self.at, self.meanwhile, self.skip = at, meanwhile, skip
 
-    def around(self, name: str, operation: Callable[[], object]) -> object:  # type: ignore[override]
+    def around(self, name: str, operation: Callable[[], object]) -> object:
         if name.startswith(self.at):
             self.skip -= 1
             if self.skip == -1:
@@ -359,8 +359,8 @@ def test_a_damaged_lease_still_counts() -> None:
 def everything_named(store: DictStore, checkpoint: Checkpoint) -> set[str]:
     entries = {paths.number_of(path): path for path in store.list(paths.LOG)}
     manifests = [entry for place in entries if not isinstance(entry := read_entry(store, place or 0), Seal)]
-    named = {path for one in manifests for plan in one.plans.values() for path in plan.objects()}  # type: ignore[union-attr]
-    named |= {path for one in manifests if (path := paths.blobs(one.epoch, one.generation)) in store.objects}  # type: ignore[union-attr]
+    named = {path for one in manifests for plan in one.plans.values() for path in plan.objects()}
+    named |= {path for one in manifests if (path := paths.blobs(one.epoch, one.generation)) in store.objects}
     return named | {paths.MARKER, paths.lease(checkpoint.generation), *entries.values()}
 
 

@@ -159,7 +159,7 @@ def test_when_a_snapshot_is_needed(plan: CopyPlan, needed: bool) -> None:
 def manifest(
     epoch: int, intervals: int, plans: dict[tuple[int, int], CopyPlan] | None = None, **more: object
 ) -> Manifest:
-    return Manifest(epoch=epoch, wall_clock=0, intervals={1: split_evenly(intervals)}, plans=plans or {}, **more)  # type: ignore[arg-type]
+    return Manifest(epoch=epoch, wall_clock=0, intervals={1: split_evenly(intervals)}, plans=plans or {}, **more)
 
 
 def test_each_interval_keeps_its_files() -> None:

@@ -96,7 +96,7 @@ def test_every_field_comes_back(manifest: Manifest) -> None:
 
 def test_every_field_is_tried() -> None:
     # So that a field that is added cannot be forgotten above.
-    assert set(manifests.wrapped_strategy.kwargs) == {field.name for field in fields(Manifest)}  # type: ignore[attr-defined]
+    assert set(manifests.wrapped_strategy.kwargs) == {field.name for field in fields(Manifest)}
 
 
 MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: split_evenly(2)}, counters={"count": {"late": 3}})

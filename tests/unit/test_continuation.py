@@ -55,7 +55,7 @@ def totals(trigger: Trigger) -> tuple[list[tuple[int, str]], list[tuple[int, str
 
 
 def described_pane(pair: tuple[str, int], pane: object = beam.DoFn.PaneInfoParam) -> tuple[int, str]:
-    return pair[1], pane.timing.name  # type: ignore[attr-defined]
+    return pair[1], pane.timing.name
 
 
 def is_four(value: object) -> bool:

@@ -170,7 +170,7 @@ def test_a_grouping_can_be_shipped() -> None:
 
 def test_a_bundle_after_a_failed_one_begins_from_what_was_committed() -> None:
     class Fails(SumFn):
-        def add_inputs(self, accumulator: int, elements: Iterable[int]) -> int:  # type: ignore[override]
+        def add_inputs(self, accumulator: int, elements: Iterable[int]) -> int:
             values = list(elements)
             if 13 in values:
                 raise ValueError("thirteen")
@@ -358,7 +358,7 @@ def test_merging_by_a_window_function_of_ones_own() -> None:
         panes = harness.feed([("k", word, round(time * SECOND)) for word, time in words])
         return described(panes)
 
-    def described(panes: list) -> list[tuple[str, list[str]]]:  # type: ignore[type-arg]
+    def described(panes: list) -> list[tuple[str, list[str]]]:
         return sorted((pane.window.name, sorted(pane.value)) for pane in panes)
 
     feed(("apple", 1), ("beech", 2))

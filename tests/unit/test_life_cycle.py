@@ -131,7 +131,7 @@ def test_each_part_of_a_combiner_is_set_up_and_torn_down_once(tmp_path: Path) ->
 def test_on_spark(spark: object, tmp_path: Path) -> None:
     from headrace.runners.spark import SparkRunner
 
-    living(SparkRunner(spark, intervals=2), tmp_path)  # type: ignore[arg-type]
+    living(SparkRunner(spark, intervals=2), tmp_path)
     for name in ("one", "two", "three"):
         lives = Diary(tmp_path / name).lives()
         # A process that is not reached when the run ends is torn down when it ends itself.
@@ -144,7 +144,7 @@ def test_on_spark(spark: object, tmp_path: Path) -> None:
 def test_what_was_set_up_is_torn_down_after_a_failure(tmp_path: Path, hook: str) -> None:
     def failing(p: beam.Pipeline) -> None:
         numbers = p | beam.Create(range(20)) | "One" >> beam.ParDo(Living(tmp_path / "one"))
-        _ = numbers | "Two" >> beam.ParDo(Living(tmp_path / "two", int(hook) if hook.isdigit() else hook))  # type: ignore[arg-type]
+        _ = numbers | "Two" >> beam.ParDo(Living(tmp_path / "two", int(hook) if hook.isdigit() else hook))
 
     p = beam.Pipeline("LocalRunner")
     failing(p)
@@ -217,7 +217,7 @@ def test_who_has_something_to_tear_down() -> None:
         p = beam.Pipeline("LocalRunner")
         collection: object = p | beam.Create([(1, 1)]).with_output_types(object)
         for step in steps:
-            collection = collection | step  # type: ignore[operator]
+            collection = collection | step
         return {place.step for place in p.topology().places() if place.computation.has_teardown()}
 
     assert torn(beam.CombineGlobally(sum), beam.Map(str)) == set()

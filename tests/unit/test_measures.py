@@ -49,7 +49,7 @@ def test_the_engine_measures_each_step(combine: beam.PTransform[object, object])
         "lag": 0,
         "state_bytes": 0,
     }
-    gauges = [PipelineResult(epoch).metrics().query(ENGINE)["gauges"] for epoch in epochs]  # type: ignore[arg-type]
+    gauges = [PipelineResult(epoch).metrics().query(ENGINE)["gauges"] for epoch in epochs]
     course = [{one.key.metric.name: one.result.value for one in of if one.key.step == "Total"} for of in gauges]
     assert [at["watermark"] for at in course[1:3]] == [30 * SECOND] * 2
     assert [at["lag"] for at in course[1:3]] == [1 * SECOND, 2 * SECOND]

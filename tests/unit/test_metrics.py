@@ -149,7 +149,7 @@ class Keyed(Computation):
 def test_a_raw_computation_counts_under_its_step_and_its_readers_under_theirs() -> None:
     p = beam.Pipeline("LocalRunner")
     key = cast(object, lambda x: (inc("key"), x % 2)[1])
-    out = p | beam.Create([1, 2, 3]) | "Raw" >> beam.RunComputation(Keyed(), key=key, outputs="out")  # type: ignore[arg-type]
+    out = p | beam.Create([1, 2, 3]) | "Raw" >> beam.RunComputation(Keyed(), key=key, outputs="out")
     _ = out | "Reader" >> beam.Map(counting("read"))
     found = counters(p.run())
     assert found == {
@@ -173,7 +173,7 @@ class Remembering(beam.DoFn):
         self, pair: tuple[str, int], seen: object = beam.DoFn.StateParam(SEEN), end: object = beam.DoFn.TimerParam(END)
     ) -> None:
         Metrics.distribution("test", "values").update(pair[1])
-        end.set(5)  # type: ignore[attr-defined]
+        end.set(5)
 
     @on_timer(END)
     def finish(self, key: object = beam.DoFn.KeyParam) -> Iterator[object]:
@@ -279,7 +279,7 @@ def test_names_are_checked_where_the_metric_is_made() -> None:
     with pytest.raises(ValueError, match="the name of a metric must be a non-empty string, got ''"):
         Metrics.counter("test", "")
     with pytest.raises(ValueError, match="a namespace is a string or a class, got 3"):
-        Metrics.gauge(3, "a")  # type: ignore[arg-type]
+        Metrics.gauge(3, "a")
     with pytest.raises(ValueError, match="in the namespace 'headrace' of the engine"):
         Metrics.distribution("headrace", "lag")
 

@@ -105,7 +105,7 @@ def test_what_is_said_of_a_trigger_is_so(trigger: Trigger) -> None:
 
 
 def moved(moment: Moment, **changes: int) -> Moment:
-    return moment._replace(**changes)  # type: ignore[arg-type]
+    return moment._replace(**changes)
 
 
 def test_counting() -> None:
@@ -125,7 +125,7 @@ def test_counts_add_up_when_windows_merge_and_stay_finished() -> None:
 @pytest.mark.parametrize("count", [0, -1, 1.5, True, "2"])
 def test_wrong_counts_are_refused(count: object) -> None:
     with pytest.raises(ValueError, match="AfterCount: count is"):
-        AfterCount(count)  # type: ignore[arg-type]
+        AfterCount(count)
 
 
 def test_delays() -> None:
@@ -319,7 +319,7 @@ def test_an_element_that_fires() -> None:
     assert trigger.on_merge([nothing, ready], BEFORE) is True and trigger.on_merge([nothing], BEFORE) is None
     assert trigger.on_merge([ready, FINISHED], BEFORE) is FINISHED
     with pytest.raises(TypeError, match="AfterElement: predicate is 'flush'; give a function"):
-        AfterElement("flush")  # type: ignore[arg-type]
+        AfterElement("flush")
 
 
 class Half(Trigger):
@@ -334,7 +334,7 @@ class Half(Trigger):
 
 def test_an_incomplete_trigger_is_refused() -> None:
     with pytest.raises(TypeError, match="trigger Half does not define on_fire, on_merge; a subclass of Trigger"):
-        Half()  # type: ignore[abstract]
+        Half()
 
 
 class Forgetful(Trigger):
@@ -371,7 +371,7 @@ def test_triggers_are_checked_when_the_pipeline_is_built() -> None:
             FixedWindows(10), Repeatedly(AfterElement(lambda value: lock)), AccumulationMode.DISCARDING
         )
     with pytest.raises(TypeError, match=r"WindowInto takes a trigger, got <class .*AfterWatermark'>"):
-        beam.WindowInto(FixedWindows(10), AfterWatermark)  # type: ignore[arg-type]
+        beam.WindowInto(FixedWindows(10), AfterWatermark)
 
 
 @pytest.mark.parametrize(

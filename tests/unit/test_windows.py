@@ -48,7 +48,7 @@ def test_interval_windows_are_values() -> None:
     assert repr(window) == "[1.0, 2.5)"
     assert window.union(IntervalWindow(5, 6)) == IntervalWindow(1, 6)
     with pytest.raises(AttributeError):
-        window.start_us = 3  # type: ignore[misc]
+        window.start_us = 3
 
 
 @pytest.mark.parametrize("window", [IntervalWindow(-1, 2), GlobalWindow()])
@@ -117,14 +117,14 @@ def test_fixed_windows_are_made_once() -> None:
         (lambda: SlidingWindows(10, -1), "SlidingWindows: period is -1 s"),
         (lambda: Sessions(Duration(0)), "Sessions: gap_size is 0 s"),
         (
-            lambda: FixedWindows("60"),  # type: ignore[arg-type]
+            lambda: FixedWindows("60"),
             "cannot interpret '60' of type str as a Duration",
         ),
     ],
 )
 def test_wrong_sizes_are_refused(make: object, complaint: str) -> None:
     with pytest.raises((ValueError, TypeError), match=complaint):
-        make()  # type: ignore[operator]
+        make()
 
 
 def test_bytes_tell_windows_apart_and_order_them_by_start() -> None:
@@ -171,7 +171,7 @@ class Parities(NonMergingWindowFn):
 def test_what_is_no_list_of_windows_is_refused(assigned: object) -> None:
     class Wrong(NonMergingWindowFn):
         def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
-            return assigned  # type: ignore[return-value]
+            return assigned
 
     with pytest.raises(TypeError, match=r"Wrong.assign returned .*; return a list of windows, each a BoundedWindow"):
         Wrong().assign_all([1], ["a"])
@@ -182,7 +182,7 @@ def test_frames_of_windows_of_ones_own() -> None:
     frame = frames.of_window(Parity(True))
     assert frames.of_tag(frame.tag) is frames.of_code(frame.code) is frame
     assert frame.end == 1_000_000 * SECOND
-    assert [window.odd for (window,) in Parities().assign_all([1_000_000, 2_000_000], "ab")] == [True, False]  # type: ignore[attr-defined]
+    assert [window.odd for (window,) in Parities().assign_all([1_000_000, 2_000_000], "ab")] == [True, False]
 
 
 @pytest.mark.parametrize("window", [IntervalWindow(-3, 7), GlobalWindow()])
@@ -269,7 +269,7 @@ def test_windows_are_beams() -> None:
         for time in TIMES:
             windows = ours.assign_all([micros(time)], [None])[0]
             expected = theirs.assign(beam.WindowFn.AssignContext(time))
-            assert [(w.start_us, w.end_us) for w in windows] == [(w.start.micros, w.end.micros) for w in expected]  # type: ignore[attr-defined]
+            assert [(w.start_us, w.end_us) for w in windows] == [(w.start.micros, w.end.micros) for w in expected]
     assert repr(IntervalWindow(1, 2.5)) == repr(beam.IntervalWindow(1, 2.5))
     assert repr(GlobalWindow()) == repr(beam.GlobalWindow())
     assert GlobalWindow().end.micros == beam.GlobalWindow().end.micros

@@ -148,7 +148,7 @@ def test_a_query_that_nobody_searches_for_any_more_is_forgotten() -> None:
 def _with_day(made: Topology, day: int) -> Topology:
     for name, place in made.keyed.items():
         if "counter" not in name:
-            made.keyed[name] = replace(place, computation=type(place.computation)(day))  # type: ignore[call-arg]
+            made.keyed[name] = replace(place, computation=type(place.computation)(day))
     return made
 
 
