@@ -20,7 +20,7 @@ from headrace.sdk.panes import PaneInfoTiming
 from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Never
 from headrace.sdk.windowing import Windowing
-from headrace.sdk.windows import Sessions, TimestampCombiner
+from headrace.sdk.windows import BoundedWindow, Sessions, TimestampCombiner
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import all_contents, contents, last_contents
 from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, rebundled, scripts, windowings
@@ -185,48 +185,55 @@ def test_early_and_late_counts_pane_by_pane(
 
 def _early_and_late(windowing: Windowing, script: Script, early: int, late: int) -> dict[object, list[object]]:
     keys = {(key, window) for key, window in contents(windowing, script).windows}
-    expected: dict[object, list[object]] = {}
-    for key, window in keys:
-        panes: list[object] = []
-        held: Counter[object] = Counter()
-        fresh, before, ended, opened, closed = 0, -(10**18), False, False, False
+    return {
+        (key, window.end_us, repr(window)): _panes_of(key, window, windowing, script, early, late)
+        for key, window in keys
+    }
 
-        def fire(timing: PaneInfoTiming, panes: list[object] = panes) -> None:
-            nonlocal held, fresh
-            panes.append((timing, held.copy()))
-            fresh = 0
-            if windowing.accumulation_mode is AccumulationMode.DISCARDING:
-                held = Counter()
 
-        for elements, watermark, _ in [*script.bundles, ([], MAX_TIMESTAMP, 0)]:
-            its = [
-                value
-                for of, value, time in elements
-                if of == key and window in windowing.window_fn.assign_all([time], [value])[0]
-            ]
-            closes = window.end_us + windowing.allowed_lateness_us
-            if its and before < closes:
-                late_from_the_first = not opened and before >= window.end_us
-                opened = True
-                held.update(its)
-                fresh += len(its)
-                if late_from_the_first and not ended:
-                    ended = True
-                    fire(PaneInfoTiming.LATE)
-                elif ended and fresh >= late:
-                    fire(PaneInfoTiming.LATE)
-                elif not ended and fresh >= early:
-                    fire(PaneInfoTiming.EARLY)
-            if opened and not ended and watermark >= window.end_us:
+def _panes_of(
+    key: object, window: BoundedWindow, windowing: Windowing, script: Script, early: int, late: int
+) -> list[object]:
+    """The panes of one key and window: timing and contents of each."""
+    panes: list[object] = []
+    held: Counter[object] = Counter()
+    fresh, before, ended, opened, closed = 0, -(10**18), False, False, False
+
+    def fire(timing: PaneInfoTiming) -> None:
+        nonlocal held, fresh
+        panes.append((timing, held.copy()))
+        fresh = 0
+        if windowing.accumulation_mode is AccumulationMode.DISCARDING:
+            held = Counter()
+
+    for elements, watermark, _ in [*script.bundles, ([], MAX_TIMESTAMP, 0)]:
+        its = [
+            value
+            for of, value, time in elements
+            if of == key and window in windowing.window_fn.assign_all([time], [value])[0]
+        ]
+        closes = window.end_us + windowing.allowed_lateness_us
+        if its and before < closes:
+            late_from_the_first = not opened and before >= window.end_us
+            opened = True
+            held.update(its)
+            fresh += len(its)
+            if late_from_the_first and not ended:
                 ended = True
-                fire(PaneInfoTiming.ON_TIME)
-            if opened and not closed and watermark >= closes:
-                closed = True
-                if fresh:
-                    fire(PaneInfoTiming.LATE)
-            before = watermark
-        expected[key, window.end_us, repr(window)] = panes
-    return expected
+                fire(PaneInfoTiming.LATE)
+            elif ended and fresh >= late:
+                fire(PaneInfoTiming.LATE)
+            elif not ended and fresh >= early:
+                fire(PaneInfoTiming.EARLY)
+        if opened and not ended and watermark >= window.end_us:
+            ended = True
+            fire(PaneInfoTiming.ON_TIME)
+        if opened and not closed and watermark >= closes:
+            closed = True
+            if fresh:
+                fire(PaneInfoTiming.LATE)
+        before = watermark
+    return panes
 
 
 def _sorted(panes: list[Pane]) -> list[object]:
