@@ -207,11 +207,7 @@ def _panes_of(
             held = Counter()
 
     for elements, watermark, _ in [*script.bundles, ([], MAX_TIMESTAMP, 0)]:
-        its = [
-            value
-            for of, value, time in elements
-            if of == key and window in windowing.window_fn.assign_all([time], [value])[0]
-        ]
+        its = _values_in(window, [(value, time) for of, value, time in elements if of == key], windowing)
         closes = window.end_us + windowing.allowed_lateness_us
         if its and before < closes:
             late_from_the_first = not opened and before >= window.end_us
@@ -234,6 +230,10 @@ def _panes_of(
                 fire(PaneInfoTiming.LATE)
         before = watermark
     return panes
+
+
+def _values_in(window: BoundedWindow, values: list[tuple[object, int]], windowing: Windowing) -> list[object]:
+    return [value for value, time in values if window in windowing.window_fn.assign_all([time], [value])[0]]
 
 
 def _sorted(panes: list[Pane]) -> list[object]:
