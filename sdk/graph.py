@@ -84,8 +84,9 @@ class Graph:
         if isinstance(step.transform, GROUPING):
             self._retractions.grouped(step, sources[0], output)
         elif isinstance(step.transform, (ParDo, MultiParDo)):
-            if stateful_signature(step) is not None or par_do_of(step).fn.gathers:
-                self._retractions.require_handled(step, sources[0], par_do_of(step).fn.handles_retractions)
+            fn = par_do_of(step).fn
+            if stateful_signature(step) is not None or fn.has_finish_bundle():
+                self._retractions.require_handled(step, sources[0], fn)
             self._retractions.passed_on(sources, output, element_step(step, 0, {}))
         elif isinstance(step.transform, (WindowInto, Flatten, Shuffling)):
             self._retractions.passed_on(sources, output)

@@ -10,6 +10,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.fusion.plan import ElementStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.element import DoFn
 from headrace.sdk.transforms.parameters import Given
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windowing import Windowing
@@ -48,11 +49,12 @@ class Retractions:
             looked = by is not None and (Given.PANE in by.arguments or Given.WINDOWED_VALUE in by.arguments)
             self._may[output] = all(shown) or looked
 
-    def require_handled(self, step: Step, source: Collection, handles: bool) -> None:
-        """Refuse a step with state that would keep what was taken back. Raises `TopologyError`."""
-        if source in self and not handles:
+    def require_handled(self, step: Step, source: Collection, fn: DoFn) -> None:
+        """Refuse a step that would keep what was taken back, in state or until its bundle ends: `TopologyError`."""
+        if source in self and not fn.handles_retractions:
+            what = "has a finish_bundle" if fn.has_finish_bundle() else "keeps state"
             raise TopologyError(
-                f"step {step.full_label!r} keeps state, and its input may have retractions; let its DoFn look at "
+                f"step {step.full_label!r} {what}, and its input may have retractions; let its DoFn look at "
                 "pane.is_retraction (DoFn.PaneInfoParam), take back what it keeps of such values, and say "
                 "handles_retractions = True; or window with AccumulationMode.ACCUMULATING"
             )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
-from headrace.sdk.transforms.element import DoFn, FilterFn, FunctionDoFn, MapFn
+from headrace.sdk.transforms.element import DoFn, FilterFn, MapFn
 from headrace.sdk.transforms.parameters import Arguments, Given, Side
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import DaysWindows, FixedWindows, GlobalWindows, MonthsWindows, Sessions, SlidingWindows
@@ -76,7 +76,7 @@ class ElementStep:
 
     def finishes(self) -> bool:
         """Whether it may put something out at the end of a bundle."""
-        return not isinstance(self.fn, FunctionDoFn) and type(self.fn).finish_bundle is not DoFn.finish_bundle
+        return self.fn.has_finish_bundle()
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,6 @@ _Begun = tuple[BatchSize, int, list[object]]
 class _Gather(DoFn):
     """Gathers a bundle's elements by window."""
 
-    gathers = True
-
     def __init__(self, size: BatchSize, size_of: Callable[[object], int]) -> None:
         self._size, self._size_of = size, size_of
 

@@ -82,12 +82,8 @@ class DoFn:
         return cast(UserTimer, TimerArgument(spec))
 
     handles_retractions: bool = False
-    """Whether a DoFn with state looks at its pane parameter for retractions, and takes back what they stand for. One
-    that does not is refused where there may be any."""
-
-    gathers: bool = False
-    """Whether what `finish_bundle` puts out stands for several elements, so that none can be taken back by itself. A
-    DoFn that gathers is refused where there may be retractions, like one with state."""
+    """Whether a DoFn with state, or with a `finish_bundle`, looks at its pane parameter for retractions, and takes back
+    what they stand for. One that does not is refused where there may be any."""
 
     gives = Gives.OUTPUTS
 
@@ -99,6 +95,10 @@ class DoFn:
 
     def finish_bundle(self) -> Iterable[object] | None:
         """Called after the last element of a bundle; may return outputs as `WindowedValue`s."""
+
+    def has_finish_bundle(self) -> bool:
+        """Whether `finish_bundle` does anything."""
+        return type(self).finish_bundle is not DoFn.finish_bundle
 
     def teardown(self) -> None:
         """Called when the run is over, once for each `setup`; not in a process that is killed."""

@@ -125,7 +125,7 @@ class GuardedDoFn(DoFn):
     def __init__(self, fn: DoFn, rules: GuardRules) -> None:
         self._fn = fn
         self._guard = Guard(fn.process, rules)
-        self.handles_retractions, self.gathers = fn.handles_retractions, fn.gathers
+        self.handles_retractions = fn.handles_retractions
 
     def __getattr__(self, name: str) -> object:
         """The methods that its timers call."""
@@ -148,6 +148,10 @@ class GuardedDoFn(DoFn):
     def process(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
         """See `Guard`."""
         return self._guard(element, *args, **kwargs)
+
+    def has_finish_bundle(self) -> bool:
+        """See `DoFn`."""
+        return self._fn.has_finish_bundle()
 
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""

@@ -91,9 +91,10 @@ def test_retractions_are_refused():
 
 def test_a_guard_does_not_hide_that_a_step_gathers():
     class Gather(beam.DoFn):
-        gathers = True
-
         def process(self, element):
+            return []
+
+        def finish_bundle(self):
             return []
 
     pipeline = beam.Pipeline("LocalRunner")

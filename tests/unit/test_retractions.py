@@ -11,7 +11,14 @@ from headrace.lowlevel import CallSink, Computation, TopologyError
 from headrace.testing.test_stream import TestStream
 from headrace.testing.util import assert_that, equal_to
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
-from headrace.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
+from headrace.transforms.window import (
+    FixedWindows,
+    GlobalWindow,
+    GlobalWindows,
+    Sessions,
+    TimestampedValue,
+    WindowedValue,
+)
 from tests.unit.collected import values
 
 RETRACTING = AccumulationMode.ACCUMULATING_AND_RETRACTING
@@ -190,6 +197,32 @@ def test_what_gets_bare_values_is_refused(last):
         _ = totals | "End" >> beam.RunComputation(Pass(), key=lambda pair: pair[0], outputs="passed")
     with pytest.raises(TopologyError, match=r"step 'End' gets values without their panes"):
         pipeline.topology()
+
+
+class Gathering(beam.DoFn):
+    def start_bundle(self):
+        self.seen = []
+
+    def process(self, pair):
+        self.seen.append(pair)
+        return ()
+
+    def finish_bundle(self):
+        return [WindowedValue(tuple(self.seen), 0, [GlobalWindow()])]
+
+
+def test_what_gathers_until_its_bundle_ends_is_refused_unless_it_handles_retractions():
+    with pytest.raises(TopologyError, match=r"step 'End' has a finish_bundle, and its input may have retractions"):
+        values(lambda p: team_totals(p) | "End" >> beam.ParDo(Gathering()))
+
+    class Handling(Gathering):
+        handles_retractions = True
+
+        def process(self, pair, pane=beam.DoFn.PaneInfoParam):
+            return super().process((pane.is_retraction, pair))
+
+    rows = [row for rows in values(lambda p: team_totals(p) | "End" >> beam.ParDo(Handling())) for row in rows]
+    assert standing(rows) == [("a", 9), ("b", 6)]
 
 
 def test_a_pane_looked_at_is_enough_for_a_sink():
