@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from tests.faults.figures import Collector
+from tests.faults.tally import pytest_runtest_makereport, tally
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.lowlevel import Topology
     from headrace.runners.engine.options import RunResult
+
+# Of the fault suite, for tests everywhere.
+__all__ = ["pytest_runtest_makereport", "tally"]
 
 # A test class that several modules make their own says what it compared, too.
 pytest.register_assert_rewrite("tests.article")
@@ -24,6 +31,13 @@ pytest.register_assert_rewrite("tests.article")
 EXAMPLES = int(os.environ.get("HEADRACE_SOAK") or os.environ.get("HEADRACE_EXAMPLES") or 100)
 settings.register_profile("headrace", max_examples=EXAMPLES, deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have the figures of the fault suite collected if somebody wants them (`./dev faults`)."""
+    target = os.environ.get("HEADRACE_FAULTS_REPORT")
+    if target and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Collector(Path(target), os.environ.get("HEADRACE_FAULTS") or "quick"))
 
 
 @pytest.fixture(scope="session")

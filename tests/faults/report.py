@@ -1,0 +1,97 @@
+"""The figures of a run of the fault suite: `python -m tests.faults.report FIGURES [--write]`.
+
+pytest collects the tests' tallies in the file that HEADRACE_FAULTS_REPORT names; this prints them row by row, and with
+`--write` takes them over into `docs/reliability.json` and `docs/reliability.md`. Ends with 1 if something did not pass.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.faults.figures import Figure, load, save
+from tests.faults.rows import ROWS
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES, PAGE = DOCS / "reliability.json", DOCS / "reliability.md"
+BEGIN, END = "<!-- from here on made by python -m tests.faults.report -->", "<!-- to here -->"
+RECOVERY_SECONDS = 60
+"""What a recovery may take."""
+_HEAD = ["#", "fault", "planned", "fired", "lost", "duplicated", "slowest recovery", "passed"]
+
+
+def cells(number: int, figures: list[Figure]) -> list[str]:
+    """One row of the table."""
+    slowest = max((figure.recovery_seconds for figure in figures), default=0.0)
+    sums = [sum(getattr(figure, name) for figure in figures) for name in ("planned", "fired", "lost", "duplicated")]
+    return [
+        str(number),
+        ROWS[number].fault,
+        *(f"{value:,}" if figures else "-" for value in sums),
+        f"{slowest:.1f} s" if slowest else "-",
+        verdict(figures),
+    ]
+
+
+def verdict(figures: Iterable[Figure]) -> str:
+    """Whether all tests of a row passed, at which depth."""
+    figures = list(figures)
+    if not figures:
+        return "-"
+    if not all(figure.passed and figure.recovery_seconds <= RECOVERY_SECONDS for figure in figures):
+        return "**no**"
+    depths = {figure.depth for figure in figures}
+    return "yes" if depths == {"full"} else "yes, at less than full depth"
+
+
+def table(figures: list[Figure]) -> str:
+    """All rows as a table in Markdown."""
+    lines = [_HEAD, ["---"] * len(_HEAD)]
+    lines += [cells(number, [figure for figure in figures if figure.row == number]) for number in sorted(ROWS)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def section(number: int, figures: list[Figure]) -> str:
+    """What is done for one row, by which tests, and what each of them saw."""
+    row = ROWS[number]
+    tests = [f"- `{figure.test}`: {_told(figure)}" for figure in figures if figure.row == number]
+    tests += [f"- `{test}`" for test in row.further]
+    paragraphs = [f"### {number}. {row.fault[0].upper()}{row.fault[1:]}", row.how, f"Passes when: {row.passes}."]
+    return "\n\n".join(paragraph for paragraph in [*paragraphs, "\n".join(tests)] if paragraph)
+
+
+def _told(figure: Figure) -> str:
+    told = [f"{figure.planned:,} planned, {figure.fired:,} fired, {figure.lost} lost, {figure.duplicated} duplicated"]
+    if figure.recovery_seconds:
+        told.append(f"slowest recovery {figure.recovery_seconds:.1f} s")
+    told += [f"{name} {number:,}" for name, number in sorted(figure.notes.items())]
+    return "; ".join([*told, f"{figure.depth} depth"])
+
+
+def page(text: str, figures: list[Figure]) -> str:
+    """The page with its made part made again."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    sections = [section(number, figures) for number in sorted(ROWS)]
+    return f"{before}{BEGIN}\n\n" + "\n\n".join([table(figures), *sections]) + f"\n\n{END}{after}"
+
+
+def write(figures: list[Figure]) -> None:
+    """Take figures over into the documents; a test's new ones replace its old ones."""
+    known = {(figure.test, figure.row): figure for figure in load(FIGURES)}
+    known |= {(figure.test, figure.row): figure for figure in figures}
+    save(FIGURES, known.values())
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), load(FIGURES)), encoding="utf-8")
+
+
+def main(source: str, *options: str) -> int:
+    figures = load(Path(source))
+    print(table(figures))
+    if "--write" in options:
+        write(figures)
+    return 1 if any(verdict([figure]) == "**no**" for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

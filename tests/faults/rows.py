@@ -1,0 +1,55 @@
+"""The 17 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One fault."""
+
+    fault: str
+    how: str
+    """How it is injected, and what is compared."""
+    passes: str
+    """When it counts as survived."""
+    further: tuple[str, ...] = ()
+    """Tests that belong to it and keep no tally."""
+
+
+ROWS: dict[int, Row] = {
+    1: Row(
+        "kill at every step of the epoch protocol",
+        "",
+        "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
+    ),
+    2: Row("kill during recovery, twice running", "", "the same"),
+    3: Row(
+        "zombie writer: stopped, successor started, continued; a second driver; a task attempt that was replaced",
+        "",
+        "no stale write is accepted, and the loser says who fenced it",
+    ),
+    4: Row(
+        "executor killed in mid-epoch, its shuffle output lost, user code not deterministic",
+        "",
+        "the epoch is tried again, no mixture of attempts",
+    ),
+    5: Row(
+        "torn or flipped checkpoint file",
+        "",
+        "refused by name, or the previous epoch recovered; silently wrong never",
+    ),
+    6: Row("disk full at each write", "", "stops naming the path; goes on exactly"),
+    7: Row("clock skew of an hour, and backwards", "", "no watermark goes back; event-time output is identical"),
+    8: Row("order of arrival", "", "final panes are identical"),
+    9: Row("duplicates × 1 to 5, also across a restart", "", "no extra output; memory of ids bounded"),
+    10: Row("late by −1, 0, +1 µs", "", "classified exactly; every record is accounted for"),
+    11: Row("poison records, 1 %", "", "stops naming step and key; with a dead-letter output: the exact count"),
+    12: Row("malformed files", "", "no hang, no silent skip; the error has file and line"),
+    13: Row("huge values, huge keys, very many keys", "", "memory bounded as documented, or refused before processing"),
+    14: Row("hot key with 90 % of the records", "", "exact; other keys are at most two epochs behind"),
+    15: Row("restarts and upgrades", "", "exact, or refused with the difference named"),
+    16: Row("closures or state that cannot be pickled", "", "refused within a second, the variable named"),
+    17: Row("soak: many keys, all windows closed", "", "no state and no timer is left"),
+}
