@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from csv import reader as csv_lines
+from dataclasses import dataclass, replace
 from os import fspath
 from typing import Unpack, cast
 
@@ -12,16 +13,15 @@ import pyarrow as pa
 from pyarrow import csv
 
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match, open_input
+from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
 from headrace.sdk.io.filesource import FileSource, FileTimes
-from headrace.sdk.io.lines import BadLine, LineFormat
+from headrace.sdk.io.lines import BadLine, Extent, FileError, LineFormat, LineRange
 from headrace.sdk.io.reading import ReadOptions
-from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.row import Row
 
 _ROW = re.compile(r"Row #\d+: ")
-_SAMPLE = 1 << 20
-"""Bytes of the first file from which the types of its columns are told."""
+_OPEN = "a quotation is not closed; if fields may have several lines, read with splittable=False"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +40,33 @@ class CsvParser:
     def parse(self, lines: bytes, file: Found) -> Batch:
         """See `LineParser`."""
         try:
-            table = self._table(lines)
+            table = self.table(lines)
         except pa.ArrowInvalid as error:
-            raise self._explained(lines, error) from error
+            raise self.explained(lines, error) from error
+        self._check_quotes(lines, table.num_rows)
         names = table.column_names
         columns = [column.to_pylist() for column in table.columns]
         rows = [Row.of(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
-        return Batch(rows, timestamps_of(rows, self.timestamp, self.times.default(file)))
+        try:
+            return Batch(rows, timestamps_of(rows, self.timestamp, self.times.default(file)))
+        except BadTimestamp as error:
+            if not self.one_line_each:
+                raise ValueError(f"row {error.index + 1}: {error}") from error
+            full = [index for index, line in enumerate(lines.splitlines()) if line]
+            raise BadLine(full[error.index], str(error)) from error
 
-    def _table(self, lines: bytes) -> pa.Table:
+    def check_header(self, lines: bytes, file: Found) -> None:
+        """Each file must have the columns of the first, in its order."""
+        names = header_names(lines, self.delimiter)
+        if names != self.columns:
+            raise BadLine(
+                0,
+                f"the columns are {', '.join(names) or 'not there'}, but {', '.join(self.columns)} in the first file; "
+                "read files with other columns apart",
+            )
+
+    def table(self, lines: bytes) -> pa.Table:
+        """The fields of some lines."""
         return csv.read_csv(
             pa.BufferReader(lines),
             csv.ReadOptions(column_names=list(self.columns), use_threads=False, block_size=max(len(lines), 1)),
@@ -56,15 +74,26 @@ class CsvParser:
             csv.ConvertOptions(column_types=dict(self.types), include_columns=self.wanted, **null_options(self.nulls)),
         )
 
-    def _explained(self, lines: bytes, error: pa.ArrowInvalid) -> ValueError:
-        """Arrow does not say which line is wrong, so each is tried."""
+    def explained(self, lines: bytes, error: pa.ArrowInvalid) -> ValueError:
+        """What is wrong, if possible with its line: Arrow does not say, so each is tried."""
         remedy = "; state the column's type with dtype" if "conversion" in str(error) else ""
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
+            if line.count(b'"') % 2:
+                return BadLine(index, _OPEN)
             try:
-                self._table(line)
+                if line:
+                    self.table(line)
             except pa.ArrowInvalid as reason:
                 return BadLine(index, f"{_ROW.sub('', str(reason)).strip()}{remedy}")
         return ValueError(f"{error}{remedy}")
+
+    def _check_quotes(self, lines: bytes, rows: int) -> None:
+        """Refuse a quotation that goes on beyond its line, which Arrow takes for one field with all that follows."""
+        if not self.one_line_each or rows == lines.count(b"\n") + (not lines.endswith(b"\n")):
+            return
+        for index, line in enumerate(lines.splitlines()):
+            if line.count(b'"') % 2:
+                raise BadLine(index, _OPEN)
 
 
 def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
@@ -106,7 +135,9 @@ class ReadFromCsv(FileSource):
         super().__init__(path, compression_type, **options)
         self._path = fspath(path)
         self._splittable, self._sep = splittable, sep
+        self._extent = Extent.LINE if splittable else Extent.QUOTED
         self._names = None if names is None else tuple(names)
+        self._header = 0 if names else 1
         self._wanted = None if usecols is None else tuple(usecols)
         self._dtype = {name: _arrow_type(name, wanted) for name, wanted in (dtype or {}).items()}
         self._nulls = None if na_values is None else tuple(na_values)
@@ -116,10 +147,12 @@ class ReadFromCsv(FileSource):
         columns, types = self._look()
         if unknown := [name for name in (*(self._wanted or ()), *self._dtype) if name not in columns]:
             raise ValueError(f"{self._path!r} has no column {unknown}; it has {list(columns)}")
-        parser = CsvParser(
+        return LineFormat(self._parser(columns, types), self.compression, self._header, self._extent)
+
+    def _parser(self, columns: tuple[str, ...], types: Mapping[str, pa.DataType]) -> CsvParser:
+        return CsvParser(
             columns, types, self._wanted, self._sep, self._nulls, self._splittable, self.timestamp, self.times
         )
-        return LineFormat(parser, self.compression, 0 if self._names else 1, self._splittable)
 
     def _look(self) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
         """Names and types of the columns."""
@@ -130,21 +163,61 @@ class ReadFromCsv(FileSource):
                     f"no file matches {self._path!r} to take the columns from; give names and dtype"
                 )
             return self._names, {name: self._dtype.get(name, pa.string()) for name in self._names}
-        with open_input(files[0].path, compression_of(files[0].path, self.compression)) as file:
-            sample = file.read(_SAMPLE) + file.readline()
-        table = csv.read_csv(
-            pa.BufferReader(sample),
-            csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(sample) or 1),
-            csv.ParseOptions(delimiter=self._sep, newlines_in_values=not self._splittable),
-            csv.ConvertOptions(column_types=self._dtype, **null_options(self._nulls)),
-        )
-        types = {field.name: _nullable(field.type) for field in table.schema}
-        return tuple(table.column_names), types
+        first = files[0]
+        beginning = _Beginning()
+        compression = compression_of(first.path, self.compression)
+        next(LineRange(first, 0, None, beginning, compression, self._header, self._extent).read(), None)
+        names = self._names or header_names(beginning.header, self._sep)
+        if not names or len(set(names)) < len(names):
+            found = f"columns named {', '.join(names)}" if names else "nothing"
+            raise FileError(
+                first, 1, f"{found}, where each column should have a name of its own; correct it, or give names"
+            )
+        return names, self._types(first, names, beginning.lines)
+
+    def _types(self, file: Found, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
+        """What the first records suggest, where nothing is stated."""
+        guessed = dict.fromkeys(names, pa.string())
+        if sample:
+            parser = replace(self._parser(names, self._dtype), wanted=None)
+            try:
+                guessed |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
+            except pa.ArrowInvalid as error:
+                wrong = parser.explained(sample, error)
+                line = 1 + self._header + (wrong.index if isinstance(wrong, BadLine) else 0)
+                raise FileError(file, line, wrong) from error
+        return guessed | self._dtype
+
+
+@dataclass
+class _Beginning:
+    """A parser that only keeps what it is given."""
+
+    header: bytes = b""
+    lines: bytes = b""
+
+    def parse(self, lines: bytes, file: Found) -> Batch:
+        """See `LineParser`."""
+        self.lines = lines
+        return Batch([], [])
+
+    def check_header(self, lines: bytes, file: Found) -> None:
+        """See `LineParser`."""
+        self.header = lines
+
+
+def header_names(lines: bytes, delimiter: str) -> tuple[str, ...]:
+    r"""Names of the columns.
+
+    >>> header_names(b'id,"name, first"\n', ",")
+    ('id', 'name, first')
+    """
+    return tuple(next(csv_lines(lines.decode(errors="replace").splitlines(), delimiter=delimiter), ()))
 
 
 def _nullable(guessed: pa.DataType) -> pa.DataType:
-    """The type of a column; one of which nothing was seen yet can hold any text."""
-    return pa.string() if pa.types.is_null(guessed) else guessed
+    """The type of a column; one of which nothing was seen yet can hold any text. What is no text is not meant to be."""
+    return pa.string() if pa.types.is_null(guessed) or pa.types.is_binary(guessed) else guessed
 
 
 def _arrow_type(name: str, wanted: str) -> pa.DataType:

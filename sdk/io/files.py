@@ -66,18 +66,19 @@ def match(pattern: str) -> list[Found]:
     """The files of a pattern, ordered by name.
 
     `*` and `?` stand for characters of a name, `[ab]` for one of these, `**` for any folders. A folder's name stands
-    for all files in it. What a wildcard stands for never begins with `_` or `.`: those are unfinished or hidden files.
+    for all files in it; folders in it are passed over. What a wildcard stands for never begins with `_` or `.`: those
+    are unfinished or hidden files. Raises `ValueError` for a pipe, a socket or a device.
     """
     system, path = filesystem_of(pattern)
     if not _MAGIC.search(path):
         info = system.get_file_info(path)
-        if info.type == fs.FileType.File:
+        if info.type in (fs.FileType.File, fs.FileType.Unknown):
             return [_found(pattern, path, info)]
         path = path.rstrip("/") + "/*"
     folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
     wanted = re.compile(_expression(path))
     selector = fs.FileSelector(folder or "/", recursive="/" in path[len(folder) + 1 :], allow_not_found=True)
-    infos = [info for info in system.get_file_info(selector) if info.type == fs.FileType.File]
+    infos = [info for info in system.get_file_info(selector) if info.type != fs.FileType.Directory]
     return sorted(
         (_found(pattern, path, info) for info in infos if wanted.fullmatch(info.path)), key=lambda found: found.path
     )
@@ -85,6 +86,11 @@ def match(pattern: str) -> list[Found]:
 
 def _found(pattern: str, path: str, info: fs.FileInfo) -> Found:
     """The file under a name that `filesystem_of` understands, in the manner of the pattern."""
+    if info.type != fs.FileType.File:
+        raise ValueError(
+            f"{info.path} is neither a file nor a folder (a pipe, a socket, a device), so it cannot be read again "
+            "after a failure; read a file, or choose a pattern that leaves it out"
+        )
     scheme = pattern[: pattern.index("://") + 3] if "://" in pattern else ""
     return Found(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
 

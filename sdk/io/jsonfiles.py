@@ -9,10 +9,10 @@ from typing import Unpack
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filesource import FileSource, FileTimes
-from headrace.sdk.io.lines import BadLine, LineFormat
+from headrace.sdk.io.lines import BadLine, Extent, LineFormat
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.textfiles import decoded, split_lines
-from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.row import Row
 
 
@@ -29,19 +29,34 @@ class JsonParser:
         text = decoded(lines)
         values = self._each(split_lines(text)) if self.lines else _whole(text)
         rows = [Row.of(value) if isinstance(value, dict) else value for value in values]
-        return Batch(rows, timestamps_of(rows, self.timestamp, self.times.default(file)))
+        try:
+            return Batch(rows, timestamps_of(rows, self.timestamp, self.times.default(file)))
+        except BadTimestamp as error:
+            if not self.lines:
+                raise ValueError(f"element {error.index + 1}: {error}") from error
+            full = [index for index, line in enumerate(split_lines(text)) if not _is_blank(line)]
+            raise BadLine(full[error.index], str(error)) from error
+
+    def check_header(self, lines: bytes, file: Found) -> None:
+        """There is none."""
 
     @staticmethod
     def _each(lines: list[str]) -> list[object]:
         values: list[object] = []
         for index, line in enumerate(lines):
-            if line and not line.isspace():
+            if not _is_blank(line):
                 try:
                     values.append(json.loads(line))
                 except json.JSONDecodeError as error:
                     reason = f"not JSON ({error.msg} at column {error.colno}): {line:.80}"
                     raise BadLine(index, reason) from error
+                except (ValueError, RecursionError) as error:
+                    raise BadLine(index, f"not to be read as JSON ({error}): {line:.80}") from error
         return values
+
+
+def _is_blank(line: str) -> bool:
+    return not line or line.isspace()
 
 
 def _whole(text: str) -> list[object]:
@@ -75,4 +90,5 @@ class ReadFromJson(FileSource):
 
     def file_format(self) -> LineFormat:
         """JSON, an object a line or a file."""
-        return LineFormat(JsonParser(self._lines, self.timestamp, self.times), self.compression, splittable=self._lines)
+        extent = Extent.LINE if self._lines else Extent.FILE
+        return LineFormat(JsonParser(self._lines, self.timestamp, self.times), self.compression, extent=extent)

@@ -1,15 +1,24 @@
-"""Files of lines: ranges of bytes that begin and end between lines, so that a big file is many tasks' work."""
+"""Files of lines: ranges of bytes that begin and end between lines, so that a big file is many tasks' work.
+
+Whatever is wrong with a file stops the run, and the error names the file and the line.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import BinaryIO, Protocol
+from enum import Enum
+from typing import BinaryIO, Protocol, cast
 
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import Found, compression_of, open_input
 
+LONGEST_LINE = 128 << 20
+"""Bytes that a line may have: what a task must be able to hold in memory several times over."""
 _BLOCK = 1 << 20
 """Bytes that are read at once."""
 _SAMPLE = 1 << 16
@@ -20,11 +29,29 @@ _USUAL_RATIO = 5
 """How much bigger a compressed file becomes, where that is not known."""
 
 
+class Extent(Enum):
+    """How far a record may reach."""
+
+    LINE = "to the end of its line"
+    QUOTED = "to the next end of a line that is not between quotation marks"
+    FILE = "to the end of the file"
+
+
 class LineParser(Protocol):
     """Makes records of lines."""
 
     def parse(self, lines: bytes, file: Found) -> Batch:
         """The records of some whole lines. Raises `BadLine`, or any error that says nothing of the line."""
+
+    def check_header(self, lines: bytes, file: Found) -> None:
+        """Look at the lines that are left out at the beginning of a file; raises `BadLine` for a wrong one."""
+
+
+class FileError(ValueError):
+    """What is wrong in a file, and in which line (from 1)."""
+
+    def __init__(self, file: Found, line: int, reason: object) -> None:
+        super().__init__(f"{file.path}, line {line}: {reason}")
 
 
 class BadLine(ValueError):
@@ -52,32 +79,81 @@ class LineRange:
     compression: str
     skip: int = 0
     """Lines to leave out at the start."""
+    extent: Extent = Extent.LINE
 
     def read(self) -> Iterator[Batch]:
-        """Their records. Raises `ValueError` naming file and line of what is no record."""
-        for offset, block in self._blocks():
+        """Their records. Raises `FileError` for what is no record or cannot be read."""
+        for offset, block in self._readable():
             try:
                 batch = self.parser.parse(block, self.file)
             except BadLine as error:
-                number = self._line_number(offset) + error.index
-                raise ValueError(f"{self.file.path}, line {number}: {error}") from error
+                raise FileError(self.file, self._line_number(offset) + error.index, error) from error
             except Exception as error:
                 number = self._line_number(offset)
                 raise ValueError(f"{self.file.path}, in the lines from {number} on: {error}") from error
             yield batch
 
+    def _readable(self) -> Iterator[tuple[int, bytes]]:
+        """The blocks; what cannot be read is an error that names the line up to which it can."""
+        try:
+            yield from self._blocks()
+        except FileError:
+            raise
+        except Exception as error:
+            reason = f"cannot be read on ({type(error).__name__}: {error})"
+            raise FileError(self.file, self._last_line(), reason) from error
+
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
         """Whole lines in blocks, each with the offset at which it begins."""
+        if not self.file.size and self.compression != "uncompressed":
+            raise EOFError(f"the file is empty, which nothing is that {self.compression} made; it was cut off")
         with open_input(self.file.path, self.compression) as file:
             offset = self._seek(file)
             while self.end is None or offset < self.end:
-                block = file.read(_BLOCK if self.end is None else min(_BLOCK, self.end - offset))
+                block = self._block(file, offset)
                 if not block:
+                    self._check_end(offset)
+                    if self.extent is Extent.FILE and not offset:
+                        # No record is not an empty one: the parser knows.
+                        yield offset, block
                     return
-                if not block.endswith(b"\n"):
-                    block += file.readline()
-                yield offset, block
+                yield offset, block.removeprefix(codecs.BOM_UTF8) if not offset else block
                 offset += len(block)
+
+    def _block(self, file: BinaryIO, offset: int) -> bytes:
+        """Whole records, about a block of them; nothing at the end of the file."""
+        parts = [self._lines(file, offset)]
+        quoted = self._quotes(parts[0])
+        while parts[-1] and (quoted or self.extent is Extent.FILE):
+            offset += len(parts[-1])
+            parts.append(self._lines(file, offset))
+            quoted ^= self._quotes(parts[-1])
+        return b"".join(parts)
+
+    def _lines(self, file: BinaryIO, offset: int) -> bytes:
+        block = file.read(_BLOCK if self.end is None else min(_BLOCK, self.end - offset))
+        if not block or block.endswith(b"\n"):
+            return block
+        return block + self._line(file, offset + block.rfind(b"\n") + 1)
+
+    def _line(self, file: BinaryIO, offset: int) -> bytes:
+        """The rest of the line that the file is in, which begins near the offset."""
+        line = file.readline(LONGEST_LINE)
+        if len(line) < LONGEST_LINE or line.endswith(b"\n"):
+            return line
+        reason = f"longer than {LONGEST_LINE >> 20} MiB, so not read on; is this a file of lines?"
+        raise FileError(self.file, self._line_number(offset), reason)
+
+    def _quotes(self, lines: bytes) -> bool:
+        """Whether a quotation begins or ends in some lines that does not do both."""
+        return self.extent is Extent.QUOTED and bool(lines.count(b'"') % 2)
+
+    def _check_end(self, offset: int) -> None:
+        if self.end is not None and offset < self.end:
+            raise EOFError(
+                f"the file ends after {offset} bytes and had {self.file.size} when it was cut into tasks; "
+                "files must not change while they are read"
+            )
 
     def _seek(self, file: BinaryIO) -> int:
         """Go to the first line that begins in the range; its offset."""
@@ -85,9 +161,11 @@ class LineRange:
         if self.start:
             # The line that the byte before the range belongs to is another task's.
             file.seek(self.start - 1)
-            offset += len(file.readline()) - 1
-        for _ in range(self.skip):
-            offset += len(file.readline())
+            offset += len(self._line(file, self.start)) - 1
+        if self.skip:
+            header = b"".join(self._line(file, offset) for _ in range(self.skip))
+            _check_header(self.parser, header, self.file)
+            offset += len(header)
         return offset
 
     def _line_number(self, offset: int) -> int:
@@ -99,6 +177,21 @@ class LineRange:
                 left -= len(block)
         return number
 
+    def _last_line(self) -> int:
+        """The number of the last line of which anything can be read."""
+        number = 1
+        with suppress(Exception), open_input(self.file.path, self.compression) as file:
+            while block := cast(io.BufferedIOBase, file).read1(_SAMPLE):
+                number += block.count(b"\n")
+        return number
+
+
+def _check_header(parser: LineParser, header: bytes, file: Found) -> None:
+    try:
+        parser.check_header(header.removeprefix(codecs.BOM_UTF8), file)
+    except BadLine as error:
+        raise FileError(file, 1 + error.index, error) from error
+
 
 @dataclass
 class LineFormat:
@@ -108,16 +201,16 @@ class LineFormat:
     compression: str = "auto"
     header_lines: int = 0
     """Lines at the beginning of each file that are no records."""
-    splittable: bool = True
-    """Whether every record is one line."""
+    extent: Extent = Extent.LINE
+    """How far a record may reach; only files of lines that are a record each are cut."""
     _known: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat`. A compressed file is one piece, as it can only be read from its beginning."""
         compression = compression_of(file.path, self.compression)
-        if compression != "uncompressed" or not self.splittable:
+        if compression != "uncompressed" or self.extent is not Extent.LINE:
             ratio = 1 if compression == "uncompressed" else _USUAL_RATIO
-            piece = LineRange(file, 0, None, self.parser, compression, self.header_lines)
+            piece = LineRange(file, 0, None, self.parser, compression, self.header_lines, self.extent)
             return piece, ratio * file.size // _USUAL_RECORD, None
         first, bytes_each = self._look(file)
         start = max(offset, first)
@@ -131,8 +224,10 @@ class LineFormat:
         """Where a file's first record begins, and about how many bytes a record has."""
         if file.path not in self._known:
             with open_input(file.path) as opened:
-                first = sum(len(opened.readline()) for _ in range(self.header_lines))
+                header = b"".join(opened.readline(LONGEST_LINE) for _ in range(self.header_lines))
                 sample = opened.read(_SAMPLE)
+            if self.header_lines:
+                _check_header(self.parser, header, file)
             lines = sample.count(b"\n")
-            self._known = {file.path: (first, len(sample) / lines if lines else _USUAL_RECORD)}
+            self._known = {file.path: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
         return self._known[file.path]

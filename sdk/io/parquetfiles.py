@@ -16,7 +16,7 @@ from headrace.sdk.io.columns import to_dicts, to_list, to_rows
 from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource, FileTimes
 from headrace.sdk.io.reading import ReadOptions
-from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,10 @@ class ParquetFormat:
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat`. Offsets are numbers of rows."""
         system, path = filesystem_of(file.path)
-        rows = pq.read_metadata(path, filesystem=system).num_rows
+        try:
+            rows = pq.read_metadata(path, filesystem=system).num_rows
+        except Exception as error:
+            raise ValueError(f"{file.path} is no whole Parquet file ({error})") from error
         stop = min(offset + records, rows)
         return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
 
@@ -45,8 +48,10 @@ class ParquetFormat:
         if isinstance(self.timestamp, str) and self.timestamp in table.schema.names:
             column = table.column(self.timestamp)
             if pa.types.is_timestamp(column.type) and column.type.tz and not column.null_count:
-                micros = pc.cast(pc.cast(column, pa.timestamp("us", tz=column.type.tz), safe=False), pa.int64())
-                return cast(list[int], micros.to_pylist())
+                exact = pc.CastOptions(pa.timestamp("us", tz=column.type.tz), allow_time_truncate=True)
+                micros = cast(list[int], pc.cast(pc.cast(column, options=exact), pa.int64()).to_pylist())
+                check_range(micros, elements)
+                return micros
             if self.columns is not None and self.timestamp not in self.columns:
                 return timestamps_of(to_list(column), _itself)
         return timestamps_of(elements, self.timestamp, self.times.default(file))
@@ -66,14 +71,32 @@ class RowRange:
     format: ParquetFormat
 
     def read(self) -> Iterator[Batch]:
-        """Their records. Raises `ValueError` naming the file."""
+        """Their records. Raises `ValueError` naming file and row (from 0)."""
+        at = self.start
+        tables = self._tables()
+        while True:
+            try:
+                table = next(tables, None)
+            except Exception as error:
+                raise ValueError(f"{self.file.path}, cannot be read from row {at} on: {error}") from error
+            if table is None:
+                break
+            yield self._batch(table, at)
+            at += table.num_rows
+        if at < self.stop:
+            raise ValueError(
+                f"{self.file.path} has no row {at}; it had when it was cut into tasks. "
+                "Files must not change while they are read"
+            )
+
+    def _tables(self) -> Iterator[pa.RecordBatch]:
         system, path = filesystem_of(self.file.path)
         with pq.ParquetFile(path, filesystem=system) as opened:
             for first, group in self._groups(opened.metadata):
                 for table in opened.iter_batches(BATCH, [group], self._columns(opened)):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
                     if low < high:
-                        yield self._batch(table.slice(low, high - low), first + low)
+                        yield table.slice(low, high - low)
                     first += table.num_rows
 
     def _groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
@@ -99,6 +122,8 @@ class RowRange:
     def _batch(self, table: pa.RecordBatch, first: int) -> Batch:
         try:
             return self.format.batch(table, self.file)
+        except BadTimestamp as error:
+            raise ValueError(f"{self.file.path}, row {first + error.index}: {error}") from error
         except Exception as error:
             raise ValueError(f"{self.file.path}, in the rows from {first} on: {error}") from error
 

@@ -10,7 +10,7 @@ from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filesource import FileSource, FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
 from headrace.sdk.io.reading import ReadOptions
-from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,13 @@ class TextParser:
     def parse(self, lines: bytes, file: Found) -> Batch:
         """See `LineParser`."""
         texts = split_lines(decoded(lines), self.strip)
-        return Batch(texts, timestamps_of(texts, self.timestamp, self.times.default(file)))
+        try:
+            return Batch(texts, timestamps_of(texts, self.timestamp, self.times.default(file)))
+        except BadTimestamp as error:
+            raise BadLine(error.index, str(error)) from error
+
+    def check_header(self, lines: bytes, file: Found) -> None:
+        """Whatever it says."""
 
 
 def decoded(lines: bytes) -> str:

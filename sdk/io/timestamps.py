@@ -6,11 +6,19 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timestamp
 
 TimestampOf: TypeAlias = str | Callable[[object], object] | None
 """Name of a field, or a function from the element, giving a `Timestamp`, seconds since 1970 UTC, a datetime with a
 time zone or RFC 3339 text; None for no event time."""
+
+
+class BadTimestamp(ValueError):
+    """An element whose event time cannot be told; `index` is its place among those that were given."""
+
+    def __init__(self, index: int, element: object, reason: object) -> None:
+        super().__init__(f"timestamp of {element!r:.200}: {reason}")
+        self.index = index
 
 
 def micros_of(value: object) -> int:
@@ -23,7 +31,7 @@ def micros_of(value: object) -> int:
         return value.micros
     if isinstance(value, str):
         return Timestamp.from_rfc3339(value).micros
-    if isinstance(value, (int, float, datetime)):
+    if isinstance(value, (int, float, datetime)) and value is not True and value is not False:
         return Timestamp.of(value).micros
     raise ValueError(f"{value!r:.80} is no timestamp; give seconds, a Timestamp, a datetime or RFC 3339 text")
 
@@ -31,7 +39,7 @@ def micros_of(value: object) -> int:
 def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise: int = MIN_TIMESTAMP) -> list[int]:
     """The event time of each element, microseconds UTC; `otherwise` where no event time is asked for.
 
-    Raises `ValueError` naming the element that has none.
+    Raises `BadTimestamp` for the first element that has none, or one outside of all windows.
     """
     if timestamp is None:
         return [otherwise] * len(elements)
@@ -42,8 +50,24 @@ def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise:
         else:
             stamps.extend(micros_of(_field(element, timestamp)) for element in elements)
     except Exception as error:
-        raise ValueError(f"timestamp of {elements[len(stamps)]!r:.200}: {error}") from error
+        raise BadTimestamp(len(stamps), elements[len(stamps)], error) from error
+    check_range(stamps, elements)
     return stamps
+
+
+def check_range(stamps: Sequence[int], elements: Sequence[object]) -> None:
+    """Refuse event times that no window holds, with `BadTimestamp`: there is no end at which they would come out.
+
+    >>> try:
+    ...     check_range([0, 10**30], ["a", "b"])
+    ... except BadTimestamp as error:
+    ...     print(error.index, error)
+    1 timestamp of 'b': 1e+24 seconds since 1970 are beyond the year 294000, where time ends; give seconds, ...
+    """
+    if stamps and (min(stamps) < MIN_TIMESTAMP or max(stamps) >= END_OF_GLOBAL_WINDOW):
+        index = next(i for i, stamp in enumerate(stamps) if not MIN_TIMESTAMP <= stamp < END_OF_GLOBAL_WINDOW)
+        reason = f"{stamps[index] / 1e6:g} seconds since 1970 are beyond the year 294000, where time ends; "
+        raise BadTimestamp(index, elements[index], reason + "give seconds, or a function that makes seconds of it")
 
 
 def _field(element: object, name: str) -> object:

@@ -187,9 +187,7 @@ class TestEventTimes:
         [("none", "row has no field 'none'; it has id, at"), (lambda row: None, "None is no timestamp; give seconds")],
     )
     def test_a_record_without_one(self, tmp_path, timestamp, message):
-        with pytest.raises(
-            StepError, match=rf"a\.json, in the lines from 1 on: timestamp of Row\(id=1, at=5\): {message}"
-        ):
+        with pytest.raises(StepError, match=rf"a\.json, line 1: timestamp of Row\(id=1, at=5\): {message}"):
             values(lambda p: p | self.read(tmp_path, timestamp=timestamp))
 
 

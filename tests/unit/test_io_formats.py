@@ -138,11 +138,11 @@ class TestParquet:
     def test_no_event_time_in_a_column_that_elements_do_not_have(self, tmp_path):
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"n": [1], "at": pa.array([None], pa.timestamp("us", tz="UTC"))}), path)
-        with pytest.raises(StepError, match=r"a\.parquet, in the rows from 0 on: timestamp of None"):
+        with pytest.raises(StepError, match=r"a\.parquet, row 0: timestamp of None"):
             values(lambda p: p | beam.io.ReadFromParquet(path, columns=["n"], timestamp="at"))
 
     def test_a_row_without_event_time(self, tmp_path):
         path = tmp_path / "a.parquet"
         pq.write_table(pa.table({"at": pa.array([1, None], pa.timestamp("us", tz="UTC"))}), path)
-        with pytest.raises(StepError, match=r"a\.parquet, in the rows from 0 on: timestamp of \{'at': None\}"):
+        with pytest.raises(StepError, match=r"a\.parquet, row 1: timestamp of \{'at': None\}"):
             values(lambda p: p | beam.io.ReadFromParquet(str(path), timestamp="at"))
