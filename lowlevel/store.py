@@ -11,8 +11,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit
 
 from obstore import store as obstore
@@ -21,8 +22,18 @@ from obstore.exceptions import AlreadyExistsError, BaseError
 from headrace.lowlevel.errors import HeadraceError
 
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
+_NAME = re.compile(r"[0-9A-Za-z_.=-]+(?:/[0-9A-Za-z_.=-]+)*")
+_UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
 _USERS: dict[str, int] = {}
 """The process that obstore's threads belong to, once there are any."""
+_FROM_ENVIRONMENT = (
+    *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "user_agent"),
+    *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
+)
+_CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 60.0
+"""How long a cloud store is tried again when it fails; one request may take half of it."""
+_PLAIN_HTTP = "; the endpoint is not encrypted: give one with https, or set AWS_ALLOW_HTTP=true if that is meant"
 _REMEDIES = {
     errno.ENOSPC: "free some space there and start again",
     errno.EDQUOT: "free some space there and start again",
@@ -66,30 +77,36 @@ class Store(Protocol):
 class ObjectStore:
     """A `Store` in a local directory (path or `file://`), in memory (`memory://`), or at any URL that obstore knows.
 
-    Cloud stores (`s3://bucket/prefix`, `gs://…`, `az://…`) take credentials from the environment. A local write is on
-    the disk when it returns, as it is in cloud stores. The store can be pickled and opens the same place in another
-    process, except one in memory, which belongs to its process.
+    Cloud stores (`s3://bucket/prefix`, `gs://…`, `az://…`) take endpoint and credentials from the environment of the
+    process: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so on; plain http only with `AWS_ALLOW_HTTP=true`. A local
+    write is on the disk when it returns, as it is in cloud stores. The store can be pickled and opens the same place
+    in another process, by that one's own environment; except one in memory, which belongs to its process.
+
+    Args:
+        place: Directory or URL.
+        patience: Seconds for which a cloud store that fails is tried again, and half of which one request may take.
 
     >>> store = ObjectStore("memory://")
     >>> store.put_if_absent("a/b", b"1"), store.put_if_absent("a/b", b"2"), store.get("a/b"), store.list("a")
     (True, False, b'1', ['a/b'])
     """
 
-    def __init__(self, place: str | os.PathLike[str]) -> None:
+    def __init__(self, place: str | os.PathLike[str], patience: float = PATIENCE_SECONDS) -> None:
+        self._patience = patience
         self._root = _local_root(os.fspath(place))
         self._place = os.fspath(place) if self._root is None else str(self._root)
         self._objects: obstore.ObjectStore | None = None
         if self._root is None:
             with self._explained("open", ""):
-                self._objects = obstore.from_url(self._place)
+                self._objects = _opened(self._place, patience)
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str]]:
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, float]]:
         if self._place.startswith("memory:"):
             raise StoreError(
                 "a memory:// store exists in one process only and cannot be sent to another; "
                 "give the checkpoint a directory, or a URL such as s3://bucket/prefix"
             )
-        return type(self), (self._place,)
+        return type(self), (self._place, self._patience)
 
     def describe(self) -> str:
         """See `Store`."""
@@ -171,14 +188,53 @@ class ObjectStore:
     def _explained(self, action: str, path: str) -> Iterator[None]:
         try:
             _refuse_fork()
+            self._refuse_way_out(path)
             yield
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
             raise StoreError(f"cannot {action} {self._name(path)}: {_reason(error)}") from error
 
+    def _refuse_way_out(self, path: str) -> None:
+        """Names come out of the checkpoint, and nobody who wrote there may point at what lies elsewhere."""
+        if path and (not _NAME.fullmatch(path) or _UP.search(path)):
+            raise ValueError("that is no name in a checkpoint: names are letters, digits and _ . = - between single /")
+        place = self._root
+        for part in path.split("/") if place is not None and path else ():
+            place = place / part
+            if place.is_symlink():
+                raise ValueError(f"{place} is a symbolic link, and nothing in a checkpoint is; take it away")
+
     def _name(self, path: str) -> str:
         return f"{self._place.rstrip('/')}/{path}" if path else self._place
+
+
+def _opened(place: str, patience: float) -> obstore.ObjectStore:
+    """The store of a URL. However badly it answers, no operation takes much longer than `patience`, seconds."""
+    scheme = place.partition("://")[0]
+    if scheme == "memory":
+        return obstore.from_url(place)
+    options: dict[str, Any] = {
+        "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
+        "timeout": timedelta(seconds=patience / 2),
+        # Options that are given here replace all that obstore would take from the environment.
+        **{
+            name: os.environ[variable]
+            for name in _FROM_ENVIRONMENT
+            if (variable := _variable(scheme, name)) in os.environ
+        },
+    }
+    return obstore.from_url(place, client_options=options, retry_config={"retry_timeout": timedelta(seconds=patience)})
+
+
+def _variable(scheme: str, option: str) -> str:
+    """The environment variable of an option of the connection, as obstore's stores call it.
+
+    >>> _variable("s3", "allow_http")
+    'AWS_ALLOW_HTTP'
+    """
+    prefix = "AWS" if scheme.startswith("s3") else "GOOGLE" if scheme == "gs" else "AZURE"
+    return f"{prefix}_{option.upper()}"
 
 
 def _local_root(place: str) -> Path | None:
@@ -214,6 +270,7 @@ def _reason(error: Exception) -> str:
     found = _OS_ERROR.search(text)
     number = int(found[1]) if found else getattr(error, "errno", None)
     if number is None:
-        return text.split("\n\nDebug source", 1)[0]
+        plain = "builder error" in text and "http://" in text
+        return text.split("\n\nDebug source", 1)[0] + (_PLAIN_HTTP if plain else "")
     remedy = _REMEDIES.get(number)
     return os.strerror(number).lower() + (f"; {remedy}" if remedy else "")

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.lowlevel import Topology
+    from headrace.lowlevel.store import Store
     from headrace.runners.engine.options import RunResult
+    from tests.s3 import S3
 
 # Of the fault suite, for tests everywhere.
 __all__ = ["pytest_runtest_makereport", "tally"]
@@ -49,6 +51,38 @@ def spark() -> Iterator[SparkSession]:
     session = local_session("local[2,4]")
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3]:
+    """A local S3 server, one for all tests of a process."""
+    from tests.s3 import start
+
+    server, process = start()
+    yield server
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+    """That server without faults, with the environment that reaches it."""
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    yield s3_server
+    s3_server.fail()
+
+
+@pytest.fixture(params=["directory", "memory", "dict", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """An empty store of each kind."""
+    from headrace.lowlevel.store import ObjectStore
+    from tests.stores import DictStore
+
+    if request.param == "s3":
+        return ObjectStore(request.getfixturevalue("s3").new_place())
+    places = {"directory": lambda: ObjectStore(tmp_path / "new"), "memory": lambda: ObjectStore("memory://")}
+    return places.get(request.param, DictStore)()
 
 
 @pytest.fixture(params=["local", pytest.param("spark", marks=pytest.mark.spark)])

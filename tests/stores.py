@@ -25,7 +25,8 @@ class DictStore:
         self.objects[path] = data
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        return self.objects.setdefault(path, data) is data
+        taken = path in self.objects
+        return not taken and self.objects.setdefault(path, data) is data
 
     def list(self, prefix: str) -> list[str]:
         return sorted(path for path in self.objects if path.startswith(f"{prefix}/"))

@@ -131,23 +131,37 @@ class Checkpoint:
         if encoded.blobs is not None:
             self.store.put(blobs_path, encoded.blobs)
         self._doubtful = True
+        try:
+            self._place(manifest, encoded.entry)
+        except StoreError as error:
+            raise StoreError(
+                f"{error}; whether epoch {manifest.epoch} is committed is not known: run again to find out"
+            ) from error
+        self._doubtful = False
+
+    def _place(self, manifest: Manifest, entry: bytes) -> None:
+        """Write the entry into the first place that no driver before this one has taken."""
         place = self._position.last + 1
-        while (rival := self._rival_at(place, encoded.entry)) is not None:
+        while (rival := self._rival_at(place, entry)) is not None:
             if not isinstance(rival, Seal) or rival.lease.generation > self.generation:
                 self._doubtful = False
                 winner = rival.lease if isinstance(rival, Seal) else Lease(rival.generation, rival.owner, 0)
                 what = f"nothing of its epoch {manifest.epoch} is committed"
                 raise fence.fenced(self.store, self.lease, winner, what)
             place += 1
-        self._doubtful = False
         self._before = self.manifest
         self._position = Position(place, place, manifest)
 
     def _rival_at(self, place: int, entry: bytes) -> Manifest | Seal | None:
         """Write the entry at a place; if that is taken, what is there."""
         path = paths.log_entry(place)
+        try:
+            won = self.store.put_if_absent(path, entry)
+        except StoreError:
+            # Did it happen, and only the answer was lost? If not it may be tried again: nobody else writes these bytes.
+            won = self.store.get(path) == entry or self.store.put_if_absent(path, entry)
         # A write that the store tried again on its own may have found itself there.
-        if self.store.put_if_absent(path, entry) or self.store.get(path) == entry:
+        if won or self.store.get(path) == entry:
             return None
         return read_entry(self.store, place)
 

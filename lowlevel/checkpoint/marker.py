@@ -35,8 +35,17 @@ def read_marker(store: Store) -> str | None:
 
 
 def ensure_marker(store: Store, owner: str, now_us: int) -> str:
-    """The checkpoint's identity; an empty place becomes a checkpoint."""
+    """The checkpoint's identity; an empty place becomes a checkpoint.
+
+    Raises `CheckpointError` for a store that gives a name twice: some that call themselves S3 do not know conditional
+    writes, and nothing would keep two drivers apart.
+    """
     while (identity := read_marker(store)) is None:
         content = json.dumps({"made_by": owner, "made": now_us}).encode()
-        store.put_if_absent(paths.MARKER, envelope.wrap(KIND, FORMAT_VERSION, [content]))
+        data = envelope.wrap(KIND, FORMAT_VERSION, [content])
+        if store.put_if_absent(paths.MARKER, data) and store.put_if_absent(paths.MARKER, data):
+            raise CheckpointError(
+                f"{store.describe()} does not know conditional writes (If-None-Match: *), which keep two drivers "
+                "apart; give the checkpoint another store"
+            )
     return identity

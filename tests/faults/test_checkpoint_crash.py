@@ -40,9 +40,9 @@ class Run:
                 checkpoint.collect_garbage()
 
 
-def recovered(store: DictStore) -> int:
+def recovered(store: Store) -> int:
     """The epoch that a reader finds; all of it is as it must be."""
-    if paths.MARKER not in store.objects:
+    if store.get(paths.MARKER) is None:
         return 0
     view = Checkpoint.read(store)
     epoch = 0 if view.manifest is None else view.manifest.epoch

@@ -24,7 +24,7 @@ class Game:
     """What the drivers of one interleaving did."""
 
     seed: int
-    inner: DictStore = field(default_factory=DictStore)
+    inner: Store = field(default_factory=DictStore)
     commits: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, generation) of each commit that a driver was told has happened."""
     fenced: list[str] = field(default_factory=list)

@@ -1,6 +1,7 @@
 """A program that is killed by SIGKILL at a chosen point: `python -m tests.spark.lives PLACE OUT [KILL EPOCH]`.
 
-KILL is a step of the protocol, or `task`: then a task kills the driver while the epoch's job runs. Whatever the sinks
+KILL is a step of the protocol, or `task`: then a task kills the driver while the epoch's job runs. With `stop-` before
+it the driver is only stopped, by SIGSTOP, until somebody lets it go on. Whatever the sinks
 get goes to the folder OUT, a file for each sink and epoch.
 """
 
@@ -98,17 +99,18 @@ def write(out: Path, sink: str) -> Callable[[int, list[tuple[object, int]]], Non
 
 
 class KillAt:
-    """Kills this process at a step."""
+    """Kills this process at a step, or sends it another signal."""
 
-    def __init__(self, name: str, epoch: int) -> None:
+    def __init__(self, name: str, epoch: int, number: signal.Signals = signal.SIGKILL) -> None:
         self._at = (name, epoch)
+        self._number = number
 
     def bundle_size(self, epoch: int, limit: int) -> int:
         return limit
 
     def step(self, name: str, epoch: int) -> None:
         if (name, epoch) == self._at:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), self._number)
 
 
 class KillDriver:
@@ -128,7 +130,8 @@ def main(place: str, out: str, kill: str = "never", epoch: str = "0") -> None:
     from headrace.runners.spark import SparkRunner
 
     killer = KillDriver(os.getpid(), int(epoch)) if kill == "task" else None
-    runner = SparkRunner(intervals=2, steps=KillAt(kill, int(epoch)))
+    number = signal.SIGSTOP if kill.startswith("stop-") else signal.SIGKILL
+    runner = SparkRunner(intervals=2, steps=KillAt(kill.removeprefix("stop-"), int(epoch), number))
     runner.run_topology(topology(Path(out), killer), RunOptions(place, max_records_per_epoch=16))
 
 

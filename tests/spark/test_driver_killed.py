@@ -35,7 +35,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return files
 
 
-def live(place: Path, out: Path, *kill: str) -> subprocess.CompletedProcess[str]:
+def live(place: Path | str, out: Path, *kill: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tests.spark.lives", str(place), str(out), *kill]
     return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
 

@@ -17,12 +17,6 @@ from tests.checkpoints import INTERVALS, PLACES, TOPOLOGY, check, contents, expe
 from tests.stores import CrashError, DictStore, FaultyStore, LostAnswerStore, WrappedStore
 
 
-@pytest.fixture(params=["directory", "memory", "dict"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    places = {"directory": lambda: ObjectStore(tmp_path / "new"), "memory": lambda: ObjectStore("memory://")}
-    return places.get(request.param, DictStore)()
-
-
 def opened(store: Store, owner: str = "a", topology: Fingerprint = TOPOLOGY) -> Checkpoint:
     return Checkpoint.open(store, owner, topology, now_us=5)
 

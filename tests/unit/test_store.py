@@ -14,13 +14,6 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
-from tests.stores import DictStore
-
-
-@pytest.fixture(params=["directory", "memory", "dict"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
-    places = {"directory": lambda: ObjectStore(tmp_path / "new"), "memory": lambda: ObjectStore("memory://")}
-    return places.get(request.param, DictStore)()
 
 
 def test_what_is_put_is_there(store: Store) -> None:
