@@ -13,13 +13,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import unquote, urlsplit
 
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from headrace.lowlevel.errors import HeadraceError
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig
 
 _OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _NAME = re.compile(r"[0-9A-Za-z_.=-]+(?:/[0-9A-Za-z_.=-]+)*")
@@ -214,7 +217,7 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
     scheme = place.partition("://")[0]
     if scheme == "memory":
         return obstore.from_url(place)
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
         "timeout": timedelta(seconds=patience / 2),
         # Options that are given here replace all that obstore would take from the environment.
@@ -224,7 +227,11 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
             if (variable := _variable(scheme, name)) in os.environ
         },
     }
-    return obstore.from_url(place, client_options=options, retry_config={"retry_timeout": timedelta(seconds=patience)})
+    return obstore.from_url(
+        place,
+        client_options=cast("ClientConfig", options),
+        retry_config={"retry_timeout": timedelta(seconds=patience)},
+    )
 
 
 def _variable(scheme: str, option: str) -> str:
