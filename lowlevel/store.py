@@ -202,8 +202,10 @@ class ObjectStore:
         """Names come out of the checkpoint, and nobody who wrote there may point at what lies elsewhere."""
         if path and (not _NAME.fullmatch(path) or _UP.search(path)):
             raise ValueError("that is no name in a checkpoint: names are letters, digits and _ . = - between single /")
+        if self._root is None or not path:
+            return
         place = self._root
-        for part in path.split("/") if place is not None and path else ():
+        for part in path.split("/"):
             place = place / part
             if place.is_symlink():
                 raise ValueError(f"{place} is a symbolic link, and nothing in a checkpoint is; take it away")
