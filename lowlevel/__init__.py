@@ -10,6 +10,7 @@ from headrace.lowlevel.errors import (
     KeyEncodingError,
     StalledError,
     StepError,
+    TopologyChangeError,
     TopologyError,
 )
 from headrace.lowlevel.injector import (
@@ -54,5 +55,6 @@ __all__ = [
     "TimeDomain",
     "Timer",
     "Topology",
+    "TopologyChangeError",
     "TopologyError",
 ]

@@ -41,6 +41,15 @@ class PickleCoder:
         return pickle.loads(data)
 
 
+def coder_name(coder: Coder) -> str:
+    """What a reader would call a coder: as it shows itself, else its class. The same in every process.
+
+    >>> coder_name(PickleCoder())
+    'PickleCoder'
+    """
+    return repr(coder) if type(coder).__repr__ is not object.__repr__ else type(coder).__qualname__
+
+
 class KeyCoder:
     """Bytes of keys: the same for equal keys of one type in every process and release.
 
@@ -70,6 +79,10 @@ class KeyCoder:
     def __init__(self, own: Mapping[type, Coder] | None = None) -> None:
         self._own = {kind: (f"{kind.__module__}:{kind.__qualname__}", coder) for kind, coder in (own or {}).items()}
         self._by_name = dict(self._own.values())
+
+    def __str__(self) -> str:
+        own = sorted(f"{name.partition(':')[2]} by {coder_name(coder)}" for name, coder in self._own.values())
+        return ", ".join(own) or "none of the program's own"
 
     def encode(self, key: object) -> bytes:
         """Bytes of a key."""

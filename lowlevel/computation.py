@@ -6,10 +6,10 @@ neither: it runs on whole batches where they are produced, before any key is ext
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.coder import Coder, PickleCoder, coder_name
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.timer import TimeDomain, Timer
 
@@ -119,6 +119,18 @@ class Computation:
     def has_teardown(self) -> bool:
         """Whether `teardown` does anything: if nothing does, no process is asked."""
         return type(self).teardown is not Computation.teardown
+
+    def state_signature(self) -> Mapping[str, str]:
+        """What gives meaning to what the computation stores: aspects and their values, in a reader's words.
+
+        A checkpoint remembers it. A changed program goes on with the stored state if every aspect is still there and
+        has the value it had; aspects may be added. Empty if nothing is ever stored. By default the names of the class
+        and of the state's coder; override it to rename the class, or to say more.
+
+        >>> Computation().state_signature()
+        {'class': 'Computation', 'state coder': 'PickleCoder'}
+        """
+        return {"class": type(self).__qualname__, "state coder": coder_name(self.state_coder)}
 
     def initial_state(self) -> object:
         """The state of a key that has none."""

@@ -53,3 +53,7 @@ class FencedError(HeadraceError, RuntimeError):
 
 class CheckpointError(HeadraceError, RuntimeError):
     """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""
+
+
+class TopologyChangeError(CheckpointError):
+    """A changed pipeline that cannot go on with what is stored. Nothing was changed, and what runs goes on."""

@@ -82,6 +82,14 @@ class BaseInjector:
     record_ids: bool = False
     id_slack: int = 3_600_000_000
 
+    @property
+    def position_kind(self) -> str:
+        """What positions mean, in a reader's words: by default the name of the class.
+
+        A changed program goes on from the committed position if this is as it was.
+        """
+        return type(self).__qualname__
+
     def start(self) -> object:
         """Position 0."""
         return 0

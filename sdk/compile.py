@@ -84,7 +84,9 @@ class _Compiler:
             self._add(step)
         for collection, name in self._graph.side_inputs.items():
             streams, takes_back = _forms(self._into_side(collection)), self._graph.may_retract(collection)
-            add_side_input(self._topology, name, collection.windowing, streams, takes_back)
+            add_side_input(
+                self._topology, name, collection.windowing, streams, takes_back, self._graph.lookers(collection)
+            )
         return self._topology
 
     def _add(self, step: Step) -> None:

@@ -52,6 +52,9 @@ class Combiner(Protocol):
 class Contents(Protocol):
     """How the content of windows is kept. Configuration only: the content itself is `WindowState.content`."""
 
+    kind: str
+    """What is kept, in a reader's words; equal where one can read what another has stored."""
+
     def add(self, state: WindowState, items: list[object]) -> None:
         """Put items in; the list is given away."""
 
@@ -76,6 +79,8 @@ class Contents(Protocol):
 
 class Reduction:
     """Keeps one accumulator."""
+
+    kind = "an accumulator"
 
     def __init__(self, combine: Combiner) -> None:
         self._combine = combine
@@ -169,6 +174,8 @@ class ValueBuffer:
 
     Windows that merge pass their cells on as they are.
     """
+
+    kind = "values"
 
     def __init__(self, merging: bool) -> None:
         self._merging = merging

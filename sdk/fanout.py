@@ -8,7 +8,7 @@ what came: elements are judged late at the same watermark, and panes are the sam
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, cast
 
@@ -71,6 +71,10 @@ class Shards(BundleComputation):
         self._sorters = {
             stream: sorter(windowing, form, frames) for stream, form in streams.items() if form is not InputForm.LIFTED
         }
+
+    def state_signature(self) -> Mapping[str, str]:
+        """Nothing is stored."""
+        return {}
 
     def setup(self) -> None:
         """Set the CombineFn up."""

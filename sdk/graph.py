@@ -62,6 +62,10 @@ class Graph:
                 if self._may_choose_windows(step):
                     self._open.add(output)
 
+    def lookers(self, collection: Collection) -> list[str]:
+        """Labels of the steps that have a collection as a side input."""
+        return [step.full_label for step in self.steps if any(side.pvalue is collection for side in sides_of(step))]
+
     def inputs(self, step: Step) -> list[Collection]:
         """The collections that a step reads."""
         return [value for value in step.inputs if isinstance(value, PCollection)]

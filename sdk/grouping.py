@@ -11,7 +11,7 @@ their window, this is only so once the window has ended without its pane: before
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import cast
 
@@ -25,6 +25,7 @@ from headrace.sdk.keywindows import KeyWindows
 from headrace.sdk.panes import PaneInfoTiming, is_retraction, pane_info
 from headrace.sdk.rules import Rules
 from headrace.sdk.shownpanes import ShownPane
+from headrace.sdk.statesignature import combiner_kind, windowing_signature
 from headrace.sdk.triggers import FINISHED, Moment
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import TimestampCombiner
@@ -72,6 +73,11 @@ class Grouping(BundleComputation):
     def has_teardown(self) -> bool:
         """Whether the CombineFn's does anything."""
         return self._combine is not None and self._combine.has_teardown()
+
+    def state_signature(self) -> Mapping[str, str]:
+        """Windows, trigger, combiner, and in what form the windows' contents are."""
+        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind}
+        return {**windowing_signature(self._rules.windowing), **own}
 
     # What the worker calls
 

@@ -21,6 +21,8 @@ class Ledger(ValueBuffer):
     def __init__(self, merging: bool, combine: Combiner | None) -> None:
         super().__init__(merging)
         self._combine = combine
+        if merging:
+            self.kind = "values with their windows"
 
     def result(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""

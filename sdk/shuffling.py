@@ -7,7 +7,7 @@ committed with the epoch (MillWheel §6.1.2), and what comes behind runs in othe
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -55,6 +55,10 @@ class Shuffle(BundleComputation):
 
     def __init__(self, routes: dict[str, Route], keep_keys: bool) -> None:
         self._routes, self._keep_keys = routes, keep_keys
+
+    def state_signature(self) -> Mapping[str, str]:
+        """Nothing is stored."""
+        return {}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Pass a batch on."""

@@ -20,7 +20,7 @@ from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.sequencer import Interval
 
 KIND = "commit"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 """Of everything in `Manifest`. Change it with the fields."""
 BLOBS_KIND = "commit's bulk"
 _INLINE_BYTES = 64 * 1024

@@ -68,6 +68,12 @@ class Gate(BundleComputation):
     def __getstate__(self) -> dict[str, object]:
         return self.__dict__ | {"_made": {}, "_context": None}
 
+    def state_signature(self) -> Mapping[str, str]:
+        """Which side input has which number, and the windows of all inputs."""
+        inputs = sorted(self._streams, key=self._streams.__getitem__)
+        windows = [*map(SideWindows.kinds, self._windows)]
+        return {"side inputs": ", ".join(inputs), "windows": ", ".join(windows)}
+
     # What the worker calls
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.frames import Frame, Frames
+from headrace.sdk.statesignature import window_kind
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
 
@@ -31,6 +32,10 @@ class SideWindows:
 
     def __reduce__(self) -> tuple[object, ...]:
         return SideWindows, (self._side, self._main)
+
+    def kinds(self) -> str:
+        """What kinds of windows they are, of the side input and of the main input."""
+        return f"{window_kind(self._side.window_fn)} beside {window_kind(self._main.window_fn)}"
 
     def of(self, main: Frame) -> Frame:
         """The side window of a main window: the (last named) one that its last instant is in."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from headrace.lowlevel.computation import BundleComputation, Context, InlineComputation
@@ -35,6 +35,7 @@ class SideGrouping(BundleComputation):
         begin: Input stream with one record, which comes even if there are no elements.
         output: Stream of its panes, as a grouping puts them out, and of `Reached`.
         takes_back: Whether some elements may be retractions.
+        readers: Steps that look at it; one that came later would wait for views that were told before.
     """
 
     def __init__(
@@ -44,9 +45,15 @@ class SideGrouping(BundleComputation):
         begin: str,
         output: str,
         takes_back: bool = False,
+        readers: Sequence[str] = (),
     ) -> None:
         self._grouping = MixedGrouping(windowing, None, streams, output, takes_back)
         self._windowing, self._begin, self._output = windowing, begin, output
+        self._readers = tuple(readers)
+
+    def state_signature(self) -> Mapping[str, str]:
+        """That of its grouping, and which steps have been told its views."""
+        return {**self._grouping.state_signature(), "readers": ", ".join(self._readers)}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Add elements to their windows."""

@@ -22,7 +22,12 @@ _shard_of = cast(KeyExtractor, itemgetter(0))
 
 
 def add_side_input(
-    topology: Topology, name: str, windowing: Windowing, streams: Mapping[str, InputForm], takes_back: bool
+    topology: Topology,
+    name: str,
+    windowing: Windowing,
+    streams: Mapping[str, InputForm],
+    takes_back: bool,
+    readers: Sequence[str],
 ) -> None:
     """Add what makes a side input of a collection.
 
@@ -32,10 +37,11 @@ def add_side_input(
         windowing: Of the collection.
         streams: Streams with its elements, and how they carry windows.
         takes_back: Whether some elements may be retractions.
+        readers: Labels of the steps that look at it.
     """
     begin, panes = f"{name}#begin", f"{name}#panes"
     topology.injector(begin, BoundedInjector([(None, MIN_TIMESTAMP)]))
-    grouping = SideGrouping(windowing, streams, begin, panes, takes_back)
+    grouping = SideGrouping(windowing, streams, begin, panes, takes_back, readers)
     topology.computation(name, grouping, dict.fromkeys([*streams, begin], no_key), [panes])
     topology.inline(f"{name}#tell", Tell(windowing, _messages(name)), [panes], [_messages(name)])
 

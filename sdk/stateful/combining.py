@@ -8,6 +8,7 @@ from headrace.lowlevel.coder import Coder
 from headrace.sdk.contents import private_copy
 from headrace.sdk.stateful.cells import Cells
 from headrace.sdk.stateful.spec import StateSpec
+from headrace.sdk.statesignature import combiner_kind
 from headrace.sdk.transforms.combinefn import AnyCombineFn, Combining, curried
 
 _NOTHING = object()
@@ -83,6 +84,11 @@ class CombiningValueStateSpec(StateSpec[CombiningValueState]):
             raise ValueError(f"CombiningValueStateSpec {name!r} takes a CombineFn or a function, such as sum")
         super().__init__(name, cast("Coder | None", its_coder))
         self.combine_fn: AnyCombineFn = curried(cast(Combining, combine))
+
+    def aspect(self) -> tuple[str, str]:
+        """See `StateSpec`; with what combines."""
+        name, kind = super().aspect()
+        return name, f"{kind} of {combiner_kind(self.combine_fn)}"
 
     def open(self, cells: Cells) -> CombiningValueState:
         """See `StateSpec`."""

@@ -29,6 +29,7 @@ from headrace.sdk.stateful.combining import CombiningValueStateSpec
 from headrace.sdk.stateful.keywindow import CLOSING, TIMER, KeyWindow
 from headrace.sdk.stateful.outputs import Outputs
 from headrace.sdk.stateful.signature import Signature
+from headrace.sdk.statesignature import window_kind
 from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.element import DoFn, FunctionDoFn
 from headrace.sdk.transforms.parameters import Arguments
@@ -99,6 +100,12 @@ class StatefulParDo(BundleComputation):
         """Whether the function or one of its combiners defines it."""
         own = type(self.plan.fn).teardown is not DoFn.teardown
         return own or any(combiner.has_teardown() for combiner in self.plan.combiners())
+
+    def state_signature(self) -> Mapping[str, str]:
+        """Windows, and each piece of state and timer by name."""
+        windowing = self.plan.windowing
+        windows = {"windows": window_kind(windowing.window_fn), "allowed lateness": str(windowing.allowed_lateness)}
+        return windows | dict(spec.aspect() for spec in self.plan.signature.specs)
 
     def start_bundle(self) -> None:
         """Start a bundle."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.coder import Coder, PickleCoder, coder_name
 from headrace.sdk.stateful.cells import Cells
 
 
@@ -51,6 +51,10 @@ class StateSpec(Generic[StateT]):
     def open(self, cells: Cells) -> StateT:
         """The state in the cells of a window."""
         raise TypeError(f"{type(self).__name__} does not define open(self, cells)")
+
+    def aspect(self) -> tuple[str, str]:
+        """What gives meaning to it in storage: its name, its kind and coder."""
+        return f"state {self.name!r}", f"{type(self).__name__} with {coder_name(self.coder)}"
 
     def encode(self, value: object) -> bytes:
         """Bytes of a value; a coder's error is explained."""

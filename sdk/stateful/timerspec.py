@@ -30,6 +30,10 @@ class TimerSpec:
         self.name = checked_name("TimerSpec", name)
         self.time_domain = TimeDomain.from_string(time_domain)
 
+    def aspect(self) -> tuple[str, str]:
+        """What gives meaning to it in storage: its name and its clock."""
+        return f"timer {self.name!r}", str(self.time_domain)
+
     def __repr__(self) -> str:
         return f"TimerSpec({self.name!r}, {self.time_domain})"
 

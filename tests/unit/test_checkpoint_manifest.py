@@ -53,7 +53,8 @@ def plans(draw: st.DrawFn) -> dict[tuple[int, int], CopyPlan]:
     return made
 
 
-members = st.builds(Member, names, names, names, st.tuples(names), st.tuples(names, names))
+signatures = st.lists(st.tuples(names, names), max_size=2).map(tuple)
+members = st.builds(Member, names, names, names, st.tuples(names), st.tuples(names, names), signatures)
 manifests = st.builds(
     Manifest,
     epoch=st.integers(1, 2**40),
@@ -162,7 +163,8 @@ def topology(
 
 def test_the_fingerprint_of_a_topology() -> None:
     fingerprint = Fingerprint.of(topology())
-    assert Member("computation", "count", "Count", ("words",), ("counts",)) in fingerprint.members
+    signature = (("class", "Count"), ("keys with coders", "none of the program's own"), ("state coder", "PickleCoder"))
+    assert Member("computation", "count", "Count", ("words",), ("counts",), signature) in fingerprint.members
     assert Member("inline computation", "split", "InlineComputation", ("counts",), ("parts",)) in fingerprint.members
     assert Member("sink", "out", "CallSink", ("parts",), ()) in fingerprint.members
     assert fingerprint.levels == (("count",),)
@@ -172,7 +174,13 @@ def test_the_fingerprint_of_a_topology() -> None:
 @pytest.mark.parametrize(
     ("changed", "differences"),
     [
-        (topology(Other()), ["computation 'count' is a Other instead of a Count"]),
+        (
+            topology(Other()),
+            [
+                "computation 'count' has class Other instead of Count",
+                "computation 'count' is a Other instead of a Count",
+            ],
+        ),
         (topology(inputs=("more", "words")), ["computation 'count' has inputs more, words instead of words"]),
         (topology(sink="file"), ["sink 'file' is new", "sink 'out' is gone"]),
     ],
