@@ -13,7 +13,7 @@ from typing import Protocol
 
 from headrace.lowlevel.authority import Authority, Sequencer
 from headrace.lowlevel.checkpoint import Snapshot
-from headrace.lowlevel.errors import StalledError
+from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -100,6 +100,12 @@ class Driver:
                     self._wait(plan)
                     continue
                 self.step(plan)
+        except FencedError:
+            raise
+        except Exception:
+            # A successor takes files away that only this driver needs: that may be all that is wrong.
+            self._journal.ensure_driving()
+            raise
         finally:
             self._executor.close()
         state = self._state

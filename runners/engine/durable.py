@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import (
@@ -21,7 +22,7 @@ from headrace.lowlevel.checkpoint import (
 from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.sequencer import Interval, attempt_token, split_evenly
-from headrace.lowlevel.store import ObjectStore, Store
+from headrace.lowlevel.store import ObjectStore, Store, StoreError
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.clock import Clock
@@ -75,6 +76,12 @@ class CheckpointJournal:
                 order = self._checkpoint.order_snapshot(level, interval, attempt_token(token_bytes(8)))
                 due.append((order, self._checkpoint.chain(level, interval)))
         return due
+
+    def ensure_driving(self) -> None:
+        """Raises `FencedError` if another driver has taken over."""
+        # A store that fails now says nothing; what failed before is told then.
+        with suppress(StoreError):
+            self._checkpoint.ensure_driving()
 
 
 def open_checkpoint(url: str, topology: Topology, clock: Clock, runner: str) -> tuple[CheckpointJournal, Store]:

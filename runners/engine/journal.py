@@ -67,6 +67,9 @@ class Journal(Protocol):
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
 
+    def ensure_driving(self) -> None:
+        """Raise `FencedError` if another driver has taken over: asked when anything failed, to tell the true cause."""
+
 
 class NoJournal:
     """Remembers nothing: for runs in memory, which end with their process."""
@@ -89,3 +92,6 @@ class NoJournal:
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """There is nothing that could be replayed."""
         return []
+
+    def ensure_driving(self) -> None:
+        """Nobody else can have taken over."""

@@ -12,6 +12,8 @@ from headrace.lowlevel.store import Store
 from tests.checkpoints import TOPOLOGY, check, manifest_of, step, take_snapshot
 from tests.stores import CrashError, DictStore, FaultyStore
 
+pytestmark = pytest.mark.faults
+
 EPOCHS = 5
 
 

@@ -16,6 +16,8 @@ from headrace.lowlevel.store import Store
 from tests.checkpoints import TOPOLOGY, check, step, take_snapshot
 from tests.stores import DictStore, ScheduledStore, Scheduler
 
+pytestmark = pytest.mark.faults
+
 DRIVERS = 4
 
 
