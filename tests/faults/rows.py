@@ -21,27 +21,29 @@ class Row:
 ROWS: dict[int, Row] = {
     1: Row(
         "kill at every step of the epoch protocol",
-        "On the local runner a life dies at one moment of every kind that it has: each step of the protocol, each kind of "
-        "store operation before its effect and after it, each delivery to a sink before and after. The topology has state, "
-        "timers on both clocks, holds, two levels and a circle, its injector sends records again and connects anew with "
-        "old ones; the pipeline has sessions that merge and a step with state and timers. Sizes of epochs, order of tasks "
-        "and of arrival come from the seed. Outputs with their timestamps, state and counts are compared with an "
-        "undisturbed life, and outputs with plain recomputation. On Spark the driver's process gets SIGKILL.",
+        "On the local runner a life dies at one moment of every kind that it has: each step of the protocol, each "
+        "kind of store operation before its effect and after it, each delivery to a sink before and after. The "
+        "topology has state, timers on both clocks, holds, two levels and a circle, its injector sends records "
+        "again and connects anew with old ones; the pipeline has sessions that merge and a step with state and "
+        "timers. Sizes of epochs, order of tasks and of arrival come from the seed. Outputs with their "
+        "timestamps, state and counts are compared with an undisturbed life, and outputs with plain "
+        "recomputation. On Spark the driver's process gets SIGKILL.",
         "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
     ),
     2: Row(
         "kill during recovery, twice running",
-        "A life dies at any moment; the next two die at any moment between their start and the delivery of their first "
-        "epoch: reading the log, lease, seal, receipts delivered again, the first epoch.",
+        "A life dies at any moment; the next two die at any moment between their start and the delivery of their "
+        "first epoch: reading the log, lease, seal, receipts delivered again, the first epoch.",
         "the same",
         ("tests/faults/test_checkpoint_crash.py",),
     ),
     3: Row(
         "zombie writer: stopped, successor started, continued; a second driver; a task attempt that was replaced",
-        "On the local runner a driver is stopped at any moment; one to three others start, each while the one before is "
-        "stopped, work for some time, die or finish; then all go on. The store keeps the history of the log. Tasks run "
-        "twice with different results, and what the first attempts wrote arrives after the commit of the second ones. On "
-        "Spark a driver's process gets SIGSTOP, another one takes over, and the first gets SIGCONT.",
+        "On the local runner a driver is stopped at any moment; one to three others start, each while the one "
+        "before is stopped, work for some time, die or finish; then all go on. The store keeps the history of the "
+        "log. Tasks run twice with different results, and what the first attempts wrote arrives after the commit "
+        "of the second ones. On Spark a driver's process gets SIGSTOP, another one takes over, and the first gets "
+        "SIGCONT.",
         "no stale write is accepted, and the loser says who fenced it",
         ("tests/faults/test_checkpoint_drivers.py",),
     ),
