@@ -23,7 +23,7 @@ from headrace.lowlevel.injector import (
     Split,
 )
 from headrace.lowlevel.record import Batch, Record
-from headrace.lowlevel.sink import CallSink, Sink
+from headrace.lowlevel.sink import CallSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Topology
 
@@ -48,6 +48,8 @@ __all__ = [
     "MemorySplit",
     "PickleCoder",
     "Record",
+    "ReleasingSink",
+    "SendSink",
     "Sink",
     "Split",
     "StalledError",

@@ -101,6 +101,10 @@ class Computation:
     exactly_once: bool = True
     """Whether records with ids are checked against those of earlier deliveries. Without it a record that an injector
     delivers again is processed again, and no ids are kept (paper §6.1.3: for idempotent computations)."""
+    strong_productions: bool = True
+    """Whether productions become visible with the commit of their epoch only. False chooses weak productions, which
+    leave before it and may come again, also with other content (paper §6.1.3: for consumers that are idempotent).
+    `headrace.lowlevel.weak` says which productions can be weak."""
     state_coder: Coder = PickleCoder()
     """How `context.state` becomes bytes (paper §4.4: the user's own serialization)."""
 
@@ -131,6 +135,10 @@ class Computation:
         {'class': 'Computation', 'state coder': 'PickleCoder'}
         """
         return {"class": type(self).__qualname__, "state coder": coder_name(self.state_coder)}
+
+    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
+        """Those of its output streams that carry weak productions: all or none, unless it does the work of several."""
+        return frozenset() if self.strong_productions else outputs
 
     def initial_state(self) -> object:
         """The state of a key that has none."""
@@ -166,6 +174,9 @@ class InlineComputation:
     of their own, so they run inside the task of their producer.
     """
 
+    strong_productions: bool = True
+    """See `Computation`."""
+
     def setup(self) -> None:
         """Called once in each process before the first batch."""
 
@@ -185,3 +196,7 @@ class InlineComputation:
     def has_teardown(self) -> bool:
         """See `Computation`."""
         return type(self).teardown is not InlineComputation.teardown
+
+    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
+        """See `Computation`."""
+        return frozenset() if self.strong_productions else outputs

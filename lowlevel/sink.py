@@ -1,4 +1,4 @@
-"""Where streams leave the system: staged in the task, delivered once the epoch is committed.
+"""Where streams leave the system: staged in the task and delivered after the commit, or released before it.
 
 The paper leaves external systems to the user (§3, delivery guarantee). A sink closes most of that gap: what a task
 writes stays invisible until its epoch is committed, and a delivery repeated after a crash has the same epoch number.
@@ -7,7 +7,7 @@ writes stays invisible until its epoch is committed, and a delivery repeated aft
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.record import Batch
@@ -26,6 +26,19 @@ class Sink(Protocol):
         """On the driver, after the commit: make the staged rows visible. May be repeated for the newest epoch."""
 
 
+@runtime_checkable
+class ReleasingSink(Sink, Protocol):
+    """A destination that also takes weak productions: before the commit, at least once (paper §6.1.3)."""
+
+    def release(self, batch: Batch, epoch: int, interval: int, token: str) -> bool:
+        """Deliver rows now; whether the destination has acknowledged them, whatever that means to it.
+
+        Called in the task as soon as it has the rows, before anything is committed: the epoch may be given up, run
+        again and release other rows. Rows that are not acknowledged in time, or not at all, become part of the commit
+        and are released again on the driver, under the same epoch, interval and token, until they are.
+        """
+
+
 class CallSink:
     """Hands every epoch's rows to a function `(epoch, rows)` on the driver; rows are (value, timestamp).
 
@@ -38,8 +51,8 @@ class CallSink:
 
     _coder = PickleCoder()
 
-    def __init__(self, function: Callable[[int, list[tuple[object, int]]], None]) -> None:
-        self._function: Callable[[int, list[tuple[object, int]]], None] | None = function
+    def __init__(self, function: Callable[[int, list[tuple[object, int]]], object]) -> None:
+        self._function: Callable[[int, list[tuple[object, int]]], object] | None = function
 
     def __getstate__(self) -> dict[str, object]:
         """The function stays on the driver: tasks only stage."""
@@ -51,8 +64,40 @@ class CallSink:
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch."""
+        self._call(epoch, self._rows(receipts))
+
+    def _rows(self, receipts: Sequence[bytes]) -> list[tuple[object, int]]:
+        return [row for receipt in receipts for row in cast("list[tuple[object, int]]", self._coder.decode(receipt))]
+
+    def _call(self, epoch: int, rows: list[tuple[object, int]]) -> object:
         assert self._function is not None
-        rows: list[tuple[object, int]] = []
-        for receipt in receipts:
-            rows += cast("list[tuple[object, int]]", self._coder.decode(receipt))
-        self._function(epoch, rows)
+        return self._function(epoch, rows)
+
+
+class SendSink(CallSink):
+    """Hands rows to a function `(epoch, rows)` that sends them to a service; False says that it did not take them.
+
+    Weak productions are sent by the task that makes them, before the commit, and again until they are taken; strong
+    ones by the driver, after it. The function is shipped to the tasks, and called there in a thread of its own.
+
+    >>> sink = SendSink(lambda epoch, rows: len(rows) < 2)
+    >>> sink.release(Batch(["a"], [5]), 3, 0, "t"), sink.release(Batch(["a", "b"], [5, 6]), 3, 0, "t")
+    (True, False)
+    """
+
+    def __getstate__(self) -> dict[str, object]:
+        """The function goes to the tasks."""
+        return {"_function": self._function}
+
+    def release(self, batch: Batch, epoch: int, interval: int, token: str) -> bool:
+        """Call the function; whatever it gives but False is an acknowledgement."""
+        return self._call(epoch, list(batch.rows())) is not False
+
+    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
+        """Send the rows of a committed epoch. Raises `RuntimeError` if they are not taken."""
+        rows = self._rows(receipts)
+        if self._call(epoch, rows) is False:
+            raise RuntimeError(
+                f"the {len(rows)} rows of epoch {epoch} were not acknowledged; the epoch is committed and its rows "
+                "are sent again when the program is started again"
+            )

@@ -14,6 +14,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.sink import Sink
+from headrace.lowlevel.weak import refuse_impossible
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,6 +174,7 @@ class Topology:
         if not self.injectors:
             raise TopologyError("the topology has no injector; add one with topology.injector(stream, injector)")
         self.inline_order()
+        refuse_impossible(self)
 
     @staticmethod
     def _require(stream: str, produced: set[str], who: str) -> None:

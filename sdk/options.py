@@ -189,6 +189,7 @@ class EngineOptions(PipelineOptions):
     intervals: int | None
     max_records_per_epoch: int | None
     skew_limit: float | None
+    straggler_delay: float | None
     poll_seconds: float | None
     progress: Callable[[object], None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
@@ -199,5 +200,11 @@ class EngineOptions(PipelineOptions):
         parser.add_argument("--intervals", type=int, default=None, help="key intervals to begin with")
         parser.add_argument("--max_records_per_epoch", type=int, default=None, help="records to read in one epoch")
         parser.add_argument("--skew_limit", type=float, default=None, help="seconds one source may be ahead of another")
+        parser.add_argument(
+            "--straggler_delay",
+            type=float,
+            default=None,
+            help="seconds until weak productions become part of the commit",
+        )
         parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
         parser.set_defaults(progress=None)

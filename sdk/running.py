@@ -67,6 +67,7 @@ def run_options(options: PipelineOptions) -> object:
         "intervals": view.intervals,
         "max_records_per_epoch": view.max_records_per_epoch,
         "skew_limit": view.skew_limit,
+        "straggler_delay": view.straggler_delay,
         "poll_seconds": view.poll_seconds,
         "progress": view.progress,
     }

@@ -20,12 +20,13 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
 from headrace.runners.engine.clock import Clock
-from headrace.runners.engine.epoch import EpochSpec, Executor
+from headrace.runners.engine.epoch import SINK, EpochSpec, Executor, Pending
 from headrace.runners.engine.journal import Journal, State
 from headrace.runners.engine.measures import measured
 from headrace.runners.engine.options import Progress, RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.skew import too_far_ahead
+from headrace.runners.engine.stragglers import Stragglers
 
 ATTEMPTS = 3
 """How often an epoch is tried when its tasks' attempts do not fit together."""
@@ -86,17 +87,21 @@ class Driver:
         self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
         self._sizes: dict[str, int] = {}
+        self._straggler_delay = int(options.straggler_delay * 1e6)
         self._propagation = Propagation(topology)
         self._id_slacks = topology.id_slacks()
         self._state = self._recover()
+        self._stragglers = Stragglers(topology, executor.beside, self._straggler_delay)
+        self._stragglers.take(self._state.pending, due=clock.now())
         self._authority = Authority.restore(self._state.journal, Sequencer(journal.generation, self._state.epoch))
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
         try:
             while not self._finished():
+                self._stragglers.work(self._clock.now())
                 plan = self._plan()
-                if plan.idle and not self._due(plan.clock):
+                if (plan.idle and not self._due(plan.clock)) or self._stragglers.too_many:
                     self._wait(plan)
                     continue
                 self.step(plan)
@@ -125,6 +130,7 @@ class Driver:
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
         self._steps.step("committed", spec.epoch)
+        self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
         self._executor.committed(spec.epoch)
         self._acknowledge()
         self._steps.step("deliver", spec.epoch)
@@ -179,7 +185,11 @@ class Driver:
         """Whether there is work without input: productions to deliver, timers to fire, watermarks to move."""
         state = self._state
         wall = min((due for timers in state.wall_timers.values() for due in timers.values()), default=None)
-        return bool(state.pending) or (wall is not None and wall <= clock) or self._moves()
+        return bool(self._arriving()) or self._stragglers.done or (wall is not None and wall <= clock) or self._moves()
+
+    def _arriving(self) -> list[Pending]:
+        """Productions of the last epoch that arrive with the next one; stragglers go to sinks, beside the epochs."""
+        return [item for item in self._state.pending if item.level != SINK]
 
     def _moves(self) -> bool:
         """Whether an epoch without input would still move a watermark (computations on a circle lag by one epoch)."""
@@ -191,16 +201,18 @@ class Driver:
     def _wait(self, plan: _Plan) -> None:
         """Let time pass until an injector may have something or a timer is due."""
         state = self._state
-        if len(state.done) == len(self._topology.injectors) and not state.wall_timers:
+        ended = len(state.done) == len(self._topology.injectors) and not state.pending
+        if ended and not state.wall_timers:
             raise StalledError(self._stall())
-        wait = int(self._options.poll_seconds * 1e6)
         timers = [due - plan.clock for timers in state.wall_timers.values() for due in timers.values()]
-        if len(state.done) == len(self._topology.injectors):
+        if ended:
             wait = min(timers)
             if self._simulated is not None:
                 self._simulated += wait
         else:
-            wait = min([wait, *timers])
+            release = self._stragglers.next_due()
+            released = [] if release is None else [release - self._clock.now()]
+            wait = min([int(self._options.poll_seconds * 1e6), *timers, *released])
         self._clock.sleep(wait)
 
     def _stall(self) -> str:
@@ -223,7 +235,7 @@ class Driver:
         """Unfinished work at the start of an epoch."""
         state = self._state
         pending: dict[str, int] = {}
-        for item in state.pending:
+        for item in self._arriving():
             pending[item.consumer] = min(pending.get(item.consumer, MAX_TIMESTAMP), item.oldest)
         holds = {name: min(by_interval.values()) for name, by_interval in state.holds.items() if by_interval}
         return Frontier(dict(state.injectors), holds, pending)
@@ -239,6 +251,7 @@ class Driver:
             deliveries={stream: (delivery.watermark, delivery.done) for stream, delivery in plan.deliveries.items()},
             committed=dict(state.watermarks),
             id_slacks=self._id_slacks,
+            straggler_delay=self._straggler_delay,
         )
 
     # Running
@@ -246,7 +259,7 @@ class Driver:
     def _attempt(self, spec: EpochSpec, plan: _Plan) -> Outcome:
         """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2)."""
         splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
-        rows = [item.row(number) for number, item in enumerate(self._state.pending)] + self._journal.chains()
+        rows = [item.row(number) for number, item in enumerate(self._arriving())] + self._journal.chains()
         for attempt in range(1, ATTEMPTS + 1):
             outcome = gather(self._executor.run(spec, splits, rows))
             if outcome.failure is not None:
@@ -283,7 +296,7 @@ class Driver:
             holds=outcome.holds,
             holders=outcome.holders,
             wall_timers=outcome.wall_timers,
-            pending=outcome.pending,
+            pending=outcome.pending + self._stragglers.unacknowledged(),
             counters=_added(old.counters, outcome.counters),
             metrics=added(old.metrics, outcome.metrics),
             receipts=outcome.receipts,

@@ -17,11 +17,14 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.watermark import Frontier
+from headrace.runners.engine.beside import Call, Release
 
 Row = tuple[int, int, int, bytes]
 """(target interval, level, kind, blob)."""
 DRIVER = 1_000_000
 """The level of rows that are for the driver."""
+SINK = 0
+"""The level of pending productions whose consumer is a sink: stragglers, see `headrace.runners.engine.stragglers`."""
 
 
 class Kind(IntEnum):
@@ -58,6 +61,8 @@ class EpochSpec:
     """Computation -> input low watermark of the last epoch."""
     id_slacks: Mapping[str, int] = field(default_factory=dict)
     """Stream -> how long ids of its records are kept, microseconds of event time; only those that may come again."""
+    straggler_delay: int = 0
+    """How long a task waits until weak productions are acknowledged, microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,8 @@ class Sender:
     level: int
     index: int
     token: str
+    shape: str = ""
+    """Where all that it sent to other tasks are weak productions: equal for attempts that may stand for each other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +101,11 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A production that is part of the commit and is delivered in the next epoch. Persisted: every field."""
+    """A production that is part of the commit and is delivered after it. Persisted: every field."""
 
     interval: int
     level: int
+    """Of the computation that gets it in the next epoch; `SINK` for what a sink has not acknowledged."""
     consumer: str
     oldest: int
     """Least timestamp in it, microseconds UTC: it holds the consumer's watermark."""
@@ -163,6 +171,9 @@ class Executor(Protocol):
 
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """Begin to make snapshots, away from the hot path; the result asks for them, None if they are not ready."""
+
+    def beside(self, release: Release) -> Call:
+        """Begin to release stragglers on the driver, beside the epochs."""
 
     def close(self) -> None:
         """The run is over, for good or ill: tear user code down in the processes that can be reached."""

@@ -54,6 +54,9 @@ class RunOptions:
     skew_limit: float | None = None
     """Seconds of event time by which an injector may run ahead of the least watermark of all: one that is further
     waits until the others have caught up, so that what it would bring need not be kept (paper §8.4). None: no limit."""
+    straggler_delay: float = 1.0
+    """Seconds that a task waits until a sink has acknowledged weak productions. What takes longer becomes part of the
+    commit and is released again, so that nothing is lost and nobody waits (paper figure 11)."""
     poll_seconds: float = 0.1
     """How long to wait before asking idle injectors again."""
     progress: Callable[[Progress], None] | None = None

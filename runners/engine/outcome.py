@@ -9,7 +9,10 @@ from typing import cast
 from headrace.lowlevel.checkpoint import DeltaFile
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import mismatched
-from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, unpack
+from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, Sender, unpack
+
+Place = tuple[int, int]
+"""Level and interval of a task."""
 
 
 @dataclass(slots=True)
@@ -58,14 +61,37 @@ def mixed_attempts(reports: Iterable[Report]) -> str:
     >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
     'level 1, interval 0: attempt b is to be committed, but productions of a, b were used'
     """
-    made: dict[tuple[int, int], str] = {}
-    used: dict[tuple[int, int], set[str]] = {}
+    made: dict[Place, Sender] = {}
+    used: dict[Place, set[str]] = {}
     for report in reports:
-        made[report.sender.level, report.sender.index] = report.sender.token
-        for sender in (report.sender, *report.consumed):
-            if sender != COMMITTED:
-                used.setdefault((sender.level, sender.index), set()).add(sender.token)
-    return "; ".join(map(str, mismatched(used, made)))
+        own = report.sender
+        if (other := made.get((own.level, own.index), own)) != own:
+            # Two attempts say that they are the one; their state cannot both be committed, weak or not.
+            used.setdefault((own.level, own.index), set()).update((other.token, own.token))
+        made[own.level, own.index] = own
+        for place, names in _used_by(report).items():
+            used.setdefault(place, set()).update(names)
+    return "; ".join(map(str, mismatched(used, {place: _name(sender) for place, sender in made.items()})))
+
+
+def _used_by(report: Report) -> dict[Place, set[str]]:
+    """Attempts whose productions one task took in, itself among them.
+
+    One that has productions of two attempts at a place may have some of them twice: there none stands for the other.
+    """
+    by_place: dict[Place, list[Sender]] = {}
+    for sender in (report.sender, *report.consumed):
+        if sender != COMMITTED:
+            by_place.setdefault((sender.level, sender.index), []).append(sender)
+    return {
+        place: {_name(sender) for sender in senders} if len(senders) == 1 else {sender.token for sender in senders}
+        for place, senders in by_place.items()
+    }
+
+
+def _name(sender: Sender) -> str:
+    """What attempts have in common that may stand for each other."""
+    return sender.shape or sender.token
 
 
 def _add(outcome: Outcome, report: Report) -> None:

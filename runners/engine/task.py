@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, cast
 
@@ -21,11 +21,14 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.production import Parcel, Router
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.weak import releasing_sinks, weak_streams
 from headrace.lowlevel.worker import Bundle, Commit, Worker
+from headrace.runners.engine.beside import Call, Release
 from headrace.runners.engine.epoch import (
     DRIVER,
     Control,
@@ -39,6 +42,8 @@ from headrace.runners.engine.epoch import (
     pack,
     unpack,
 )
+from headrace.runners.engine.outlet import Outlet
+from headrace.runners.engine.shape import Shape
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +59,9 @@ class Host(Protocol):
 
     def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Keep a task's deltas where a commit can name them; None where nothing is written."""
+
+    def beside(self, release: Release) -> Call:
+        """Begin to release weak productions, beside the task."""
 
 
 @dataclass
@@ -81,6 +89,16 @@ class Program:
     def inline_order(self) -> list[str]:
         """Inline computations, each after those that feed it."""
         return self.topology.inline_order()
+
+    @cached_property
+    def weak_streams(self) -> frozenset[str]:
+        """Streams of weak productions."""
+        return weak_streams(self.topology)
+
+    @cached_property
+    def releasing(self) -> dict[str, ReleasingSink]:
+        """Sinks that get their rows before the commit."""
+        return releasing_sinks(self.topology)
 
     @cached_property
     def partial(self) -> dict[str, frozenset[str]]:
@@ -122,12 +140,14 @@ class _Task:
     host: Host
     spec: EpochSpec
     sender: Sender
-    out: list[Row] = field(default_factory=list)
+    sent: list[tuple[int, int, bytes]] = field(default_factory=list)
+    """Interval, level and encoded parcel of what goes to other tasks."""
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock)
         self.report = Report(self.sender, metrics=self.metrics.cells)
         program = self.program
+        self.shape = Shape(program.weak_streams)
         self.router = Router(
             program.topology,
             self.spec.intervals,
@@ -140,8 +160,8 @@ class _Task:
     def _ship(self, interval: int, parcel: Parcel) -> None:
         level = self.program.propagation.level_of[parcel.consumer]
         if level > self.sender.level:
-            shipment = pack((self.sender, len(self.out), parcel.encode()))
-            self.out.append((interval, level, Kind.PARCEL, shipment))
+            self.shape.add(interval, parcel)
+            self.sent.append((interval, level, parcel.encode()))
         else:
             self.report.pending.append(Pending(interval, level, parcel.consumer, parcel.oldest(), parcel.encode()))
 
@@ -152,28 +172,19 @@ class _Task:
             self.report.add_counters(name, {DEAD_LETTERS: buried})
         for name, late in self.router.late.items():
             self.report.add_counters(name, {"late": late})
-        for name, batch in self.router.staged.items():
-            self._stage(name, batch)
-        yield from self.out
+        Outlet(self.program.topology.sinks, self.program.releasing, self.host, self.spec, self.report).let_out(
+            self.router.staged
+        )
+        if shape := self.shape.of(self.spec.epoch, self.report.greatest, holds):
+            self.sender = self.report.sender = replace(self.sender, shape=shape)
+        for number, (interval, level, parcel) in enumerate(self.sent):
+            yield (interval, level, Kind.PARCEL, pack((self.sender, number, parcel)))
         last = self.sender.level >= len(self.program.levels)
         if not last:
             control = pack(Control(self.spec, self.sender, self.report.greatest, holds))
             for interval in range(self.spec.intervals):
                 yield (interval, self.sender.level + 1, Kind.CONTROL, control)
         yield (self._home(), DRIVER, Kind.REPORT, pack(self.report))
-
-    def _stage(self, name: str, batch: Batch) -> None:
-        _, sink = self.program.topology.sinks[name]
-        try:
-            with at(name):
-                receipt = sink.stage(batch, self.spec.epoch, self.sender.index, self.sender.token)
-        except HeadraceError:
-            raise
-        except Exception as error:
-            raise failed_step(error, name, None, None) from error
-        self.report.counters.setdefault(name, {})["rows"] = len(batch)
-        if receipt is not None:
-            self.report.receipts[name] = receipt
 
     def _home(self) -> int:
         return self.sender.index % self.spec.intervals

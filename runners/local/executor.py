@@ -18,6 +18,8 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.beside import Call, PlainCall, Release
+from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.epoch import DRIVER, EpochSpec, Row, Sender, work_rows
 from headrace.runners.engine.task import Program, read_splits, run_level
 from headrace.runners.local.scheduler import Scheduler
@@ -27,13 +29,20 @@ class LocalExecutor:
     """The executor of the local runner: deterministic, and at the same time the `Host` of its tasks."""
 
     def __init__(
-        self, topology: Topology, parallelism: int, scheduler: Scheduler, store: Store | None, generation: int
+        self,
+        topology: Topology,
+        parallelism: int,
+        scheduler: Scheduler,
+        store: Store | None,
+        generation: int,
+        clock: Clock | None = None,
     ) -> None:
         self.parallelism = parallelism
         self._program = Program(topology)
         self._scheduler = scheduler
         self._store = store
         self._generation = generation
+        self._clock = clock or ManualClock()
         self._copies: dict[tuple[str, int], MemoryCopy] = {}
         self._uncommitted: list[tuple[int, dict[str, Delta]]] = []
         self._numbers = count(1)
@@ -89,6 +98,12 @@ class LocalExecutor:
             copies = {name: self._copies[name, order.interval] for name in names}
             made.append(write_snapshot(self._store, order, copies))
         return lambda: made
+
+    def beside(self, release: Release) -> Call:
+        """At once, in this thread: of tasks and of the driver."""
+        call = PlainCall(release, self._clock)
+        self._scheduler.step("released", self._epoch)
+        return call
 
     def close(self) -> None:
         """Tear user code down in this process."""

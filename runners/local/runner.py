@@ -54,6 +54,6 @@ class LocalRunner:
         store = None
         if options.checkpoint is not None:
             journal, store = open_checkpoint(options.checkpoint, topology, self.clock, "local runner")
-        executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation)
+        executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
         self.copies = executor.copies()
         return Driver(topology, executor, journal, self.clock, options, self.scheduler).run()

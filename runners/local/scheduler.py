@@ -30,7 +30,8 @@ class Scheduler:
     def step(self, name: str, epoch: int) -> None:
         """Called before and after every step of the protocol; raise `Crash` to stop the run there.
 
-        Steps: `plan`, `run level K task I`, `saved level K task I`, `commit`, `committed`, `deliver`, `delivered`.
+        Steps: `plan`, `run level K task I`, `saved level K task I`, `released` (by a task, or stragglers by the
+        driver), `commit`, `committed`, `deliver`, `delivered`.
         """
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.beside import Call, Release, ThreadCall
 from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
 from headrace.runners.spark.job import EpochJob
 from headrace.runners.spark.leaving import ask_to_leave
@@ -42,6 +43,10 @@ class SparkExecutor:
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """A job beside the epochs."""
         return begin_snapshots(self._session, self._shipment, orders)
+
+    def beside(self, release: Release) -> Call:
+        """In a thread of the driver."""
+        return ThreadCall(release)
 
     def close(self) -> None:
         """Ask workers to tear down, if there is anything: as many tasks as run at once reach all that wait for work."""

@@ -12,6 +12,7 @@ from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader, write
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store
+from headrace.runners.engine.beside import Call, Release, ThreadCall
 from headrace.runners.engine.epoch import Kind, Row, Sender
 from headrace.runners.spark.copies import Copies, advance, sweep
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
@@ -94,6 +95,10 @@ class SparkHost:
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)
         return written
+
+    def beside(self, release: Release) -> Call:
+        """In a thread, which goes on behind the task if it takes longer."""
+        return ThreadCall(release)
 
 
 def _epoch_of(name: str) -> int:

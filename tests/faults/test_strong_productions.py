@@ -51,10 +51,14 @@ class LosesATask(LocalExecutor):
             mine = [row for row in out if row[1] != DRIVER and row[0] == 0]
             theirs = [row for row in again if row[1] != DRIVER and row[0] != 0]
             report = [row for row in again if row[2] == Kind.REPORT]
-            kept = [row for row in out if row[0] != 0 and row not in mine and row[1] == DRIVER]
+            kept = [row for row in out if row[1] == DRIVER and _place(unpack(row[3]).sender) != (1, 0)]
             others = [row for row in out if row[2] in (Kind.PARCEL, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
             return mine + theirs + report + kept + others
         return out
+
+
+def _place(sender):
+    return sender.level, sender.index
 
 
 def _of(row):

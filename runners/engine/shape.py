@@ -1,0 +1,50 @@
+"""The shape of what an attempt sent: which attempts of a weak producer may stand for each other (paper §6.1.3).
+
+Consumers of which some took the productions of one attempt and some those of another have, together, everything once,
+if both attempts sent as much to the same keys and told the same of watermarks. What the values are does not matter:
+that is what weak productions mean. Where attempts differ in more, a mixture could lose records, and is not let pass.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from hashlib import blake2b
+
+from headrace.lowlevel.production import Parcel
+
+
+class Shape:
+    """Gathers the shape of one attempt; costs nothing where no stream is weak.
+
+    >>> from array import array
+    >>> def shape(*streams):
+    ...     made = Shape(frozenset(["weak"]))
+    ...     for stream in streams:
+    ...         made.add(0, Parcel("count", stream, rows=[b"row"], counts=array("q", [2])))
+    ...     return made.of(1, {}, {})
+    >>> shape("weak") == shape("weak"), shape("weak") == shape("weak", "weak"), shape("weak", "strong")
+    (True, False, '')
+    """
+
+    def __init__(self, weak: frozenset[str]) -> None:
+        self._weak = weak
+        self._all_weak = bool(weak)
+        self._records: Counter[tuple[int, str, str, bytes]] = Counter()
+
+    def add(self, interval: int, parcel: Parcel) -> None:
+        """Note what goes to an interval."""
+        if not self._all_weak:
+            return
+        if parcel.stream not in self._weak:
+            self._all_weak = False
+            return
+        for row, count in zip(parcel.rows, parcel.counts, strict=True):
+            self._records[interval, parcel.consumer, parcel.stream, row] += count
+
+    def of(self, epoch: int, greatest: Mapping[str, int], holds: Mapping[str, int]) -> str:
+        """The shape, of what was sent and of what is told of injectors and holds; empty if anything was strong."""
+        if not self._all_weak:
+            return ""
+        told = (epoch, sorted(greatest.items()), sorted(holds.items()), sorted(self._records.items()))
+        return "weak " + blake2b(repr(told).encode(), digest_size=16).hexdigest()
