@@ -27,6 +27,24 @@ class Interval:
     start: int
     stop: int
 
+    @property
+    def number(self) -> int:
+        """The same as `index`."""
+        return self.index
+
+
+class Sequencer(NamedTuple):
+    """Names one ownership of an interval; a greater one makes every smaller one stale (paper §6.2).
+
+    >>> Sequencer(2, 0) > Sequencer(1, 9)
+    True
+    """
+
+    generation: int
+    """Of the driver that gave it."""
+    epoch: int
+    """The first in which the interval has this owner and these bounds."""
+
 
 def split_evenly(count: int) -> tuple[Interval, ...]:
     """The whole space as `count` intervals of equal size (to within one place).

@@ -75,7 +75,7 @@ def manifest_of(epoch: int, deltas: dict) -> Manifest:
         injector_watermarks={"words": epoch},
         greatest_timestamps={"words": epoch + 1},
         input_watermarks={"count": epoch, "top": epoch - 1},
-        output_watermarks={"count": {0: epoch, 1: epoch - 1}, "top": {0: epoch - 1}},
+        output_watermarks={"count": b"%d" % epoch, "top": b"%d" % (epoch - 1)},
         holds={"count": {1: epoch}},
         holders={"count": Holder(epoch, b"skey", "end")},
         wall_timers={"top": {0: epoch + 5}},

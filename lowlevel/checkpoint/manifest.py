@@ -18,6 +18,7 @@ from headrace.lowlevel.checkpoint.delta_file import DeltaFile
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.sequencer import Interval
+from headrace.lowlevel.watermarkmap import decoded
 
 KIND = "commit"
 FORMAT_VERSION = 3
@@ -66,8 +67,8 @@ class Manifest:
     """Injector stream -> greatest timestamp seen."""
     input_watermarks: Mapping[str, int] = field(default_factory=dict)
     """Computation -> its input low watermark."""
-    output_watermarks: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Computation -> interval -> low watermark as the authority knows it."""
+    output_watermarks: Mapping[str, bytes] = field(default_factory=dict)
+    """Computation -> low watermarks of its intervals, as `Authority.journal` has them; see `watermarks_of`."""
     holds: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Computation -> interval -> oldest hold."""
     holders: Mapping[str, Holder] = field(default_factory=dict)
@@ -96,6 +97,13 @@ class Manifest:
     plans: Mapping[tuple[int, int], CopyPlan] = field(default_factory=dict)
     """Place -> all files that make up its state."""
 
+    def watermarks_of(self, computation: str) -> dict[int, int]:
+        """Interval -> its low watermark as the authority knew it, microseconds UTC. Raises KeyError."""
+        values = decoded(self.output_watermarks[computation]).tolist()
+        levels = {name: level for level, names in enumerate(self.topology.levels, 1) for name in names}
+        numbers = [interval.number for interval in self.intervals[levels[computation]]]
+        return dict(zip(numbers, values, strict=True))
+
 
 class Encoded(NamedTuple):
     """A manifest as bytes."""
@@ -113,6 +121,7 @@ def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
         *(production.data for production in manifest.pending),
         *(receipt for receipts in manifest.receipts.values() for receipt in receipts),
         *filter(None, [manifest.metrics]),
+        *manifest.output_watermarks.values(),
     ]
     apart = sum(map(len, blobs)) > _INLINE_BYTES
     head = json.dumps(_head(manifest) | {"blobs": blobs_path if apart else None}).encode()
@@ -131,6 +140,7 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     holders = {name: Holder(timestamp, next(data), tag) for name, timestamp, tag in content["holders"]}
     pending = tuple(PendingProduction(a, b, c, d, next(data)) for a, b, c, d in content["pending"])
     receipts = {sink: tuple(next(data) for _ in range(count)) for sink, count in content["receipts"]}
+    metrics = next(data) if content["metrics"] else b""
     return Manifest(
         **plain,
         intervals={level: tuple(Interval(*one) for one in of) for level, of in content["intervals"]},
@@ -140,7 +150,8 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
         holders=holders,
         pending=pending,
         receipts=receipts,
-        metrics=next(data) if content["metrics"] else b"",
+        metrics=metrics,
+        output_watermarks={name: next(data) for name in content["output_watermarks"]},
         topology=Fingerprint.decode(bytes(parts[1])),
         plans={(plan.level, plan.interval): plan for plan in _decode_plans(bytes(parts[2]))},
     )
@@ -157,7 +168,7 @@ _PLAIN = (
     *("finished", "generation", "owner", "previous"),
 )
 """Fields that JSON gives back as they were."""
-_BY_INTERVAL = ("output_watermarks", "holds", "wall_timers")
+_BY_INTERVAL = ("holds", "wall_timers")
 
 
 def _head(manifest: Manifest) -> dict[str, object]:
@@ -172,6 +183,7 @@ def _head(manifest: Manifest) -> dict[str, object]:
         "holders": [(name, holder.timestamp, holder.tag) for name, holder in manifest.holders.items()],
         "pending": [production[:-1] for production in manifest.pending],
         "metrics": bool(manifest.metrics),
+        "output_watermarks": list(manifest.output_watermarks),
         "receipts": [(sink, len(receipts)) for sink, receipts in manifest.receipts.items()],
     }
 

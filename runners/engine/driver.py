@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from headrace.lowlevel.authority import Authority, Sequencer
+from headrace.lowlevel.authority import Authority
 from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.metric import Cells, added
+from headrace.lowlevel.sequencer import Sequencer, split_evenly
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
@@ -93,7 +94,7 @@ class Driver:
         self._state = self._recover()
         self._stragglers = Stragglers(topology, executor.beside, self._straggler_delay)
         self._stragglers.take(self._state.pending, due=clock.now())
-        self._authority = Authority.restore(self._state.journal, Sequencer(journal.generation, self._state.epoch))
+        self._authority = self._take_over()
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
@@ -157,6 +158,18 @@ class Driver:
         }
         self._deliver(state)
         return state
+
+    def _take_over(self) -> Authority:
+        """The watermark authority, from what the last commit has of it; every interval has a new owner."""
+        authority, state = Authority(), self._state
+        sequencer = Sequencer(self._journal.generation, state.epoch)
+        intervals = split_evenly(state.intervals)
+        for name in self._topology.keyed:
+            if (part := state.journal.get(name)) is None:
+                authority.assign(name, intervals, sequencer)
+            else:
+                authority.restore({name: part}, {name: intervals}, sequencer)
+        return authority
 
     # Planning
 
@@ -302,14 +315,13 @@ class Driver:
             receipts=outcome.receipts,
         )
 
-    def _report(self, spec: EpochSpec, outcome: Outcome) -> dict[str, dict[int, int]]:
+    def _report(self, spec: EpochSpec, outcome: Outcome) -> dict[str, bytes]:
         """Tell the watermark authority each interval's low watermark; its journal is part of the commit."""
         sequencer = Sequencer(spec.generation, spec.epoch)
         for name, watermark in outcome.watermarks.items():
-            self._authority.assign(name, range(spec.intervals), sequencer)
-            for interval in range(spec.intervals):
-                held = outcome.holds.get(name, {}).get(interval, MAX_TIMESTAMP)
-                self._authority.report(name, interval, sequencer, min(watermark, held))
+            held = outcome.holds.get(name, {})
+            values = [min(watermark, held.get(interval, MAX_TIMESTAMP)) for interval in range(spec.intervals)]
+            self._authority.report_all(name, range(spec.intervals), sequencer, values)
         return self._authority.journal()
 
     # After the commit

@@ -127,7 +127,7 @@ def _state(manifest: Manifest) -> State:
             for stream, watermark in manifest.injector_watermarks.items()
         },
         watermarks=dict(manifest.input_watermarks),
-        journal={name: dict(values) for name, values in manifest.output_watermarks.items()},
+        journal=dict(manifest.output_watermarks),
         holds={name: dict(values) for name, values in manifest.holds.items()},
         holders={name: (holder.timestamp, holder.key, holder.tag) for name, holder in manifest.holders.items()},
         wall_timers={name: dict(values) for name, values in manifest.wall_timers.items()},

@@ -28,8 +28,8 @@ class State:
     injectors: dict[str, InjectorProgress] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark."""
-    journal: dict[str, dict[int, int]] = field(default_factory=dict)
-    """Computation -> interval -> low watermark, from the watermark authority."""
+    journal: dict[str, bytes] = field(default_factory=dict)
+    """Computation -> low watermarks of its intervals: `Authority.journal`."""
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
     """Computation -> interval -> oldest hold."""
     holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)

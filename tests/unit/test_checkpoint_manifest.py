@@ -65,7 +65,7 @@ manifests = st.builds(
     injector_watermarks=by_name,
     greatest_timestamps=by_name,
     input_watermarks=by_name,
-    output_watermarks=by_interval,
+    output_watermarks=st.dictionaries(names, st.binary(max_size=20), max_size=3),
     holds=by_interval,
     holders=st.dictionaries(names, st.builds(Holder, times, st.binary(), names), max_size=3),
     wall_timers=by_interval,

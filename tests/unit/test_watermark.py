@@ -1,10 +1,7 @@
-"""The recursive definition of the low watermark, and the authority's rules."""
+"""The recursive definition of the low watermark."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headrace.lowlevel.authority import Authority, Sequencer
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import BoundedInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -56,28 +53,6 @@ def test_bounded_out_of_orderness_and_the_end():
     progress = progress.after(greatest=80, watermark=MIN_TIMESTAMP, done=False)
     assert progress.watermark == 70
     assert progress.after(greatest=MIN_TIMESTAMP, watermark=MIN_TIMESTAMP, done=True).watermark == MAX_TIMESTAMP
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 5), st.integers(0, 100))))
-def test_authority_is_the_minimum_of_the_last_valid_reports(reports):
-    authority, values, current = Authority(), dict.fromkeys(range(4), MIN_TIMESTAMP), 2
-    authority.assign("a", range(4), Sequencer(1, current))
-    refused = 0
-    for interval, epoch, value in reports:
-        accepted = authority.report("a", interval, Sequencer(1, epoch), value)
-        assert accepted == (epoch >= current)
-        refused += not accepted
-        if accepted:
-            values[interval] = max(values[interval], value)
-        assert authority.low_watermark("a") == min(values.values())
-    assert authority.refused == refused
-    restored = Authority.restore(authority.journal(), Sequencer(2, 0))
-    assert restored.low_watermark("a") == authority.low_watermark("a")
-    assert not restored.report("a", 0, Sequencer(1, 99), 1000)
-
-
-def test_an_interval_that_was_never_assigned_is_refused():
-    assert not Authority().report("a", 0, Sequencer(1, 1), 5)
 
 
 def test_inputs_aside_do_not_hold_the_watermark_but_come_before():
