@@ -249,7 +249,7 @@ class KeyContext:
         """What the key's processing has come to, to be restored if a record turns out to be poison."""
         state = None
         if self._state is not _UNREAD and self._state is not None:
-            state = self._coder.encode(self._state)
+            state = self._encode(self._state)
         metrics = collector()
         return Savepoint(
             dict(self._cells),
@@ -281,7 +281,7 @@ class KeyContext:
     def end(self) -> None:
         """Close the key: its changes join the bundle's delta."""
         if self._state is not _UNREAD:
-            data = None if self._state is None else self._coder.encode(self._state)
+            data = None if self._state is None else self._encode(self._state)
             if data != self._loaded:
                 self._cells[b""] = data
         if self._cells or self._marks:
@@ -290,6 +290,18 @@ class KeyContext:
             if len(values) >= _FLUSH_AT:
                 self.flush()
                 return
+
+    def _encode(self, state: object) -> bytes:
+        try:
+            return self._coder.encode(state)
+        except Exception as error:
+            raise StepError(
+                self._place.name,
+                self.key,
+                state,
+                f"this is its state, which cannot be stored ({type(error).__name__}: {error}); "
+                "keep what it is made of instead, or give the computation a state_coder",
+            ) from error
 
     def _merge(self) -> None:
         """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 
 class HeadraceError(Exception):
     """Base of all errors of this package."""
@@ -34,6 +36,9 @@ class StepError(HeadraceError, RuntimeError):
         self.step, self.key, self.value, self.cause = step, key, value, cause
         super().__init__(step, key, value, cause)
 
+    def __reduce__(self) -> tuple[type[StepError], tuple[str, object, object, str]]:
+        return type(self), (self.step, _sendable(self.key), _sendable(self.value), self.cause)
+
     def __str__(self) -> str:
         where = f"step {self.step!r} raised"
         if self.key is not None:
@@ -41,6 +46,23 @@ class StepError(HeadraceError, RuntimeError):
         if self.value is not None:
             where += f" at {self.value!r:.200}"
         return f"{where}; nothing of this epoch is committed\n{self.cause}"
+
+
+class Shown(str):
+    """Stands for a value that cannot be pickled, in an error that tells of it: what it looks like."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _sendable(value: object) -> object:
+    try:
+        pickle.dumps(value)
+    except Exception:
+        return Shown(repr(value))
+    return value
 
 
 class StalledError(HeadraceError, RuntimeError):

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import cast
 
-from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.coder import decode_key, encode_key, row_of
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
@@ -57,7 +57,24 @@ class Parcel:
     def encode(self) -> bytes:
         """As bytes. One pickle for all values: three times as quick as a pickle a value, and any value fits."""
         columns = (self.consumer, self.stream, self.keys, b"".join(self.rows), self.counts, self.timestamps)
-        return pickle.dumps((*columns, self.values, self.ids), pickle.HIGHEST_PROTOCOL)
+        try:
+            return pickle.dumps((*columns, self.values, self.ids), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            raise self._unsendable(error) from error
+
+    def _unsendable(self, error: Exception) -> Exception:
+        """Names the first value that cannot be pickled."""
+        owners = (key for key, count in zip(self.keys, self.counts, strict=True) for _ in range(count))
+        for key, value in zip(owners, self.values, strict=True):
+            try:
+                pickle.dumps(value)
+            except Exception as reason:
+                cause = (
+                    f"it came in by stream {self.stream!r} and cannot be sent to the key's interval "
+                    f"({type(reason).__name__}: {reason}); send what it is made of instead"
+                )
+                return StepError(self.consumer, _shown(key), value, cause)
+        return error
 
     @classmethod
     def decode(cls, data: bytes) -> Parcel:
@@ -79,6 +96,14 @@ class Parcel:
             else:
                 entry[1].append(part)
             start = stop
+
+
+def _shown(encoded: bytes) -> object:
+    """A key for an error; its bytes if only a coder of its own could tell."""
+    try:
+        return decode_key(encoded)
+    except Exception:
+        return encoded
 
 
 class _Gather:

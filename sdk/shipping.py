@@ -114,11 +114,22 @@ def _parts(code: object) -> Iterator[tuple[str, object]]:
     elif isinstance(code, types.FunctionType):
         yield from _function_parts(code)
     elif isinstance(code, dict):
-        yield from ((f"the item {key!r:.80}", value) for key, value in code.items())
-    elif isinstance(code, (list, tuple, set, frozenset)):
-        yield from (("", value) for value in code)
+        yield from _first([(f"the item {key!r:.80}", value) for key, value in code.items()])
+    elif isinstance(code, list):
+        yield from _first([(f"the item {index}", value) for index, value in enumerate(code)])
+    elif isinstance(code, (tuple, set, frozenset)):
+        # Tuples are often the engine's own.
+        yield from _first([("", value) for value in code])
     else:
         yield from ((f"the attribute {name!r}", value) for name, value in _attributes(code))
+
+
+def _first(parts: list[tuple[str, object]]) -> list[tuple[str, object]]:
+    """The first part that cannot be pickled, found by halves: there may be a million."""
+    while len(parts) > 1:
+        half = parts[: len(parts) // 2]
+        parts = parts[len(half) :] if _ships([part for _, part in half]) else half
+    return parts
 
 
 def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, object]]:

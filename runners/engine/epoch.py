@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Protocol
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.state import Mark
@@ -196,4 +197,12 @@ COMMITTED = Sender(-1, 0, "")
 def work_rows(spec: EpochSpec, splits: Sequence[tuple[str, Split]]) -> list[Row]:
     """Rows for level 0, one a split; without splits one that only carries the epoch."""
     work = [Work(spec, stream, split) for stream, split in splits] or [Work(spec)]
-    return [(number % spec.intervals, 0, Kind.SPLIT, pack(item)) for number, item in enumerate(work)]
+    return [(number % spec.intervals, 0, Kind.SPLIT, _packed(item)) for number, item in enumerate(work)]
+
+
+def _packed(work: Work) -> bytes:
+    try:
+        return pack(work)
+    except Exception as error:
+        cause = f"this is to be read by a task, and cannot be sent there ({type(error).__name__}: {error})"
+        raise StepError(str(work.stream), None, work.split, cause) from error

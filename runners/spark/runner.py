@@ -19,7 +19,7 @@ from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
 from headrace.runners.spark.packages import prepare_workers
 from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
-from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.shipment import Shipment, packed
 from headrace.runners.spark.streams import StreamInjector, StreamOptions
 
 
@@ -58,6 +58,7 @@ class SparkRunner:
         """Run to the end of the input.
 
         Raises:
+            ShippingError: Something that the topology holds cannot be sent to the workers. Nothing has run.
             SparkSetupError: Java or Spark is missing or too old. Nothing has run.
             SparkJobError: Spark gave a job up. Earlier epochs are committed.
         """
@@ -65,16 +66,19 @@ class SparkRunner:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
+        code = packed(topology)
         session = checked(self._session) if self._session is not None else open_session()
         prepare_workers(session)
         with _checkpoint_place(options, session) as place:
-            return self._run(topology, options, session, place)
+            return self._run(topology, code, options, session, place)
 
-    def _run(self, topology: Topology, options: RunOptions, session: SparkSession, place: str) -> RunResult:
+    def _run(
+        self, topology: Topology, code: bytes, options: RunOptions, session: SparkSession, place: str
+    ) -> RunResult:
         clock = SystemClock()
         journal, store = open_checkpoint(place, topology, clock, "Spark runner")
         topology = bound(topology, store, self._streams)
-        shipment = Shipment.of(topology, store, journal.identity)
+        shipment = Shipment.of(code, store, journal.identity)
         executor = SparkExecutor(engine_session(session), topology, shipment)
         goes_on = options.checkpoint is not None
         try:

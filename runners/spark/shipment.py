@@ -38,6 +38,22 @@ class Contents:
     """Name of the checkpoint, for the copies of its state."""
 
 
+def packed(topology: Topology) -> bytes:
+    """A topology as its tasks need it, with the main program's classes: all that may turn out not to travel.
+
+    Raises `ShippingError` naming the step and what cannot be pickled.
+    """
+    stand_in: Injector = _ReadElsewhere()
+    stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
+    # The classes of the main program travel in the same pickle as the functions that use them.
+    try:
+        data: bytes = cloudpickle.dumps((_main_classes(), stripped))
+    except Exception:
+        _find_culprit(stripped)
+        raise
+    return data
+
+
 @dataclass(frozen=True, slots=True)
 class Shipment:
     """Contents packed; equal for equal contents of one driver.
@@ -46,7 +62,7 @@ class Shipment:
     >>> from headrace.lowlevel.store import ObjectStore
     >>> topology = Topology()
     >>> topology.injector("words", BoundedInjector([("large", 0)] * 10_000))
-    >>> shipment = Shipment.of(topology, ObjectStore("checkpoint"), "run")
+    >>> shipment = Shipment.of(packed(topology), ObjectStore("checkpoint"), "run")
     >>> shipment.unpack().run, len(shipment.data) < 2_000
     ('run', True)
     """
@@ -55,16 +71,9 @@ class Shipment:
     digest: bytes
 
     @classmethod
-    def of(cls, topology: Topology, store: Store, run: str) -> Shipment:
-        """Pack what the tasks of a run need. Raises `ShippingError` naming the step and what cannot be pickled."""
-        stand_in: Injector = _ReadElsewhere()
-        stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
-        # The classes of the main program travel in the same pickle as the functions that use them.
-        try:
-            data = cloudpickle.dumps((_main_classes(), stripped, store, run))
-        except Exception:
-            _find_culprit(stripped)
-            raise
+    def of(cls, topology: bytes, store: Store, run: str) -> Shipment:
+        """What the tasks of a run need, of which `topology` is packed already."""
+        data = cloudpickle.dumps((topology, store, run))
         return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:
@@ -77,7 +86,8 @@ class Shipment:
 
 @lru_cache(maxsize=4)
 def _unpack(shipment: Shipment) -> Contents:
-    classes, topology, store, run = cloudpickle.loads(shipment.data)
+    data, store, run = cloudpickle.loads(shipment.data)
+    classes, topology = cloudpickle.loads(data)
     main = sys.modules["__main__"]
     for name, value in classes.items():
         # Values are pickled by the name of their class, and this is where that name is looked up.
