@@ -197,6 +197,6 @@ class InlineComputation:
         """See `Computation`."""
         return type(self).teardown is not InlineComputation.teardown
 
-    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
-        """See `Computation`."""
+    def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
+        """See `Computation`; one that only passes on what comes can tell by its inputs whether that is weak."""
         return frozenset() if self.strong_productions else outputs

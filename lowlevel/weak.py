@@ -13,7 +13,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.sink import ReleasingSink, Sink
 
 if TYPE_CHECKING:
-    from headrace.lowlevel.topology import Topology
+    from headrace.lowlevel.topology import Inline, Keyed, Topology
 
 
 def weak_streams(topology: Topology) -> frozenset[str]:
@@ -70,8 +70,14 @@ def _producers(topology: Topology) -> tuple[dict[str, str], dict[str, str]]:
     """Stream -> a weak producer, and stream -> a strong one, as error messages name them."""
     weak: dict[str, str] = {}
     strong = {stream: f"injector {stream!r}" for stream in topology.injectors}
-    for place in topology.places():
-        weakly = place.computation.weak_streams(place.outputs)
+
+    def note(place: Keyed | Inline, weakly: frozenset[str]) -> None:
         for stream in place.outputs:
             (weak if stream in weakly else strong)[stream] = f"step {place.step!r}"
+
+    for keyed in topology.keyed.values():
+        note(keyed, keyed.computation.weak_streams(keyed.outputs))
+    for inline in map(topology.inlines.__getitem__, topology.inline_order()):
+        came = inline.inputs & (weak.keys() - strong.keys())
+        note(inline, inline.computation.weak_streams(inline.outputs, came))
     return weak, strong

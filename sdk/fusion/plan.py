@@ -146,6 +146,19 @@ class StagePlan:
                 equal[step.outputs[None]] = step.source
         return equal
 
+    def weak_streams(self, root: bool) -> set[str]:
+        """Streams of elements that a function with weak productions made, whatever windows they were put into since.
+
+        `root` says whether what comes in is of such a function.
+        """
+        weak = {0} if root else set()
+        for step in self.steps:
+            if isinstance(step, ElementStep):
+                weak.update(() if step.fn.strong_productions else step.outputs.values())
+            elif step.source in weak:
+                weak.add(step.output)
+        return {name for leave in self.exits if leave.source in weak for name in (leave.stream, leave.spare) if name}
+
     def outputs(self) -> list[str]:
         """Every stream that the stage may produce to."""
         return list(dict.fromkeys(name for leave in self.exits for name in (leave.stream, leave.spare) if name))

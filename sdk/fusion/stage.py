@@ -68,6 +68,10 @@ class Stage(InlineComputation):
         """Whether a step's function defines it."""
         return any(type(step.fn).teardown is not DoFn.teardown for step in self.plan.element_steps())
 
+    def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
+        """Those that a step with weak productions puts out; what is only passed on is as strong as it came."""
+        return outputs & self.plan.weak_streams(weak_inputs >= self.plan.entries.keys())
+
     def start_bundle(self) -> None:
         """Start a bundle in every step."""
         assert self._live is not None, "setup() comes first"

@@ -72,6 +72,10 @@ class StatefulParDo(BundleComputation):
     def __getstate__(self) -> dict[str, object]:
         return {"plan": self.plan, "_live": None, "_ending": None}
 
+    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
+        """All, if the function says so."""
+        return frozenset() if self.plan.fn.strong_productions else outputs
+
     @property
     def live(self) -> _LiveFn:
         """The function as it is in this process."""

@@ -85,6 +85,10 @@ class DoFn:
     """Whether a DoFn with state, or with a `finish_bundle`, looks at its pane parameter for retractions, and takes back
     what they stand for. One that does not is refused where there may be any."""
 
+    strong_productions: bool = True
+    """Whether outputs become visible with the commit of their epoch only. False chooses weak productions: a sink that
+    they go to gets them at once, perhaps repeatedly. Our own addition; `headrace.lowlevel.weak` has the rules."""
+
     gives = Gives.OUTPUTS
 
     def setup(self) -> None:

@@ -126,6 +126,7 @@ class GuardedDoFn(DoFn):
         self._fn = fn
         self._guard = Guard(fn.process, rules)
         self.handles_retractions = fn.handles_retractions
+        self.strong_productions = fn.strong_productions
 
     def __getattr__(self, name: str) -> object:
         """The methods that its timers call."""
