@@ -184,16 +184,17 @@ class _Task:
             control = pack(Control(self.spec, self.sender, self.report.greatest, holds))
             for interval in range(self.spec.intervals):
                 yield (interval, self.sender.level + 1, Kind.CONTROL, control)
-        yield (self._home(), DRIVER, Kind.REPORT, pack(self.report))
+        yield (self.home(), DRIVER, Kind.REPORT, pack(self.report))
 
-    def _home(self) -> int:
+    def home(self) -> int:
+        """Where its report passes."""
         return self.sender.index % self.spec.intervals
 
     def fail(self, error: Exception) -> Iterator[Row]:
         """Tell the driver what went wrong, and the tasks behind that there is nothing to do."""
         if not isinstance(error, HeadraceError):
             error = StepError("engine", None, None, own_traceback(error))
-        yield (self._home(), DRIVER, Kind.FAILURE, pack(error))
+        yield (self.home(), DRIVER, Kind.FAILURE, pack(error))
         if self.sender.level < len(self.program.levels):
             control = pack(Control(self.spec, self.sender, failed=True))
             for interval in range(self.spec.intervals):
@@ -276,6 +277,12 @@ class _Inbox:
         found = {control.sender for control in self.controls} | {sender for sender, _, _ in self.parcels}
         return sorted(found, key=lambda sender: (sender.level, sender.index, sender.token))
 
+    def torn(self) -> bool:
+        """Whether two attempts at one task, or two epochs, sent something: an attempt that was replaced goes on."""
+        senders = self.senders()
+        places = {(sender.level, sender.index) for sender in senders}
+        return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
+
     def bundles(self) -> dict[str, Bundle]:
         """Records by computation, in an order that does not depend on how they arrived."""
         bundles: dict[str, Bundle] = {}
@@ -317,7 +324,12 @@ def run_level(program: Program, host: Host, level: int, interval: int, rows: Ite
         return
     spec = inbox.controls[0].spec
     task = _Task(program, host, spec, Sender(level, interval, host.token()))
-    if any(control.failed for control in inbox.controls):
+    torn = inbox.torn()
+    if torn:
+        # No user code sees it: the driver will give the epoch up, and weak productions would not wait for that.
+        task.report.consumed = inbox.senders()
+        yield (task.home(), DRIVER, Kind.REPORT, pack(task.report))
+    if torn or any(control.failed for control in inbox.controls):
         if level < len(program.levels):
             failed = pack(Control(spec, task.sender, failed=True))
             yield from ((target, level + 1, Kind.CONTROL, failed) for target in range(spec.intervals))

@@ -10,6 +10,8 @@ from headrace.runners.engine.clock import ManualClock
 
 ROWS = [((i % 5, i), (i * 37) % 400) for i in range(40)]
 """((key, number), timestamp)."""
+WEAK = ("alerts", "even", "echo")
+"""Sinks, and streams, of weak productions."""
 DELAY = 1.0
 """Seconds until a release counts as a straggler."""
 
@@ -50,6 +52,16 @@ class Seen(Computation):
         context.produce("seen", (record.value[0], context.state))
 
 
+class Echo(Computation):
+    """Weak behind weak: what it releases shows at once if it is given a record twice."""
+
+    strong_productions = False
+
+    def process_record(self, record, context):
+        context.state = (context.state or 0) + 1
+        context.produce("echo", (record.value[0], context.state))
+
+
 class World:
     """Everything outside. Strong deliveries come under an epoch, weak ones as often as they come.
 
@@ -59,7 +71,7 @@ class World:
     def __init__(self, moody: Random | None = None):
         self.clock = ManualClock()
         self.strong: dict[tuple[str, int], list] = {}
-        self.weak: dict[str, Counter] = {"alerts": Counter(), "even": Counter()}
+        self.weak: dict[str, Counter] = {name: Counter() for name in WEAK}
         self.refused = self.slow = 0
         self._moody = moody
 
@@ -94,10 +106,11 @@ def topology(world: World) -> Topology:
     made.computation("sums", Sums(), {"in": lambda value: value[0]}, ["sums"])
     made.computation("alerts", Alerts(), {"in": lambda value: value[0]}, ["alerts"])
     made.computation("seen", Seen(), {"alerts": lambda value: value[0]}, ["seen"])
+    made.computation("echo", Echo(), {"alerts": lambda value: value[0]}, ["echo"])
     made.inline("even", Even(), ["in"], ["even"])
     for name in ("sums", "seen"):
         made.sink(name, name, world.sink(name))
-    for name in ("alerts", "even"):
+    for name in WEAK:
         made.sink(name, name, world.weak_sink(name))
     return made
 

@@ -16,7 +16,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import examples
-from tests.faults.mixed import DELAY, World, check, topology
+from tests.faults.mixed import DELAY, WEAK, World, check, topology
 from tests.faults.test_strong_productions import KEY, Keep, LosesATask
 
 
@@ -74,7 +74,7 @@ def test_sinks_that_take_long_or_refuse_and_drivers_that_crash(tmp_path, referen
     result = live(world, place, Fixed(seed))
     check(world, expected, f"seed {seed}")
     assert world.slow + world.refused > 0, f"the fault did not fire (seed {seed})"
-    assert sum(result.counters[name]["rows"] for name in ("alerts", "even")) == sum(map(len, expected.weak.values()))
+    assert sum(result.counters[name]["rows"] for name in WEAK) == sum(map(len, expected.weak.values()))
     assert pending_of(place) == (), "what is acknowledged is still in the checkpoint"
 
 
