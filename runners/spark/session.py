@@ -52,6 +52,11 @@ _OURS = {
     # Blobs may be large: a batch ends before Arrow's 2 GiB do.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
+    # Attempts at a task always differ, by their tokens, and the driver sees to it that they are not mixed: it runs the
+    # epoch again. Spark, where it compares attempts, would give the job up instead.
+    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
+    "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
 }
 """Of the engine's jobs, in whatever session; set on a sibling of it, so that the program's own jobs keep theirs."""
 

@@ -24,7 +24,7 @@ class KillExecutor:
     def __call__(self, record: Record) -> None:
         if self._fatal(record) and not self._flag.exists():
             self._flag.write_text(f"{headrace.__file__}\n{lives.__file__}\n")
-            os.kill(_parent(os.getppid()), signal.SIGKILL)
+            os.kill(parent(os.getppid()), signal.SIGKILL)
 
 
 def visit_70(record: Record) -> bool:
@@ -33,7 +33,7 @@ def visit_70(record: Record) -> bool:
     return record.value.seconds == 70
 
 
-def _parent(process: int) -> int:
+def parent(process: int) -> int:
     """A worker's parent is Spark's daemon, and that one's the executor."""
     return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
 
