@@ -17,6 +17,7 @@ from headrace.runners.local import Scheduler
 from headrace.runners.local.executor import LocalExecutor
 
 pytestmark = pytest.mark.faults
+
 NUMBERS = count()
 KEY = next(key for key in map(str, count()) if interval_of(row_of(encode_key(key)), 2) == 0)
 """A key of interval 0, whose task is the one that is lost."""

@@ -32,7 +32,6 @@ def cluster_environment(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.slow
 @pytest.mark.faults
 def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
     out, expected, flag = tmp_path / "out", tmp_path / "expected", tmp_path / "killed"
