@@ -13,6 +13,7 @@ from headrace.lowlevel.errors import (
     TopologyChangeError,
     TopologyError,
 )
+from headrace.lowlevel.handover import HandoverError
 from headrace.lowlevel.injector import (
     BaseInjector,
     BoundedInjector,
@@ -22,6 +23,8 @@ from headrace.lowlevel.injector import (
     MemorySplit,
     Split,
 )
+from headrace.lowlevel.injectorprocess import InjectorProcess
+from headrace.lowlevel.processinjector import ProcessInjector
 from headrace.lowlevel.record import Batch, Record
 from headrace.lowlevel.sink import CallSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
@@ -40,13 +43,16 @@ __all__ = [
     "DeadLetter",
     "Delivery",
     "FencedError",
+    "HandoverError",
     "HeadraceError",
     "Injector",
+    "InjectorProcess",
     "InlineComputation",
     "KeyEncodingError",
     "ManualInjector",
     "MemorySplit",
     "PickleCoder",
+    "ProcessInjector",
     "Record",
     "ReleasingSink",
     "SendSink",

@@ -14,6 +14,7 @@ from typing import Protocol
 from headrace.lowlevel.authority import Authority
 from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
+from headrace.lowlevel.explain import furthest_back
 from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import Sequencer, split_evenly
@@ -230,12 +231,10 @@ class Driver:
 
     def _stall(self) -> str:
         """Names who keeps the watermark back (STYLE: holds know their holder)."""
-        name, (timestamp, key, tag) = min(self._state.holders.items(), key=lambda holder: holder[1][0])
-        decode_key = self._topology.keyed[name].key_coder.decode
+        cause = furthest_back(self._topology, self._state.standing()).cause
         return (
-            f"the input has ended but step {name!r} holds the watermark at {timestamp} for key "
-            f"{decode_key(key)!r:.200} (hold {tag!r}) and no timer is left to release it; release the hold, "
-            "or set a timer that does"
+            f"the input has ended but {cause} and no timer is left to release it; release the hold, or set a timer "
+            "that does"
         )
 
     def _finished(self) -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Holder, Snapshot, SnapshotOrder
+from headrace.lowlevel.explain import Standing
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.epoch import Pending, Row
@@ -42,6 +43,15 @@ class State:
     """What user code counted."""
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
     """Sink -> receipts of the last epoch, in the order of tasks."""
+
+    def standing(self) -> Standing:
+        """What `explain` needs of it."""
+        pending: dict[str, int] = {}
+        for item in self.pending:
+            pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
+        injectors = {stream: progress.watermark for stream, progress in self.injectors.items()}
+        holders = {name: Holder(*holder) for name, holder in self.holders.items()}
+        return Standing(self.watermarks, injectors, self.positions, holders, pending)
 
 
 class Journal(Protocol):

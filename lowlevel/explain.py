@@ -1,0 +1,185 @@
+"""Who keeps a low watermark back: an injector, a hold, or a production on its way (MillWheel paper §4.5, §5.2).
+
+    low watermark of A = min(oldest work of A, low watermark of C: C outputs to A)
+
+Spelled out, that is the least of everything unfinished at A or anywhere before it. So whoever has that least is whom A
+waits for, and the way from there to A is the chain of computations between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from headrace.lowlevel.checkpoint import Holder, Manifest
+from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from headrace.lowlevel.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How far a run is, as it is in its last commit. Times are microseconds UTC."""
+
+    watermarks: Mapping[str, int] = field(default_factory=dict)
+    """Computation -> its input low watermark."""
+    injectors: Mapping[str, int] = field(default_factory=dict)
+    """Injector stream -> its low watermark."""
+    positions: Mapping[str, object] = field(default_factory=dict)
+    """Injector stream -> where its next delivery starts."""
+    holders: Mapping[str, Holder] = field(default_factory=dict)
+    """Computation -> who has its oldest hold."""
+    pending: Mapping[str, int] = field(default_factory=dict)
+    """Computation -> the oldest production that waits for delivery to it."""
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Standing:
+        """The standing of a checkpoint, from `CheckpointView.manifest`. It has the injectors' positions unpickled."""
+        pending: dict[str, int] = {}
+        for item in manifest.pending:
+            pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
+        decode = PickleCoder().decode
+        positions = {stream: decode(position) for stream, position in manifest.positions.items()}
+        return cls(manifest.input_watermarks, manifest.injector_watermarks, positions, manifest.holders, pending)
+
+
+@dataclass(frozen=True, slots=True)
+class Injected:
+    """An injector has got no further."""
+
+    stream: str
+    timestamp: int
+    holder: str | None = None
+    """Whom or what it waits for itself, in words, as far as it knows."""
+
+    def __str__(self) -> str:
+        waits = f": it waits for {self.holder}" if self.holder else ""
+        return f"injector {self.stream!r} is at {shown(self.timestamp)}{waits}"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A state or timer of a key is not finished."""
+
+    step: str
+    timestamp: int
+    key: object
+    tag: str
+
+    def __str__(self) -> str:
+        place = f"for key {self.key!r:.200} (hold {self.tag!r}, {date_of(self.timestamp)})"
+        return f"step {self.step!r} holds the watermark at {self.timestamp} {place}"
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """A production is in the commit and not yet processed."""
+
+    step: str
+    timestamp: int
+
+    def __str__(self) -> str:
+        return f"a production for step {self.step!r} at {shown(self.timestamp)} arrives with the next epoch"
+
+
+Cause = Injected | Held | Undelivered
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a computation's input low watermark is where it is."""
+
+    step: str
+    watermark: int
+    """Microseconds UTC."""
+    cause: Cause | None
+    """Who has the oldest work before it; None if nothing before it is unfinished."""
+    chain: tuple[str, ...] = ()
+    """Computations between the cause and the step, in the direction of the records, the step last."""
+
+    def __str__(self) -> str:
+        """In words.
+
+        >>> print(Explanation("c", 5, Held("a", 5, "britney", "window"), ("b", "c")))
+        the input low watermark of step 'c' is 5 (1970-01-01T00:00:00.000005Z)
+          step 'a' holds the watermark at 5 for key 'britney' (hold 'window', 1970-01-01T00:00:00.000005Z)
+          it is passed on by 'b'
+        """
+        lines = [f"the input low watermark of step {self.step!r} is {shown(self.watermark)}"]
+        if self.cause is None:
+            lines.append("nothing before it is unfinished")
+        else:
+            lines.append(str(self.cause))
+            if self.cause.timestamp > self.watermark:
+                lines.append("nothing else keeps it back: it moves with the next epoch")
+        if between := self.chain[:-1]:
+            lines.append(f"it is passed on by {', '.join(map(repr, between))}")
+        return "\n  ".join(lines)
+
+
+def explain(topology: Topology, standing: Standing, step: str) -> Explanation:
+    """What keeps the input low watermark of a step back.
+
+    Of several causes that are equally old the nearest one. Raises `TopologyError` if there is no such computation.
+    """
+    if step not in topology.keyed:
+        known = ", ".join(topology.keyed) or "none"
+        raise TopologyError(f"there is no computation {step!r} (computations: {known}); correct the name")
+    causes = [(cause, chain) for cause, chain in _before(topology, standing, step) if cause.timestamp < MAX_TIMESTAMP]
+    cause, chain = min(causes, key=lambda found: (found[0].timestamp, len(found[1])), default=(None, ()))
+    return Explanation(step, standing.watermarks.get(step, MIN_TIMESTAMP), cause, chain)
+
+
+def furthest_back(topology: Topology, standing: Standing) -> Explanation:
+    """The explanation of the computation whose input low watermark is the least."""
+    step = min(topology.keyed, key=lambda name: standing.watermarks.get(name, MIN_TIMESTAMP))
+    return explain(topology, standing, step)
+
+
+def _before(topology: Topology, standing: Standing, step: str) -> Iterator[tuple[Cause, tuple[str, ...]]]:
+    """Everything that is unfinished at a step or before it, nearest first, with the way from there."""
+    senders, sources = topology.senders(aside=False), topology.sources(aside=False)
+    seen = {step}
+    ways: list[tuple[str, ...]] = [(step,)]
+    for way in ways:
+        name = way[0]
+        yield from ((_injected(topology, standing, stream), way) for stream in sorted(sources[name]))
+        if name in standing.pending:
+            yield Undelivered(name, standing.pending[name]), way
+        for sender in sorted(senders[name]):
+            if sender in standing.holders:
+                yield _held(topology, sender, standing.holders[sender]), way
+            if sender not in seen:
+                seen.add(sender)
+                ways.append((sender, *way))
+
+
+def _injected(topology: Topology, standing: Standing, stream: str) -> Injected:
+    # Not every injector can say whom it waits for.
+    holder = getattr(topology.injectors[stream], "holder", None)
+    waits = None if holder is None or stream not in standing.positions else holder(standing.positions[stream])
+    return Injected(stream, standing.injectors.get(stream, MIN_TIMESTAMP), waits)
+
+
+def _held(topology: Topology, step: str, holder: Holder) -> Held:
+    key = topology.keyed[step].key_coder.decode(holder.key)
+    return Held(step, holder.timestamp, key, holder.tag)
+
+
+def shown(timestamp: int) -> str:
+    """A timestamp for people: microseconds, and the date if there is one.
+
+    >>> shown(0), shown(MIN_TIMESTAMP)
+    ('0 (1970-01-01T00:00:00Z)', 'the beginning of time')
+    """
+    return date_of(timestamp) if timestamp in (MIN_TIMESTAMP, MAX_TIMESTAMP) else f"{timestamp} ({date_of(timestamp)})"
+
+
+def date_of(timestamp: int) -> str:
+    """The date and time UTC of a timestamp, as far as calendars go."""
+    try:
+        return Timestamp(micros=timestamp).to_rfc3339()
+    except OverflowError:
+        ends = {MIN_TIMESTAMP: "the beginning of time", MAX_TIMESTAMP: "the end of time"}
+        return ends.get(timestamp, "before year 1" if timestamp < 0 else "after year 9999")
