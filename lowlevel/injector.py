@@ -43,7 +43,7 @@ class Delivery:
 
     splits: Sequence[Split]
     position: object
-    """Where the next delivery starts; any picklable value, committed with the epoch."""
+    """Where the next delivery starts, committed with the epoch: a plain value (`headrace.lowlevel.plaindata`)."""
     watermark: int = MIN_TIMESTAMP
     """The injector's low watermark after this delivery, as far as it is known before reading; microseconds UTC."""
     done: bool = False

@@ -21,6 +21,7 @@ from operator import attrgetter, methodcaller
 from typing import TypeAlias, cast
 from uuid import UUID
 
+from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.time import Duration, Timestamp
 
 Encode: TypeAlias = Callable[[object], bytes]
@@ -83,9 +84,9 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
     name, *values = inner
     if kind == b"N":
         return dynamic_named_tuple(str(name), cast("tuple[str, ...]", values[0]))(*cast("Sequence[object]", values[1]))
-    found = class_of(str(name))
+    found = _key_class(kind, str(name))
     if kind == b"E":
-        return found(*values) if issubclass(found, Flag) else getattr(found, str(values[0]))
+        return found(*values) if issubclass(found, Flag) else cast("type[Enum]", found)[str(values[0])]
     if kind == b"K":
         return cast(object, methodcaller("__of_key_state__", *values)(found))
     if kind == b"G":
@@ -214,6 +215,30 @@ def class_of(name: str) -> type:
     for part in path.split("."):
         found = getattr(found, part)
     return cast(type, found)
+
+
+def _key_class(kind: bytes, name: str) -> type:
+    """The class of a key of that kind. Anything else that has a name is not called: bytes may come from anybody."""
+    found: object = class_of(name)
+    if not (isinstance(found, type) and _IS_KIND[kind](found)):
+        raise CheckpointError(
+            f"{name} is named as the class of a key, and is none; the bytes were not written by headrace"
+        )
+    return found
+
+
+_IS_KIND: dict[bytes, Callable[[type], bool]] = {
+    b"C": lambda kind: issubclass(kind, tuple) and hasattr(kind, "_fields"),
+    b"D": dataclasses.is_dataclass,
+    b"E": lambda kind: issubclass(kind, Enum),
+    b"G": lambda kind: hasattr(kind, "__setstate__") and not _reduces(kind),
+    b"K": lambda kind: hasattr(kind, "__of_key_state__"),
+}
+
+
+def _reduces(kind: type) -> bool:
+    """Whether a class says itself how it is pickled."""
+    return any("__reduce__" in vars(each) for each in kind.__mro__ if each is not object)
 
 
 @cache

@@ -31,7 +31,7 @@ class HandoverSplit:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far a process is. Persisted as part of a position: every field."""
+    """How far a process is. Persisted as part of a position: every field, as a tuple."""
 
     taken: int = 0
     """Number of its newest hand-over that was taken."""
@@ -42,6 +42,11 @@ class Reached:
         """When another hand-over was taken."""
         watermark = MAX_TIMESTAMP if entry.closed else max(self.watermark, entry.watermark)
         return Reached(self.taken + 1, watermark, entry.closed)
+
+
+def _reached(position: object) -> dict[str, Reached]:
+    """Back from a position."""
+    return {name: Reached(*fields) for name, fields in cast(Mapping[str, tuple[int, int, bool]], position).items()}
 
 
 class ProcessInjector(BaseInjector):
@@ -83,26 +88,26 @@ class ProcessInjector(BaseInjector):
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """What processes have handed over since; those that are behind go first. Raises `HandoverError`."""
-        before = cast(Mapping[str, Reached], position)
+        before = _reached(position)
         self._declare(before)
         reached = {name: before.get(name, Reached()) for name in self._expected}
         entries = self._take(reached, limit)
-        position = {**before, **reached}
+        after = {name: (one.taken, one.watermark, one.closed) for name, one in {**before, **reached}.items()}
         done = all(each.closed for each in reached.values())
         watermark = min(each.watermark for each in reached.values())
         parts = _shared([entry.records for entry in entries if entry.count], splits)
         work = [HandoverSplit(self._handover, tuple(paths)) for paths in parts]
-        return Delivery(work, position, watermark, done=done, idle=not entries and not done)
+        return Delivery(work, after, watermark, done=done, idle=not entries and not done)
 
     def committed(self, position: object) -> None:
         """What was taken up to this position is safe."""
         if self._discard:
-            for name, reached in cast(Mapping[str, Reached], position).items():
+            for name, reached in _reached(position).items():
                 self._handover.discard(name, reached.taken + 1)
 
     def holder(self, position: object) -> str | None:
         """The process that the watermark waits for, in words."""
-        before = cast(Mapping[str, Reached], position)
+        before = _reached(position)
         behind = min(self._expected, key=lambda name: before.get(name, Reached()).watermark)
         reached = before.get(behind, Reached())
         if reached.closed:

@@ -74,14 +74,15 @@ def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[Delt
     Raises `CheckpointError` naming the file for anything that `encode_deltas` did not write.
     """
     head, *blobs = envelope.unwrap(KIND, FORMAT_VERSION, data, name)
-    content = json.loads(bytes(head))
     deltas = {}
-    for entry in content["deltas"]:
-        own, blobs = blobs[: len(entry["tables"])], blobs[len(entry["tables"]) :]
-        if only is None or entry["name"] == only:
-            tables = dict(zip(entry["tables"], own, strict=True))
-            deltas[entry["name"]] = _delta(tables, entry["forget_ids_before"])
-    return DeltaHeader(*content["header"]), deltas
+    with envelope.understood(name):
+        content = json.loads(bytes(head))
+        for entry in content["deltas"]:
+            own, blobs = blobs[: len(entry["tables"])], blobs[len(entry["tables"]) :]
+            if only is None or entry["name"] == only:
+                tables = dict(zip(entry["tables"], own, strict=True))
+                deltas[entry["name"]] = _delta(tables, entry["forget_ids_before"])
+        return DeltaHeader(*content["header"]), deltas
 
 
 def read_deltas(store: Store, path: str, header: DeltaHeader, only: str | None = None) -> dict[str, Delta]:

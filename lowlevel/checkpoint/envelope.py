@@ -9,10 +9,12 @@ That much of the layout is for all versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 
-from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.checkpoint import signature
+from headrace.lowlevel.errors import CheckpointError, HeadraceError
 
 MAGIC = b"HEADRACE"
 _SUM_BYTES = 16
@@ -47,14 +49,22 @@ def unwrap(kind: str, version: int, data: bytes, name: str) -> list[memoryview]:
 
 def unwrap_any(versions: dict[str, int], data: bytes, name: str) -> tuple[str, list[memoryview]]:
     """Kind and parts of an object that may be of several kinds; `versions` has the version read of each."""
+    if data[: len(signature.MAGIC)] == signature.MAGIC:
+        raise CheckpointError(
+            f"{name} is signed, and no key was given; give the one that the checkpoint was made with in "
+            f"{signature.KEY_VARIABLE}. Nothing of it was loaded"
+        )
     if data[: len(MAGIC)] != MAGIC or data[len(MAGIC) : _BODY] != _sum(data):
         raise CheckpointError(
             f"{name} is damaged (its checksum does not fit its {len(data)} bytes); put an intact copy of the file "
             "there, or start over on an empty checkpoint"
         )
-    end = data.index(b"\n", _BODY) + 1
-    head = json.loads(data[_BODY:end])
-    kind, version = head["kind"], head["version"]
+    with understood(name):
+        end = data.index(b"\n", _BODY) + 1
+        head = json.loads(data[_BODY:end])
+        kind, version, sizes = str(head["kind"]), head["version"], [int(size) for size in head["sizes"]]
+        if sum(sizes) != len(data) - end or min(sizes, default=0) < 0:
+            raise ValueError(f"parts of {sizes} bytes in {len(data) - end}")
     if kind not in versions:
         raise CheckpointError(
             f"{name} is a {kind} where a {' or '.join(versions)} belongs; files were moved or renamed"
@@ -64,7 +74,24 @@ def unwrap_any(versions: dict[str, int], data: bytes, name: str) -> tuple[str, l
             f"{name} has format version {version} of a {kind}, this release reads version {versions[kind]}; "
             "go on with the release that wrote it, or start over on an empty checkpoint"
         )
-    return kind, _split(memoryview(data)[end:], head["sizes"])
+    return kind, _split(memoryview(data)[end:], sizes)
+
+
+@contextmanager
+def understood(name: str) -> Iterator[None]:
+    """Whatever cannot be made sense of inside is the fault of the object called `name`: a `CheckpointError`.
+
+    A checksum is no proof of origin: who can write to a checkpoint can also write objects that are whole and hostile.
+    """
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise CheckpointError(
+            f"{name} is whole but says what no release writes ({type(error).__name__}: {error!s:.200}); somebody else "
+            "put it there: put the right file back, or start over on an empty checkpoint"
+        ) from error
 
 
 def _sum(data: bytes) -> bytes:

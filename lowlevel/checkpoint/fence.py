@@ -69,7 +69,8 @@ class Seal:
     def decode(cls, parts: list[memoryview]) -> Seal:
         """Back from the unwrapped parts of an entry."""
         content = json.loads(bytes(parts[0]))
-        return cls(Lease(*content["lease"]), content["base"])
+        generation, owner, taken = content["lease"]
+        return cls(Lease(int(generation), str(owner), int(taken)), int(content["base"]))
 
 
 def take_lease(store: Store, owner: str, now_us: int) -> Lease:
@@ -85,14 +86,16 @@ def take_lease(store: Store, owner: str, now_us: int) -> Lease:
 def read_lease(store: Store, generation: int) -> Lease | None:
     """The lease of a generation; None if nobody took it, or it was collected."""
     path = paths.lease(generation)
-    if (data := store.get(path)) is None:
-        return None
     try:
+        if (data := store.get(path)) is None:
+            return None
         head, *_ = envelope.unwrap(LEASE_KIND, FORMAT_VERSION, data, path)
+        with envelope.understood(path):
+            number, owner, taken = json.loads(bytes(head))
+            return Lease(int(number), str(owner), int(taken))
     except CheckpointError:
         # That it is there is what counts.
         return Lease(generation, "unknown: its lease is damaged", 0)
-    return Lease(*json.loads(bytes(head)))
 
 
 def newest(store: Store, folder: str) -> int:

@@ -31,10 +31,22 @@ def read_entry(store: Store, place: int) -> Manifest | Seal | None:
     path = paths.log_entry(place)
     if (data := store.get(path)) is None:
         return None
-    kind, parts = envelope.unwrap_any(_VERSIONS, data, f"{path} in {store.describe()}")
-    if kind == fence.SEAL_KIND:
-        return Seal.decode(parts)
-    return decode_manifest(parts, _bulk(store, blobs_of(parts)))
+    name = f"{path} in {store.describe()}"
+    kind, parts = envelope.unwrap_any(_VERSIONS, data, name)
+    with envelope.understood(name):
+        if kind == fence.SEAL_KIND:
+            return Seal.decode(parts)
+        bulk_path = _bulk_path(parts)
+    bulk = _bulk(store, bulk_path)
+    with envelope.understood(name):
+        return decode_manifest(parts, bulk)
+
+
+def _bulk_path(parts: list[memoryview]) -> str | None:
+    path = blobs_of(parts)
+    if path is not None and not paths.is_blobs(path):
+        raise ValueError(f"{path!r:.200} is no name of a commit's bulk")
+    return path
 
 
 def _bulk(store: Store, path: str | None) -> list[memoryview] | None:
@@ -53,6 +65,8 @@ def look(store: Store) -> Position:
         base = entry.base if isinstance(entry, Seal) else last
         commit = read_entry(store, base) if isinstance(entry, Seal) and base else entry
         if isinstance(commit, Manifest):
+            with envelope.understood(f"{paths.log_entry(base)} in {store.describe()}"):
+                _refuse_foreign_names(commit)
             return Position(last, base, commit)
         if isinstance(entry, Seal) and not base:
             return Position(last)
@@ -60,6 +74,14 @@ def look(store: Store) -> Position:
         if fence.newest(store, paths.LOG) == last:
             raise _missing(f"{paths.log_entry(base)} in {store.describe()}")
     return Position()
+
+
+def _refuse_foreign_names(commit: Manifest) -> None:
+    """Raise ValueError for a commit that names what is not a checkpoint's own: what it names is read, and deleted."""
+    for plan in commit.plans.values():
+        for path in plan.objects():
+            if paths.epoch_of(path) is None and paths.snapshot_name(path) is None:
+                raise ValueError(f"{path!r:.200} is no name of state")
 
 
 def take_over(store: Store, lease: Lease, check: Callable[[Position], None]) -> Position:

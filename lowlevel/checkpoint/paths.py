@@ -80,6 +80,11 @@ def epoch_of(path: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_blobs(path: object) -> bool:
+    """Whether that is a name of the bulk of a commit."""
+    return isinstance(path, str) and _BLOBS.fullmatch(path) is not None
+
+
 def snapshot_name(path: str) -> SnapshotName | None:
     """What the name of a snapshot's part says; None for another name."""
     found = _SNAPSHOT.fullmatch(path)

@@ -19,8 +19,10 @@ from headrace.lowlevel.checkpoint import (
     Snapshot,
     SnapshotOrder,
 )
-from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.checkpoint.envelope import understood
+from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, signed
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
+from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.sequencer import Interval, attempt_token, split_evenly
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
 from headrace.lowlevel.topology import Topology
@@ -33,7 +35,6 @@ Intervals = Mapping[int, tuple[Interval, ...]]
 """Level -> its key intervals."""
 _GARBAGE_EVERY = 32
 """Epochs between collections."""
-_POSITIONS = PickleCoder()
 
 
 class CheckpointJournal:
@@ -50,7 +51,10 @@ class CheckpointJournal:
     def recover(self) -> State | None:
         """The last commit."""
         manifest = self._checkpoint.manifest
-        return None if manifest is None else _state(manifest)
+        if manifest is None:
+            return None
+        with understood(f"the last commit in {self._checkpoint.store.describe()}"):
+            return _state(manifest)
 
     def commit(
         self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
@@ -84,10 +88,24 @@ class CheckpointJournal:
             self._checkpoint.ensure_driving()
 
 
-def open_checkpoint(url: str, topology: Topology, clock: Clock, runner: str) -> tuple[CheckpointJournal, Store]:
+def checkpoint_store(url: str, key: str | None = None) -> Store:
+    """The place of a checkpoint; signed with the key given, or else with the one in `HEADRACE_CHECKPOINT_KEY`."""
+    return signed(ObjectStore(url), os.environ.get(KEY_VARIABLE) if key is None else key)
+
+
+def open_checkpoint(
+    url: str, topology: Topology, clock: Clock, runner: str, key: str | None = None
+) -> tuple[CheckpointJournal, Store]:
     """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is not ours."""
-    store = ObjectStore(url)
+    store = checkpoint_store(url, key)
     return CheckpointJournal(store, topology, clock, runner), store
+
+
+def _position(stream: str, position: object) -> bytes:
+    try:
+        return PLAIN.encode(position)
+    except TypeError as error:
+        raise TypeError(f"the position of injector {stream!r} cannot be committed: {error}; nothing is") from None
 
 
 def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], intervals: Intervals) -> Manifest:
@@ -95,7 +113,7 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], interva
         epoch=state.epoch,
         wall_clock=state.clock,
         intervals=intervals,
-        positions={stream: _POSITIONS.encode(position) for stream, position in state.positions.items()},
+        positions={stream: _position(stream, position) for stream, position in state.positions.items()},
         ended=frozenset(state.done),
         injector_watermarks={stream: progress.watermark for stream, progress in state.injectors.items()},
         greatest_timestamps={stream: progress.greatest for stream, progress in state.injectors.items()},
@@ -120,7 +138,7 @@ def _state(manifest: Manifest) -> State:
         epoch=manifest.epoch,
         intervals=max(map(len, manifest.intervals.values()), default=1),
         clock=manifest.wall_clock,
-        positions={stream: _POSITIONS.decode(position) for stream, position in manifest.positions.items()},
+        positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
         done=set(manifest.ended),
         injectors={
             stream: InjectorProgress(watermark, manifest.greatest_timestamps[stream])

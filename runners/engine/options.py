@@ -47,6 +47,9 @@ class RunOptions:
 
     checkpoint: str | None = None
     """Directory or URL of the checkpoint; None keeps the state only as long as the run."""
+    checkpoint_key: str | None = field(default=None, repr=False)
+    """Secret that the checkpoint is signed with, so that nothing is loaded that somebody else wrote (docs/security.md);
+    None for the one in the environment variable `HEADRACE_CHECKPOINT_KEY`, or for no signature if there is none."""
     intervals: int | None = None
     """Key intervals of each computation; None lets the runner choose. A checkpoint keeps the number it began with."""
     max_records_per_epoch: int = 1_000_000

@@ -53,7 +53,9 @@ class LocalRunner:
         journal: Journal = NoJournal()
         store = None
         if options.checkpoint is not None:
-            journal, store = open_checkpoint(options.checkpoint, topology, self.clock, "local runner")
+            journal, store = open_checkpoint(
+                options.checkpoint, topology, self.clock, "local runner", options.checkpoint_key
+            )
         executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
         self.copies = executor.copies()
         return Driver(topology, executor, journal, self.clock, options, self.scheduler).run()

@@ -38,9 +38,10 @@ def copies_root() -> Path:
     default = Path(tempfile.gettempdir()) / f"headrace-{os.getuid()}"
     root = Path(os.environ.get(ROOT_VARIABLE) or default)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.stat().st_uid != os.getuid():
+    found = root.stat()
+    if found.st_uid != os.getuid() or found.st_mode & 0o002:
         raise CheckpointError(
-            f"copies of state would go to {root}, which belongs to another user and could be forged; "
+            f"copies of state would go to {root}, which another user owns or everybody can write to and could forge; "
             f"set {ROOT_VARIABLE} to a folder of your own on every host"
         )
     return root / _boot()

@@ -16,6 +16,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from headrace.lowlevel.checkpoint.envelope import understood
+from headrace.lowlevel.checkpoint.signature import carried
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sequencer import attempt_token
@@ -63,7 +65,9 @@ class PieceSplit:
                 f"{piece.path} in {self.store.describe()} is missing, which holds rows of a DataFrame; "
                 "put the file back, or start over on an empty checkpoint"
             )
-        table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
+        with understood(f"{piece.path} in {self.store.describe()}"):
+            table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
+            table.validate(full=True)
         for batch in table.combine_chunks().to_batches():
             elements = to_rows(batch)
             yield Batch(elements, event_times(batch, elements, self.timestamp))
@@ -84,7 +88,7 @@ def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: Ti
 
 def stage(frame: DataFrame, store: Store, folder: str) -> list[Piece]:
     """Write a DataFrame's rows, in its order. Nothing counts until the pieces are listed. Raises `SparkJobError`."""
-    rows = collected(frame.mapInArrow(_WritePieces(store, folder), SCHEMA), f"reading of {folder}")
+    rows = collected(frame.mapInArrow(_WritePieces(carried(store), folder), SCHEMA), f"reading of {folder}")
     found = sorted((partition, cast(list[Piece], unpack(blob))) for partition, _, _, blob in rows)
     return [piece for _, pieces in found for piece in pieces]
 
@@ -134,8 +138,15 @@ def write_list(store: Store, path: str, pieces: Sequence[Piece]) -> Sequence[Pie
 
 def read_list(store: Store, path: str) -> list[Piece] | None:
     """The pieces listed; None if there is no such list."""
-    data = store.get(path)
-    return None if data is None else [Piece(*piece) for piece in json.loads(data)]
+    if (data := store.get(path)) is None:
+        return None
+    folder = path.partition("/")[0] + "/"
+    with understood(f"{path} in {store.describe()}"):
+        pieces = [Piece(str(piece), int(rows)) for piece, rows in json.loads(data)]
+        for piece, rows in pieces:
+            if not piece.startswith(folder) or rows < 0:
+                raise ValueError(f"{piece!r:.200} with {rows} rows is no piece in {folder}")
+    return pieces
 
 
 def next_ranges(pieces: Sequence[Piece], position: tuple[int, int], limit: int) -> tuple[list[Range], tuple[int, int]]:

@@ -76,7 +76,7 @@ class SparkRunner:
         self, topology: Topology, code: bytes, options: RunOptions, session: SparkSession, place: str
     ) -> RunResult:
         clock = SystemClock()
-        journal, store = open_checkpoint(place, topology, clock, "Spark runner")
+        journal, store = open_checkpoint(place, topology, clock, "Spark runner", options.checkpoint_key)
         topology = bound(topology, store, self._streams)
         shipment = Shipment.of(code, store, journal.identity)
         executor = SparkExecutor(engine_session(session), topology, shipment)

@@ -1,6 +1,7 @@
 """What every task needs and no epoch changes: the topology and the place of the checkpoint.
 
-It travels inside the tasks' function, and each worker process unpacks it once.
+It travels inside the tasks' function, and each worker process unpacks it once. That is also the way of the key of a
+signed checkpoint: Spark writes functions down nowhere that rows, properties of jobs and configuration are shown.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from types import ModuleType
 
 import cloudpickle
 
+from headrace.lowlevel.checkpoint.signature import carried
 from headrace.lowlevel.injector import BaseInjector, Delivery, Injector
 from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
@@ -73,7 +75,7 @@ class Shipment:
     @classmethod
     def of(cls, topology: bytes, store: Store, run: str) -> Shipment:
         """What the tasks of a run need, of which `topology` is packed already."""
-        data = cloudpickle.dumps((topology, store, run))
+        data = cloudpickle.dumps((topology, carried(store), run))
         return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:

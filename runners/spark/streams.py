@@ -149,7 +149,10 @@ class StreamInjector(BaseInjector):
     def _begin(self, taken: int) -> StreamingQuery:
         self._taken = taken
         for path in self._store.list(f"{self._folder}/lists"):
-            batch = int(path.rpartition("/")[2])
+            number = path.rpartition("/")[2]
+            if not number.isdecimal():
+                raise CheckpointError(f"{path} in {self._store.describe()} is no list of rows; take it away")
+            batch = int(number)
             if batch < taken:
                 self._discard(batch)
             elif (pieces := read_list(self._store, path)) is not None:

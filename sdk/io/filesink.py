@@ -9,6 +9,7 @@ from typing import Protocol
 
 from pyarrow import fs
 
+from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import Path, filesystem_of
 
@@ -61,7 +62,8 @@ class FileSink:
         """On the driver: give the parts of a committed epoch their names, and clean up."""
         system, path, hidden, name = self._places()
         for number, receipt in enumerate(receipts):
-            staged, final = f"{hidden}/{json.loads(receipt)}", f"{path}-{epoch:06d}-{number:05d}{self._suffix}"
+            part = _part_of(receipt, f"{name}-{epoch:06d}-")
+            staged, final = f"{hidden}/{part}", f"{path}-{epoch:06d}-{number:05d}{self._suffix}"
             before, after = system.get_file_info([staged, final])
             if before.type == fs.FileType.File:
                 system.move(staged, final)
@@ -77,6 +79,20 @@ class FileSink:
         for info in system.get_file_info(fs.FileSelector(hidden, allow_not_found=True)):
             if _epoch_of(info.base_name, name, epoch) <= epoch:
                 system.delete_file(info.path)
+
+
+def _part_of(receipt: bytes, start: str) -> str:
+    """The hidden name that a receipt holds. Raises `CheckpointError` for one that this sink does not give.
+
+    The file of that name is moved, and a receipt comes out of the checkpoint, where others may have written.
+    """
+    part = json.loads(receipt)
+    if not isinstance(part, str) or not part.startswith(start) or {"/", "\\", "\0"} & set(part):
+        raise CheckpointError(
+            f"the checkpoint has a receipt of {part!r:.200}, but staged files have names in one folder that begin with "
+            f"{start!r}; somebody else wrote it. Nothing was moved"
+        )
+    return part
 
 
 def _epoch_of(base_name: str, name: str, epoch: int) -> int:

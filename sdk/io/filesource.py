@@ -56,12 +56,24 @@ class _Left:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """What is left to read. Persisted: every field."""
+    """What is left to read. Persisted: every field, as plain data."""
 
     left: tuple[_Left, ...]
     seen: frozenset[str] = frozenset()
     """Names of all files that ever were begun or are left, where new ones may come."""
     watermark: int = MIN_TIMESTAMP
+
+    def plain(self) -> object:
+        """For the checkpoint: tuples of tuples."""
+        left = tuple((one.file.path, one.file.size, one.file.modified_us, one.offset) for one in self.left)
+        return left, tuple(sorted(self.seen)), self.watermark
+
+    @classmethod
+    def of(cls, plain: object) -> _Position:
+        """Back from `plain`."""
+        left, seen, watermark = cast("tuple[tuple[tuple[str, int, int, int], ...], tuple[str, ...], int]", plain)
+        files = tuple(_Left(Found(path, size, modified), offset) for path, size, modified, offset in left)
+        return cls(files, frozenset(seen), watermark)
 
 
 def _deliver(format_: FileFormat, left: Sequence[_Left], limit: int, splits: int) -> tuple[list[Split], list[_Left]]:
@@ -97,12 +109,12 @@ class FileInjector(BaseInjector):
 
     def start(self) -> object:
         """All files, each from its beginning."""
-        return _Position(tuple(_Left(file) for file in match(self._pattern)))
+        return _Position(tuple(_Left(file) for file in match(self._pattern))).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """The next pieces."""
-        pieces, rest = _deliver(self._format, cast(_Position, position).left, limit, splits)
-        return Delivery(pieces, _Position(tuple(rest)), done=not rest)
+        pieces, rest = _deliver(self._format, _Position.of(position).left, limit, splits)
+        return Delivery(pieces, _Position(tuple(rest)).plain(), done=not rest)
 
 
 class DirectoryInjector(BaseInjector):
@@ -138,20 +150,20 @@ class DirectoryInjector(BaseInjector):
 
     def start(self) -> object:
         """Nothing seen yet."""
-        return _Position(())
+        return _Position(()).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """Pieces of what is there, after a look for new files if it is time for one."""
-        assert isinstance(position, _Position)
-        left, seen = position.left, position.seen
+        before = _Position.of(position)
+        left, seen = before.left, before.seen
         if new := self._new_files(seen):
             left = (*left, *(_Left(file) for file in new))
             seen = seen | {file.path for file in new}
         pieces, rest = _deliver(self._format, left, limit, splits)
-        watermark = max(position.watermark, self._watermark(left, rest))
+        watermark = max(before.watermark, self._watermark(left, rest))
         done = not rest and self._until is not None and self._until(sorted(seen))
         after = _Position(tuple(rest), seen, watermark)
-        return Delivery(pieces, after, watermark, done=done, idle=not pieces and not done)
+        return Delivery(pieces, after.plain(), watermark, done=done, idle=not pieces and not done)
 
     def _new_files(self, seen: frozenset[str]) -> list[Found]:
         now = time.monotonic()

@@ -16,6 +16,7 @@ from headrace.lowlevel.checkpoint import (
     PendingProduction,
     Snapshot,
     SnapshotOrder,
+    paths,
 )
 from headrace.lowlevel.checkpoint.envelope import unwrap, wrap
 from headrace.lowlevel.checkpoint.fingerprint import Member
@@ -86,8 +87,8 @@ manifests = st.builds(
 
 
 def written(manifest: Manifest) -> DictStore:
-    encoded = encode_manifest(manifest, "blobs/b")
-    return DictStore({PATH: encoded.entry} | ({} if encoded.blobs is None else {"blobs/b": encoded.blobs}))
+    encoded = encode_manifest(manifest, paths.blobs(7, 1))
+    return DictStore({PATH: encoded.entry} | ({} if encoded.blobs is None else {paths.blobs(7, 1): encoded.blobs}))
 
 
 @given(manifests)
@@ -114,15 +115,15 @@ def test_an_entry_can_be_read_by_anything() -> None:
 def test_much_bulk_lies_apart(size: int, apart: bool) -> None:
     manifest = replace(MANIFEST, receipts={"out": (bytes(size),)})
     store = written(manifest)
-    assert ("blobs/b" in store.objects) == apart
+    assert (paths.blobs(7, 1) in store.objects) == apart
     assert len(store.objects[PATH]) < 70_000
     assert read_entry(store, 7) == manifest
 
 
 def test_bulk_that_is_missing_is_named() -> None:
     store = written(replace(MANIFEST, receipts={"out": (bytes(100_000),)}))
-    store.delete("blobs/b")
-    with pytest.raises(CheckpointError, match="blobs/b in dict:// is missing, but the log names it"):
+    store.delete(paths.blobs(7, 1))
+    with pytest.raises(CheckpointError, match=f"{paths.blobs(7, 1)} in dict:// is missing, but the log names it"):
         read_entry(store, 7)
 
 
