@@ -20,7 +20,8 @@ import typer
 from benchmarks.measurement import Measurement
 from benchmarks.report import print_table, rounded, save
 from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.sequencer import Interval, Sequencer, split_evenly
+from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.sequencer import Sequencer
 
 _SIZES = (5_000, 500_000)
 _SINGLES = 50_000
@@ -38,7 +39,7 @@ class _Case:
     reached: int = 0
 
     def __post_init__(self) -> None:
-        self.intervals: tuple[Interval, ...] = split_evenly(self.size)
+        self.intervals: IntervalMap = IntervalMap.evenly(self.size)
         self.authority.assign(_COMPUTATION, self.intervals, _OWNER)
 
     def together(self) -> Callable[[], object]:
@@ -89,7 +90,7 @@ class _Case:
 
     def change(self) -> Callable[[], object]:
         """Another division of the key space."""
-        others = split_evenly(self.size + 1)
+        others = IntervalMap.evenly(self.size + 1)
 
         def run() -> None:
             self.authority.assign(_COMPUTATION, others, _OWNER)

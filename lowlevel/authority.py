@@ -22,9 +22,9 @@ class Authority:
 
     Consumers take minima over their senders themselves (`Propagation`), so the authority never leads them.
 
-    >>> from headrace.lowlevel.sequencer import split_evenly
+    >>> from headrace.lowlevel.intervals import IntervalMap
     >>> authority = Authority()
-    >>> authority.assign("count", split_evenly(2), Sequencer(1, 1))
+    >>> authority.assign("count", IntervalMap.evenly(2), Sequencer(1, 1))
     True
     >>> authority.report("count", 0, Sequencer(1, 1), 50)
     True
@@ -133,9 +133,9 @@ class ShardedAuthority:
     A shard is an `Authority` and needs nothing of the others: it can live in a process or on a machine of its own and
     commit its own part of the journal.
 
-    >>> from headrace.lowlevel.sequencer import split_evenly
+    >>> from headrace.lowlevel.intervals import IntervalMap
     >>> authority = ShardedAuthority(4)
-    >>> authority.of("count").assign("count", split_evenly(1), Sequencer(1, 1))
+    >>> authority.of("count").assign("count", IntervalMap.evenly(1), Sequencer(1, 1))
     True
     >>> authority.of("count").report("count", 0, Sequencer(1, 1), 40)
     True

@@ -9,25 +9,29 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import cast
+
+import numpy as np
 
 from headrace.lowlevel.coder import decode_key, encode_key, row_of
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
+from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.sequencer import interval_of
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.worker import Bundle
 
 _SHIP_AT = 100_000
 """Records that are gathered for a consumer before they are shipped."""
+_SAMPLED = 64
+"""Places that `sample` takes of a parcel."""
 _REMEMBERED = 100_000
 """Keys whose encodings are remembered from task to task: some 30 MB."""
 _DIRECT = (str, int)
@@ -49,6 +53,9 @@ class Parcel:
     timestamps: array[int] = field(default_factory=lambda: array("q"))
     values: list[object] = field(default_factory=list)
     ids: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
 
     def oldest(self) -> int:
         """The least timestamp in it."""
@@ -83,6 +90,32 @@ class Parcel:
         split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
         return cls(consumer, stream, keys, split, counts, timestamps, values, ids)
 
+    def divided(self, intervals: IntervalMap) -> dict[Interval, Parcel]:
+        """The same records by the intervals that their keys lie in now."""
+        parts: dict[int, Parcel] = {}
+        start = 0
+        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+            stop = start + count
+            ids = None if self.ids is None else self.ids[start:stop]
+            position = intervals.position_of(row)
+            if (part := parts.get(position)) is None:
+                part = parts[position] = Parcel(self.consumer, self.stream, ids=None if ids is None else [])
+            part.add(key, row, self.values[start:stop], self.timestamps[start:stop], ids)
+            start = stop
+        return {intervals.intervals[position]: part for position, part in parts.items()}
+
+    def add(
+        self, key: bytes, row: bytes, values: list[object], timestamps: Iterable[int], ids: list[bytes] | None
+    ) -> None:
+        """Add all records of a key."""
+        self.keys.append(key)
+        self.rows.append(row)
+        self.counts.append(len(values))
+        self.values += values
+        self.timestamps.extend(timestamps)
+        if self.ids is not None and ids is not None:
+            self.ids += ids
+
     def unpack(self, bundle: Bundle) -> None:
         """Put the records into the bundle of their consumer."""
         start = 0
@@ -104,6 +137,16 @@ def _shown(encoded: bytes) -> object:
         return decode_key(encoded)
     except Exception:
         return encoded
+
+
+def sample(parcels: Iterable[Parcel]) -> tuple[int, ...]:
+    """Places of keys, each for about the same number of records: where the records of an interval lie in it."""
+    places: list[int] = []
+    for parcel in filter(len, parcels):
+        ends = np.cumsum(parcel.counts)
+        picked = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
+        places += [place_of(parcel.rows[index]) for index in picked.tolist()]
+    return tuple(places)
 
 
 class _Gather:
@@ -192,23 +235,18 @@ class _Gather:
                 return index
         return 0
 
-    def parcels(self, intervals: int, place: Callable[[object], tuple[bytes, bytes]]) -> dict[int, Parcel]:
+    def parcels(self, intervals: IntervalMap, place: Callable[[object], tuple[bytes, bytes]]) -> dict[Interval, Parcel]:
         """Everything gathered, by interval; the gathering starts anew."""
         parcels: dict[int, Parcel] = {}
+        position_of = intervals.position_of
         for key, (values, timestamps, ids) in self._groups.items():
             encoded, row = place(key)
-            interval = interval_of(row, intervals)
-            if (parcel := parcels.get(interval)) is None:
-                parcel = parcels[interval] = Parcel(self.consumer, self.stream, ids=[] if self._identified else None)
-            parcel.keys.append(encoded)
-            parcel.rows.append(row)
-            parcel.counts.append(len(values))
-            parcel.values += values
-            parcel.timestamps.extend(timestamps)
-            if parcel.ids is not None:
-                parcel.ids += ids
+            position = position_of(row)
+            if (parcel := parcels.get(position)) is None:
+                parcel = parcels[position] = Parcel(self.consumer, self.stream, ids=[] if self._identified else None)
+            parcel.add(encoded, row, values, timestamps, ids)
         self._groups, self.size, self._identified = {}, 0, False
-        return parcels
+        return {intervals.intervals[position]: parcel for position, parcel in parcels.items()}
 
 
 class _Encoded(bytes):
@@ -220,16 +258,17 @@ class _Encoded(bytes):
 class Router:
     """Takes batches from computations and injectors of one task to where they go.
 
-    `ship(interval, parcel)` is called with what is ready; `close` sends the rest. `order` is `topology.inline_order()`,
-    for callers that make many routers, and `places` what those remember of keys. `watermarks` are the input low
+    `intervals` are those of each consumer. `ship(interval, parcel)` is called with what is ready; `close` sends the
+    rest. `order` is `topology.inline_order()`, for callers that make many routers, and `places` what those remember of
+    keys. `watermarks` are the input low
     watermarks that computations had before: by them elements are late where a part of a step runs before the shuffle.
     """
 
     def __init__(
         self,
         topology: Topology,
-        intervals: int,
-        ship: Callable[[int, Parcel], None],
+        intervals: Mapping[str, IntervalMap],
+        ship: Callable[[Interval, Parcel], None],
         order: Sequence[str] | None = None,
         places: dict[object, tuple[bytes, bytes]] | None = None,
         watermarks: Mapping[str, int] | None = None,
@@ -310,7 +349,7 @@ class Router:
         self.emit(place.dead_letters, letters)
 
     def _send(self, gather: _Gather) -> None:
-        for interval, parcel in gather.parcels(self._intervals, self._place).items():
+        for interval, parcel in gather.parcels(self._intervals[gather.consumer], self._place).items():
             self._ship(interval, parcel)
 
     def _place(self, key: object) -> tuple[bytes, bytes]:

@@ -14,7 +14,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace.lowlevel.sequencer import SPACE, Sequencer
+from headrace.lowlevel.intervals import SPACE
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 Values = npt.NDArray[np.int64]
@@ -164,8 +165,8 @@ class WatermarkMap:
 def decoded(part: bytes) -> Values:
     """The values of a part of the journal, in order of the intervals' ranges. Raises ValueError.
 
-    >>> from headrace.lowlevel.sequencer import split_evenly
-    >>> decoded(WatermarkMap("count", split_evenly(2), Sequencer(1, 1)).encode()).tolist() == 2 * [MIN_TIMESTAMP]
+    >>> from headrace.lowlevel.intervals import IntervalMap
+    >>> decoded(WatermarkMap("count", IntervalMap.evenly(2), Sequencer(1, 1)).encode()).tolist() == 2 * [MIN_TIMESTAMP]
     True
     """
     form, column = part[:1], np.frombuffer(part[9:], "<i8").astype(np.int64)

@@ -17,7 +17,7 @@ from headrace.lowlevel.checkpoint import (
     write_snapshot,
 )
 from headrace.lowlevel.checkpoint.fingerprint import Member
-from headrace.lowlevel.sequencer import split_evenly
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
 
@@ -30,7 +30,7 @@ TOPOLOGY = Fingerprint(
     ),
     (("count",), ("top",)),
 )
-INTERVALS = {1: split_evenly(2), 2: split_evenly(1)}
+INTERVALS = {1: IntervalMap.evenly(2), 2: IntervalMap.evenly(1)}
 PLACES = {(1, 0): "count", (1, 1): "count", (2, 0): "top"}
 """Level and interval -> the computation there."""
 

@@ -1,4 +1,9 @@
-"""What a task must read to bring its copy of an interval's state up to date: a snapshot, then deltas in order."""
+"""What a task must read to bring its copy of an interval's state up to date: a snapshot, then deltas in order.
+
+An interval whose bounds are new has no files of its own yet. Its plan names its *origins*, the plans of the intervals
+that had its keys before, and reads of them what lies within its bounds; its first snapshot takes their place. So a
+change of intervals, or of the level that a computation is on, is a few lines in one commit, whatever the state's size.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from dataclasses import dataclass, replace
 from headrace.lowlevel.checkpoint import paths
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, read_deltas
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, is_worth_snapshot
+from headrace.lowlevel.intervals import SPACE, Interval, place_of
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
 
@@ -23,24 +29,40 @@ class CopyPlan:
 
     level: int
     interval: int
+    start: int = 0
+    stop: int = SPACE
+    """The interval's bounds: nothing of a key outside them is in the state, whatever the origins hold."""
     snapshot: Snapshot | None = None
     deltas: tuple[str, ...] = ()
     """Name of each delta file: `<epoch>-<token>-<size>`."""
     replay_bytes: int = 0
     """Size of the deltas that the snapshot does not cover."""
+    origins: tuple[Origin, ...] = ()
+    """Where the state of before the first own file is; empty once there is a snapshot."""
+
+    @classmethod
+    def of(cls, level: int, interval: Interval, origins: Iterable[Origin] = ()) -> CopyPlan:
+        """The plan of an interval without files of its own."""
+        return cls(level, interval.number, interval.start, interval.stop, origins=tuple(origins))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of each file, oldest first: the snapshot if there is one, then the deltas."""
-        return self.deltas if self.snapshot is None else (self.snapshot.name, *self.deltas)
+        """Name of each file, oldest first: those of origins, or the snapshot if there is one, then the deltas."""
+        if self.snapshot is not None:
+            return (self.snapshot.name, *self.deltas)
+        if not self.origins:
+            return self.deltas
+        return (*(f"{origin.prefix}{name}" for origin in self.origins for name in origin.plan.names), *self.deltas)
 
     @property
     def last(self) -> str:
         """Name of the last file; empty if there is none. A copy that stands there is up to date."""
-        return self.deltas[-1] if self.deltas else "" if self.snapshot is None else self.snapshot.name
+        return self.deltas[-1] if self.deltas else next(reversed(self.names), "")
 
     def objects(self) -> Iterator[str]:
         """Names in the store of everything that the plan needs."""
+        for origin in self.origins:
+            yield from origin.plan.objects()
         if self.snapshot is not None:
             yield from self.snapshot.objects()
         for name in self.deltas:
@@ -57,34 +79,42 @@ class CopyPlan:
         The last delta that the snapshot covers stays in the plan: applying it again changes nothing, and copies that
         stand there need not be made again.
         """
-        if snapshot.order.last not in self.names:
+        names = self.names
+        if snapshot.order.last not in names:
             return self
-        covered, *rest = self.names[self.names.index(snapshot.order.last) :]
-        deltas = (covered, *rest) if covered in self.deltas else tuple(rest)
-        uncovered = sum(int(name.split("-")[2]) for name in rest)
-        return replace(self, snapshot=snapshot, deltas=deltas, replay_bytes=uncovered)
+        covered, *rest = names[names.index(snapshot.order.last) :]
+        deltas = tuple(name for name in (covered, *rest) if name in self.deltas)
+        uncovered = sum(int(name.split("-")[2]) for name in deltas if name != covered)
+        return replace(self, snapshot=snapshot, deltas=deltas, replay_bytes=uncovered, origins=())
 
     def needs_snapshot(self) -> bool:
-        """Whether so much would have to be replayed that a snapshot is worth its cost."""
+        """Whether so much would have to be replayed that a snapshot is worth its cost; new bounds always are."""
         if self.snapshot is None:
-            return is_worth_snapshot(len(self.deltas), self.replay_bytes, 0)
+            return bool(self.origins) or is_worth_snapshot(len(self.deltas), self.replay_bytes, 0)
         uncovered = len(self.deltas) - (self.snapshot.order.last in self.deltas[:1])
         return is_worth_snapshot(uncovered, self.replay_bytes, self.snapshot.size)
 
     def read(self, store: Store, name: str, computation: str) -> Iterator[Delta]:
         """One computation's deltas in the file of that name. Raises `CheckpointError` naming a file that is damaged."""
-        for path, header in self._headers(name, computation):
-            if (delta := read_deltas(store, path, header, computation).get(computation)) is not None:
-                yield delta
+        return (delta for _, delta in self._read(store, name, computation))
 
     def load(self, store: Store, only: str | None = None) -> dict[str, MemoryCopy]:
         """The whole state, by computation, in memory. Raises `CheckpointError` naming a file that is damaged."""
         copies: dict[str, MemoryCopy] = {}
         for name in self.names:
-            for path, header in self._headers(name, only):
-                for computation, delta in read_deltas(store, path, header, only).items():
-                    copies.setdefault(computation, MemoryCopy()).apply(delta)
+            for computation, delta in self._read(store, name, only):
+                copies.setdefault(computation, MemoryCopy()).apply(delta)
         return copies
+
+    def _read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
+        prefix, separator, rest = name.partition("/")
+        if separator:
+            origin = next(origin for origin in self.origins if origin.prefix == prefix + separator)
+            for computation, delta in origin.read(store, rest, only):
+                yield computation, within(delta, self.start, self.stop)
+            return
+        for path, header in self._headers(name, only):
+            yield from read_deltas(store, path, header, only).items()
 
     def _headers(self, name: str, only: str | None = None) -> Iterator[tuple[str, DeltaHeader]]:
         if self.snapshot is not None and name == self.snapshot.name:
@@ -95,6 +125,55 @@ class CopyPlan:
         epoch, token, _ = name.split("-")
         header = DeltaHeader(int(epoch), self.level, self.interval, token)
         return paths.delta(header.epoch, self.level, self.interval, token), header
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A plan that another one begins with."""
+
+    plan: CopyPlan
+    computations: frozenset[str] | None = None
+    """Those that are taken from it; None for all."""
+
+    @property
+    def prefix(self) -> str:
+        """What its files are called in the plan that begins with it: `<level>.<interval>/` before their names."""
+        return f"{self.plan.level}.{self.plan.interval}/"
+
+    def read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
+        """What the file of that name holds of its computations, or of `only` one."""
+        if only is not None and not self._has(only):
+            return
+        yield from ((found, delta) for found, delta in self.plan._read(store, name, only) if self._has(found))
+
+    def _has(self, computation: str) -> bool:
+        return self.computations is None or computation in self.computations
+
+
+def epoch_of(name: str) -> int:
+    """The epoch that a file of a plan belongs to; -1 for none.
+
+    >>> [epoch_of(name) for name in ("", "7-t-100", "s7-1-t", "1.0/7-t-100")]
+    [-1, 7, 7, 7]
+    """
+    return int(name.rpartition("/")[2].lstrip("s").split("-")[0]) if name else -1
+
+
+def within(delta: Delta, start: int, stop: int) -> Delta:
+    """What a delta says of keys in [start, stop). Ids stay whole: whose they are they do not say."""
+    if start == 0 and stop == SPACE:
+        return delta
+
+    def here(row: bytes) -> bool:
+        return start <= place_of(row) < stop
+
+    return Delta(
+        {row: key for row, key in delta.keys.items() if here(row)},
+        {cell: contents for cell, contents in delta.cells.items() if here(cell[0])},
+        {mark: timestamp for mark, timestamp in delta.marks.items() if here(mark[0])},
+        delta.ids,
+        delta.forget_ids_before,
+    )
 
 
 def merged(copies: Iterable[Copy]) -> MemoryCopy:

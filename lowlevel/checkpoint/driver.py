@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headrace.lowlevel.checkpoint import fence, paths, plans
@@ -16,17 +16,17 @@ from headrace.lowlevel.checkpoint.marker import ensure_marker
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.view import CheckpointView
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.store import Store, StoreError
 
 
 class Checkpoint:
     """The one place where a run's epochs are committed. Make it with `open`.
 
-    >>> from headrace.lowlevel.sequencer import split_evenly
     >>> from headrace.lowlevel.store import ObjectStore
     >>> store = ObjectStore("memory://")
     >>> first = Checkpoint.open(store, "host a", Fingerprint(()), now_us=0)
-    >>> manifest = Manifest(epoch=first.next_epoch, wall_clock=0, intervals={1: split_evenly(2)})
+    >>> manifest = Manifest(epoch=first.next_epoch, wall_clock=0, intervals={1: IntervalMap.evenly(2)})
     >>> first.commit(manifest).epoch
     1
     >>> second = Checkpoint.open(store, "host b", Fingerprint(()), now_us=9)
@@ -90,6 +90,10 @@ class Checkpoint:
         """What a task must read to bring its copy to the last commit."""
         plan = None if self.manifest is None else self.manifest.plans.get((level, interval))
         return plan or CopyPlan(level, interval)
+
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[CopyPlan]:
+        """What tasks must read to bring copies of these intervals to the last commit, though it may have had others."""
+        return [] if self.manifest is None else list(plans.rearranged(self.manifest.plans, intervals).values())
 
     def commit(self, manifest: Manifest, snapshots: Iterable[Snapshot] = ()) -> Manifest:
         """Make an epoch happen, and count the given snapshots from now on; returns what was written.
@@ -169,15 +173,14 @@ class Checkpoint:
         """Whether so much would have to be replayed that a snapshot is worth its cost; quick to ask."""
         return self.chain(level, interval).needs_snapshot()
 
-    def order_snapshot(self, level: int, interval: int, token: str, restart: bool = False) -> SnapshotOrder:
+    def order_snapshot(self, level: int, interval: int, token: str) -> SnapshotOrder:
         """An order for `write_snapshot`, of the state of the last commit; give what it returns to a later `commit`.
 
-        `token` is a fresh attempt token. With `restart` the snapshot is for an interval of a changed interval map,
-        and goes with the very next commit.
+        `token` is a fresh attempt token.
         """
         if self.manifest is None:
             raise ValueError("nothing is committed yet that a snapshot could hold")
-        last = "" if restart else self.chain(level, interval).last
+        last = self.chain(level, interval).last
         return SnapshotOrder(level, interval, self.manifest.epoch, last, self.generation, token)
 
     def collect_garbage(self) -> list[str]:

@@ -72,5 +72,6 @@ def _unnamed(store: Store, generation: int, kept: list[Manifest]) -> Iterator[st
 def _given_up(name: paths.SnapshotName, generation: int, last: Manifest) -> bool:
     """Whether a snapshot that no commit names will not be named any more. This driver may still be writing one."""
     plan = last.plans.get((name.level, name.interval))
-    newest = -1 if plan is None or plan.snapshot is None else plan.snapshot.order.epoch
-    return name.generation < generation or (name.generation == generation and name.epoch < newest)
+    if name.generation != generation:
+        return name.generation < generation
+    return plan is None or (plan.snapshot is not None and name.epoch < plan.snapshot.order.epoch)

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.lowlevel.checkpoint import envelope
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
+from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, Origin
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
-from headrace.lowlevel.sequencer import Interval
+from headrace.lowlevel.intervals import Interval, IntervalMap
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.watermarkmap import decoded
 
 KIND = "commit"
@@ -56,7 +57,7 @@ class Manifest:
     epoch: int
     wall_clock: int
     """The epoch's reading of the wall clock."""
-    intervals: Mapping[int, tuple[Interval, ...]]
+    intervals: Mapping[int, IntervalMap]
     """Level -> its key intervals."""
     positions: Mapping[str, bytes] = field(default_factory=dict)
     """Injector stream -> where its next delivery starts."""
@@ -143,7 +144,7 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     metrics = next(data) if content["metrics"] else b""
     return Manifest(
         **plain,
-        intervals={level: tuple(Interval(*one) for one in of) for level, of in content["intervals"]},
+        intervals={level: IntervalMap(tuple(map(_interval, of))) for level, of in content["intervals"]},
         ended=frozenset(content["ended"]),
         deltas={(level, i): file and DeltaFile(*file) for level, i, file in content["deltas"]},
         positions=positions,
@@ -174,9 +175,7 @@ _BY_INTERVAL = ("holds", "wall_timers")
 def _head(manifest: Manifest) -> dict[str, object]:
     return {
         **{name: getattr(manifest, name) for name in (*_PLAIN, *_BY_INTERVAL)},
-        "intervals": [
-            (level, [(one.index, one.start, one.stop) for one in of]) for level, of in manifest.intervals.items()
-        ],
+        "intervals": [(level, of.intervals) for level, of in manifest.intervals.items()],
         "ended": sorted(manifest.ended),
         "deltas": [(*place, file) for place, file in manifest.deltas.items()],
         "positions": list(manifest.positions),
@@ -192,10 +191,22 @@ def _by_interval(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]
     return {name: {int(interval): value for interval, value in of.items()} for name, of in content.items()}
 
 
+def _interval(row: list[Any]) -> Interval:
+    number, start, stop, owner, sequencer = row
+    return Interval(number, start, stop, owner, Sequencer(*sequencer))
+
+
 def _encode_plans(plans: Iterable[CopyPlan]) -> bytes:
-    # The names in one string: there may be thousands, and joining them is all that is done with most of them.
-    rows = [(p.level, p.interval, _snapshot_row(p.snapshot), " ".join(p.deltas), p.replay_bytes) for p in plans]
-    return json.dumps(rows).encode()
+    return json.dumps(list(map(_plan_row, plans))).encode()
+
+
+def _plan_row(plan: CopyPlan) -> list[object]:
+    return [
+        *(plan.level, plan.interval, plan.start, plan.stop, _snapshot_row(plan.snapshot)),
+        # The names in one string: there may be thousands, and joining them is all that is done with most of them.
+        *(" ".join(plan.deltas), plan.replay_bytes),
+        [(_plan_row(origin.plan), origin.computations and sorted(origin.computations)) for origin in plan.origins],
+    ]
 
 
 def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
@@ -210,9 +221,18 @@ def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
 
 
 def _decode_plans(data: bytes) -> Iterable[CopyPlan]:
-    for level, interval, row, deltas, replay_bytes in json.loads(data):
-        snapshot = None if row is None else _snapshot(level, interval, row)
-        yield CopyPlan(level, interval, snapshot, tuple(deltas.split()), replay_bytes)
+    return map(_plan, json.loads(data))
+
+
+def _plan(row: list[Any]) -> CopyPlan:
+    level, interval, start, stop, snapshot, deltas, replay_bytes, origins = row
+    return CopyPlan(
+        *(level, interval, start, stop),
+        None if snapshot is None else _snapshot(level, interval, snapshot),
+        tuple(deltas.split()),
+        replay_bytes,
+        tuple(Origin(_plan(plan), None if names is None else frozenset(names)) for plan, names in origins),
+    )
 
 
 def _snapshot(level: int, interval: int, row: dict[str, Any]) -> Snapshot:

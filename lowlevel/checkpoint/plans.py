@@ -1,60 +1,61 @@
-"""How a commit changes what makes up the state of each interval."""
+"""How a commit, or a change of key intervals, changes what makes up the state of each interval."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
+from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, Origin
 from headrace.lowlevel.checkpoint.manifest import Manifest
 from headrace.lowlevel.checkpoint.snapshot import Snapshot
+from headrace.lowlevel.intervals import Interval, IntervalMap
 
 Place = tuple[int, int]
-"""Level and interval."""
+"""Level and number of an interval."""
+Plans = Mapping[Place, CopyPlan]
 
 
 def advanced(before: Manifest | None, manifest: Manifest, snapshots: Iterable[Snapshot]) -> dict[Place, CopyPlan]:
     """The plans that a commit makes true: those before it, on new snapshots, with its deltas at the end.
 
-    A level whose key intervals changed starts again from snapshots, one for each of its new intervals, which hold the
-    state of the commit before. Raises ValueError for anything that would lose state.
+    Snapshots of intervals that are gone count for nothing. Raises ValueError for anything that would lose state.
     """
-    ready = {(snapshot.order.level, snapshot.order.interval): snapshot for snapshot in snapshots}
-    plans: dict[Place, CopyPlan] = {}
-    for level, intervals in manifest.intervals.items():
-        moved = before is not None and before.intervals.get(level, intervals) != intervals
-        for index in range(len(intervals)):
-            place = (level, index)
-            snapshot = ready.pop(place, None)
-            if moved and before is not None:
-                plan = _restarted(place, before, snapshot)
-            else:
-                plan = CopyPlan(*place) if before is None else before.plans.get(place, CopyPlan(*place))
-                plan = plan if snapshot is None else plan.on(snapshot)
-            plans[place] = plan
-    _refuse_lost(before, manifest, [*ready, *manifest.deltas], plans)
+    plans = rearranged({} if before is None else before.plans, manifest.intervals)
+    for snapshot in snapshots:
+        place = (snapshot.order.level, snapshot.order.interval)
+        if place in plans:
+            plans[place] = plans[place].on(snapshot)
     for place, file in manifest.deltas.items():
-        if file is not None:
-            plans[place] = plans[place].after(file)
-    return plans
-
-
-def _restarted(place: Place, before: Manifest, snapshot: Snapshot | None) -> CopyPlan:
-    if snapshot is not None and not snapshot.order.last and snapshot.order.epoch == before.epoch:
-        return CopyPlan(*place, snapshot)
-    if any(plan.last for (level, _), plan in before.plans.items() if level == place[0]):
-        raise ValueError(
-            f"the key intervals of level {place[0]} change, but interval {place[1]} comes without a snapshot that it "
-            f"begins with and that holds the state of epoch {before.epoch}"
-        )
-    return CopyPlan(*place)
-
-
-def _refuse_lost(
-    before: Manifest | None, manifest: Manifest, named: Iterable[Place], plans: Mapping[Place, CopyPlan]
-) -> None:
-    for place in named:
         if place not in plans:
             raise ValueError(f"level {place[0]} has no interval {place[1]} in epoch {manifest.epoch}'s interval map")
+        if file is not None:
+            plans[place] = plans[place].after(file)
     lost = () if before is None else before.intervals.keys() - manifest.intervals.keys()
     if lost:
         raise ValueError(f"level {min(lost)} is not in epoch {manifest.epoch}'s interval map, but has state")
+    return plans
+
+
+def rearranged(plans: Plans, intervals: Mapping[int, IntervalMap]) -> dict[Place, CopyPlan]:
+    """The plans for other intervals, or the same: what is new begins with what overlaps it.
+
+    Raises ValueError for an interval that has the number of another one.
+    """
+    return {
+        (level, interval.number): _plan_of(plans, level, interval)
+        for level, of_level in intervals.items()
+        for interval in of_level
+    }
+
+
+def _plan_of(plans: Plans, level: int, interval: Interval) -> CopyPlan:
+    old = plans.get((level, interval.number))
+    if old is not None and (old.start, old.stop) == (interval.start, interval.stop):
+        return old
+    if old is not None:
+        raise ValueError(f"interval {interval.number} of level {level} has new bounds; give it a number of its own")
+    origins = [
+        Origin(plan)
+        for plan in plans.values()
+        if plan.level == level and plan.last and plan.start < interval.stop and interval.start < plan.stop
+    ]
+    return CopyPlan.of(level, interval, origins)

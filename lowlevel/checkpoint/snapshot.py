@@ -30,7 +30,7 @@ class SnapshotOrder:
     epoch: int
     """Committed epoch whose state it holds."""
     last: str
-    """Name of the last file of the plan that it replaces; empty for an interval that begins with it."""
+    """Name of the last file of the plan that it replaces."""
     generation: int
     """Of the driver that ordered it."""
     token: str

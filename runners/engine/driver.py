@@ -16,8 +16,9 @@ from headrace.lowlevel.checkpoint import Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
 from headrace.lowlevel.injector import Delivery
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells, added
-from headrace.lowlevel.sequencer import Sequencer, split_evenly
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
@@ -27,6 +28,7 @@ from headrace.runners.engine.journal import Journal, State
 from headrace.runners.engine.measures import measured
 from headrace.runners.engine.options import Progress, RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
+from headrace.runners.engine.ownership import Ownership, divided
 from headrace.runners.engine.skew import too_far_ahead
 from headrace.runners.engine.stragglers import Stragglers
 
@@ -92,10 +94,14 @@ class Driver:
         self._straggler_delay = int(options.straggler_delay * 1e6)
         self._propagation = Propagation(topology)
         self._id_slacks = topology.id_slacks()
+        balancer = None if options.balancer is None else options.balancer()
+        self._ownership = Ownership(len(topology.levels()), options.intervals, executor.parallelism, balancer)
         self._state = self._recover()
         self._stragglers = Stragglers(topology, executor.beside, self._straggler_delay)
         self._stragglers.take(self._state.pending, due=clock.now())
+        self._assigned = Sequencer(journal.generation, self._state.epoch)
         self._authority = self._take_over()
+        self._rearrange(self._ownership.begin(self._state.intervals, self._next()))
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
@@ -141,14 +147,14 @@ class Driver:
         if self._options.progress is not None:
             self._options.progress(self._progress(time.perf_counter() - started))
         self._order_snapshots()
+        self._rearrange(self._ownership.after(self._state.intervals, outcome.loads, self._next()))
 
     # Beginning
 
     def _recover(self) -> State:
         state = self._journal.recover()
         if state is None:
-            intervals = self._options.intervals or self._executor.parallelism
-            state = State(intervals=intervals)
+            state = State()
             for stream, injector in self._topology.injectors.items():
                 state.positions[stream] = injector.start()
                 state.injectors[stream] = InjectorProgress(delay=injector.max_delay)
@@ -163,14 +169,25 @@ class Driver:
     def _take_over(self) -> Authority:
         """The watermark authority, from what the last commit has of it; every interval has a new owner."""
         authority, state = Authority(), self._state
-        sequencer = Sequencer(self._journal.generation, state.epoch)
-        intervals = split_evenly(state.intervals)
-        for name in self._topology.keyed:
-            if (part := state.journal.get(name)) is None:
-                authority.assign(name, intervals, sequencer)
-            else:
-                authority.restore({name: part}, {name: intervals}, sequencer)
+        for name, level in self._propagation.level_of.items():
+            if (part := state.journal.get(name)) is not None:
+                authority.restore({name: part}, {name: state.intervals[level]}, self._assigned)
         return authority
+
+    def _next(self) -> Sequencer:
+        """The sequencer of whatever changes for the next epoch."""
+        return Sequencer(self._journal.generation, self._state.epoch + 1)
+
+    def _rearrange(self, intervals: dict[int, IntervalMap]) -> None:
+        """Let the next epoch run on these intervals; its commit makes them those of the run."""
+        state = self._state
+        if intervals == state.intervals:
+            return
+        self._executor.rearrange(state.intervals, intervals)
+        state.intervals, state.pending = intervals, divided(state.pending, intervals)
+        self._assigned = self._next()
+        for name, level in self._propagation.level_of.items():
+            self._authority.assign(name, intervals[level], self._assigned)
 
     # Planning
 
@@ -258,12 +275,14 @@ class Driver:
             epoch=state.epoch + 1,
             generation=self._journal.generation,
             clock=plan.clock,
+            tasks=self._ownership.tasks,
             intervals=state.intervals,
             before=self._frontier(),
             deliveries={stream: (delivery.watermark, delivery.done) for stream, delivery in plan.deliveries.items()},
             committed=dict(state.watermarks),
             id_slacks=self._id_slacks,
             straggler_delay=self._straggler_delay,
+            sampled=self._ownership.sampled(),
         )
 
     # Running
@@ -271,7 +290,8 @@ class Driver:
     def _attempt(self, spec: EpochSpec, plan: _Plan) -> Outcome:
         """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2)."""
         splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
-        rows = [item.row(number) for number, item in enumerate(self._arriving())] + self._journal.chains()
+        rows = [item.row(number, spec.intervals[item.level]) for number, item in enumerate(self._arriving())]
+        rows += self._journal.chains(spec.intervals)
         for attempt in range(1, ATTEMPTS + 1):
             outcome = gather(self._executor.run(spec, splits, rows))
             if outcome.failure is not None:
@@ -316,11 +336,10 @@ class Driver:
 
     def _report(self, spec: EpochSpec, outcome: Outcome) -> dict[str, bytes]:
         """Tell the watermark authority each interval's low watermark; its journal is part of the commit."""
-        sequencer = Sequencer(spec.generation, spec.epoch)
         for name, watermark in outcome.watermarks.items():
-            held = outcome.holds.get(name, {})
-            values = [min(watermark, held.get(interval, MAX_TIMESTAMP)) for interval in range(spec.intervals)]
-            self._authority.report_all(name, range(spec.intervals), sequencer, values)
+            held, intervals = outcome.holds.get(name, {}), spec.intervals[self._propagation.level_of[name]]
+            values = [min(watermark, held.get(one.number, MAX_TIMESTAMP)) for one in intervals]
+            self._authority.report_all(name, [one.number for one in intervals], self._assigned, values)
         return self._authority.journal()
 
     # After the commit

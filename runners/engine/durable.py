@@ -21,9 +21,10 @@ from headrace.lowlevel.checkpoint import (
 )
 from headrace.lowlevel.checkpoint.envelope import understood
 from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, signed
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.plaindata import PLAIN
-from headrace.lowlevel.sequencer import Interval, attempt_token, split_evenly
+from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import InjectorProgress
@@ -31,8 +32,6 @@ from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import Kind, Pending, Row, pack
 from headrace.runners.engine.journal import State
 
-Intervals = Mapping[int, tuple[Interval, ...]]
-"""Level -> its key intervals."""
 _GARBAGE_EVERY = 32
 """Epochs between collections."""
 
@@ -43,7 +42,6 @@ class CheckpointJournal:
     def __init__(self, store: Store, topology: Topology, clock: Clock, runner: str) -> None:
         owner = f"{runner} on {socket.gethostname()}, process {os.getpid()}"
         self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now())
-        self._levels = range(1, len(topology.levels()) + 1)
         self.generation = self._checkpoint.generation
         self.identity = self._checkpoint.identity
         """The same for as long as the checkpoint exists."""
@@ -60,16 +58,14 @@ class CheckpointJournal:
         self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
     ) -> None:
         """One put-if-absent; raises `FencedError` if another driver has taken over."""
-        intervals = split_evenly(state.intervals)
-        self._checkpoint.commit(_manifest(state, deltas, dict.fromkeys(self._levels, intervals)), snapshots)
+        self._checkpoint.commit(_manifest(state, deltas), snapshots)
         if state.epoch % _GARBAGE_EVERY == 0:
             self._checkpoint.collect_garbage()
 
-    def chains(self) -> list[Row]:
-        """For every task the files that make up its state."""
-        manifest = self._checkpoint.manifest
-        plans: Iterable[CopyPlan] = () if manifest is None else manifest.plans.values()
-        return [(plan.interval, plan.level, Kind.CHAIN, pack(plan)) for plan in plans]
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
+        """For every interval the files that make up its state."""
+        plans = self._checkpoint.chains(intervals)
+        return [(intervals[plan.level][plan.interval].owner, plan.level, Kind.CHAIN, pack(plan)) for plan in plans]
 
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
@@ -108,11 +104,11 @@ def _position(stream: str, position: object) -> bytes:
         raise TypeError(f"the position of injector {stream!r} cannot be committed: {error}; nothing is") from None
 
 
-def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], intervals: Intervals) -> Manifest:
+def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Manifest:
     return Manifest(
         epoch=state.epoch,
         wall_clock=state.clock,
-        intervals=intervals,
+        intervals=dict(state.intervals),
         positions={stream: _position(stream, position) for stream, position in state.positions.items()},
         ended=frozenset(state.done),
         injector_watermarks={stream: progress.watermark for stream, progress in state.injectors.items()},
@@ -136,7 +132,7 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile], interva
 def _state(manifest: Manifest) -> State:
     return State(
         epoch=manifest.epoch,
-        intervals=max(map(len, manifest.intervals.values()), default=1),
+        intervals=dict(manifest.intervals),
         clock=manifest.wall_clock,
         positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
         done=set(manifest.ended),

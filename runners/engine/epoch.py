@@ -1,6 +1,6 @@
 """One epoch as data: what the driver tells the tasks, what the tasks tell each other and the driver.
 
-Everything travels as rows `(target interval, level, kind, blob)`. A row for a deeper level passes through the levels
+Everything travels as rows `(target task, level, kind, blob)`. A row for a deeper level passes through the levels
 before it; rows for `DRIVER` reach the driver.
 """
 
@@ -12,16 +12,19 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
+from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.production import Parcel
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.watermark import Frontier
 from headrace.runners.engine.beside import Call, Release
 
 Row = tuple[int, int, int, bytes]
-"""(target interval, level, kind, blob)."""
+"""(target task, level, kind, blob)."""
 DRIVER = 1_000_000
 """The level of rows that are for the driver."""
 SINK = 0
@@ -34,11 +37,11 @@ class Kind(IntEnum):
     SPLIT = 0
     """A pickled `Work`: the epoch and something to read. Only at level 0."""
     PARCEL = 1
-    """A pickled (sender, number, encoded parcel): records."""
+    """A pickled (sender, number, interval, encoded parcel): records."""
     CONTROL = 2
     """A pickled `Control`, from every task to every task of the next level."""
     CHAIN = 3
-    """A pickled `CopyPlan`: how a task brings its copy up to date."""
+    """A pickled `CopyPlan`: how a task brings the copy of one of its intervals up to date."""
     REPORT = 4
     """A pickled `Report`, from every task to the driver."""
     FAILURE = 5
@@ -53,7 +56,10 @@ class EpochSpec:
     generation: int
     clock: int
     """The reading of the wall clock, microseconds UTC."""
-    intervals: int
+    tasks: int
+    """Of every keyed level."""
+    intervals: Mapping[int, IntervalMap]
+    """Level -> its key intervals, each with the task that owns it."""
     before: Frontier
     """Unfinished work at the start, injectors as they were."""
     deliveries: dict[str, tuple[int, bool]]
@@ -64,6 +70,8 @@ class EpochSpec:
     """Stream -> how long ids of its records are kept, microseconds of event time; only those that may come again."""
     straggler_delay: int = 0
     """How long a task waits until weak productions are acknowledged, microseconds."""
+    sampled: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Level -> numbers of intervals that the balancer wants to know places of keys of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Sender:
-    """Who sent something: level, interval (number of the split at level 0) and the attempt's token."""
+    """Who sent something: level, task (number of the split at level 0) and the attempt's token."""
 
     level: int
     index: int
@@ -95,7 +103,7 @@ class Control:
     greatest: dict[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp read."""
     holds: dict[str, int] = field(default_factory=dict)
-    """Computation -> oldest hold, of this interval and level and of all levels before."""
+    """Computation -> oldest hold, of this task's intervals and of all levels before."""
     failed: bool = False
     """A task before this one failed: there is nothing more to do."""
 
@@ -112,9 +120,18 @@ class Pending:
     """Least timestamp in it, microseconds UTC: it holds the consumer's watermark."""
     parcel: bytes
 
-    def row(self, number: int) -> Row:
+    def row(self, number: int, intervals: IntervalMap) -> Row:
         """As input of the next epoch."""
-        return (self.interval, self.level, Kind.PARCEL, pack((COMMITTED, number, self.parcel)))
+        owner = intervals[self.interval].owner
+        return (owner, self.level, Kind.PARCEL, pack((COMMITTED, number, self.interval, self.parcel)))
+
+    def divided(self, intervals: IntervalMap) -> list[Pending]:
+        """The same records for other intervals."""
+        parts = Parcel.decode(self.parcel).divided(intervals)
+        return [
+            Pending(interval.number, self.level, self.consumer, part.oldest(), part.encode())
+            for interval, part in parts.items()
+        ]
 
 
 @dataclass(slots=True)
@@ -124,8 +141,10 @@ class Report:
     sender: Sender
     consumed: list[Sender] = field(default_factory=list)
     """Attempts whose productions it took in."""
-    delta: DeltaFile | None = None
-    """The delta file that it wrote; None if nothing changed."""
+    deltas: dict[int, DeltaFile] = field(default_factory=dict)
+    """Interval -> the delta file that it wrote; absent where nothing changed."""
+    loads: dict[int, Load] = field(default_factory=dict)
+    """Interval -> what it cost."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     """Computation or injector stream -> counter -> amount."""
     metrics: Cells = field(default_factory=dict)
@@ -134,10 +153,10 @@ class Report:
     """Computation -> bytes of state that this task began with."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
-    holds: dict[str, tuple[Mark, bytes]] = field(default_factory=dict)
-    """Computation -> its oldest hold and the encoded key that holds."""
-    wall_timers: dict[str, int] = field(default_factory=dict)
-    """Computation -> when its earliest wall-time timer is due."""
+    holds: dict[tuple[str, int], tuple[Mark, bytes]] = field(default_factory=dict)
+    """(computation, interval) -> its oldest hold and the encoded key that holds."""
+    wall_timers: dict[tuple[str, int], int] = field(default_factory=dict)
+    """(computation, interval) -> when its earliest wall-time timer is due."""
     greatest: dict[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp read."""
     receipts: dict[str, bytes] = field(default_factory=dict)
@@ -163,6 +182,9 @@ class Executor(Protocol):
 
         Nothing that it does may be visible outside until the driver commits.
         """
+
+    def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
+        """From the next epoch on tasks work on other intervals; called when all epochs before are committed."""
 
     def committed(self, epoch: int) -> None:
         """The epoch is committed: soft state may advance."""
@@ -197,7 +219,7 @@ COMMITTED = Sender(-1, 0, "")
 def work_rows(spec: EpochSpec, splits: Sequence[tuple[str, Split]]) -> list[Row]:
     """Rows for level 0, one a split; without splits one that only carries the epoch."""
     work = [Work(spec, stream, split) for stream, split in splits] or [Work(spec)]
-    return [(number % spec.intervals, 0, Kind.SPLIT, _packed(item)) for number, item in enumerate(work)]
+    return [(number % spec.tasks, 0, Kind.SPLIT, _packed(item)) for number, item in enumerate(work)]
 
 
 def _packed(work: Work) -> bytes:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Holder, Snapshot, SnapshotOrder
 from headrace.lowlevel.explain import Standing
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.epoch import Pending, Row
@@ -19,7 +20,8 @@ class State:
 
     epoch: int = 0
     """The last committed epoch; 0 before the first."""
-    intervals: int = 1
+    intervals: dict[int, IntervalMap] = field(default_factory=dict)
+    """Level -> its key intervals."""
     clock: int = 0
     """Reading of the wall clock in that epoch, microseconds UTC; the next is not before it."""
     positions: dict[str, object] = field(default_factory=dict)
@@ -71,8 +73,8 @@ class Journal(Protocol):
         Snapshots given count from now on. Raises `FencedError` if another driver has taken over.
         """
 
-    def chains(self) -> list[Row]:
-        """Rows that tell tasks how to bring their copies up to date."""
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
+        """Rows that tell tasks how to bring copies of these intervals, which may be new, to the last commit."""
 
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
@@ -95,7 +97,7 @@ class NoJournal:
     ) -> None:
         """The driver's own memory is enough."""
 
-    def chains(self) -> list[Row]:
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
         """Copies are in memory and always up to date."""
         return []
 

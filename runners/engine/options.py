@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -51,7 +52,10 @@ class RunOptions:
     """Secret that the checkpoint is signed with, so that nothing is loaded that somebody else wrote (docs/security.md);
     None for the one in the environment variable `HEADRACE_CHECKPOINT_KEY`, or for no signature if there is none."""
     intervals: int | None = None
-    """Key intervals of each computation; None lets the runner choose. A checkpoint keeps the number it began with."""
+    """Key intervals of each computation to begin with, and tasks that work on them. None: what the checkpoint has, or
+    what the runner chooses. If a checkpoint has another number, its state is divided anew."""
+    balancer: Callable[[], Balancer] | None = LoadBalancer
+    """Makes what splits, merges and moves intervals as their load changes (paper §7.1); None leaves them alone."""
     max_records_per_epoch: int = 1_000_000
     """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
     skew_limit: float | None = None

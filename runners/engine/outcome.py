@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
+from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import DeltaFile
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import mismatched
@@ -25,6 +26,8 @@ class Outcome:
     """Which attempts do not fit together; empty if all do."""
     deltas: dict[tuple[int, int], DeltaFile] = field(default_factory=dict)
     """(level, interval) -> the delta file that its task wrote."""
+    loads: dict[int, dict[int, Load]] = field(default_factory=dict)
+    """Level -> interval -> what it cost."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     metrics: Cells = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
@@ -59,7 +62,7 @@ def mixed_attempts(reports: Iterable[Report]) -> str:
     >>> from headrace.runners.engine.epoch import Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
     >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
-    'level 1, interval 0: attempt b is to be committed, but productions of a, b were used'
+    'level 1, task 0: attempt b is to be committed, but productions of a, b were used'
     """
     made: dict[Place, Sender] = {}
     used: dict[Place, set[str]] = {}
@@ -96,8 +99,8 @@ def _name(sender: Sender) -> str:
 
 def _add(outcome: Outcome, report: Report) -> None:
     sender = report.sender
-    if report.delta is not None:
-        outcome.deltas[sender.level, sender.index] = report.delta
+    outcome.deltas.update(((sender.level, interval), file) for interval, file in report.deltas.items())
+    outcome.loads.setdefault(sender.level, {}).update(report.loads)
     for name, counters in report.counters.items():
         sums = outcome.counters.setdefault(name, {})
         for counter, amount in counters.items():
@@ -116,10 +119,9 @@ def _add(outcome: Outcome, report: Report) -> None:
 
 
 def _add_marks(outcome: Outcome, report: Report) -> None:
-    interval = report.sender.index
-    for name, (mark, key) in report.holds.items():
+    for (name, interval), (mark, key) in report.holds.items():
         outcome.holds.setdefault(name, {})[interval] = mark.timestamp
         holder = (mark.timestamp, key, mark.tag)
         outcome.holders[name] = min(holder, outcome.holders.get(name, holder))
-    for name, due in report.wall_timers.items():
+    for (name, interval), due in report.wall_timers.items():
         outcome.wall_timers.setdefault(name, {})[interval] = due

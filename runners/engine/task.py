@@ -13,19 +13,21 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol, cast
 
+from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
 from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.intervals import Interval
 from headrace.lowlevel.metric import Collector, at
-from headrace.lowlevel.production import Parcel, Router
+from headrace.lowlevel.production import Parcel, Router, sample
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.watermark import Propagation
 from headrace.lowlevel.weak import releasing_sinks, weak_streams
 from headrace.lowlevel.worker import Bundle, Commit, Worker
 from headrace.runners.engine.beside import Call, Release
@@ -42,6 +44,7 @@ from headrace.runners.engine.epoch import (
     pack,
     unpack,
 )
+from headrace.runners.engine.inbox import Inbox
 from headrace.runners.engine.outlet import Outlet
 from headrace.runners.engine.shape import Shape
 
@@ -57,8 +60,11 @@ class Host(Protocol):
     def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
         """The committed state of an interval as of the epoch before `epoch`; `plan` says what it is made of."""
 
-    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Keep a task's deltas where a commit can name them; None where nothing is written."""
+    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
+        """Keep an interval's deltas where a commit can name them; None where nothing is written."""
+
+    def seconds(self) -> float:
+        """How long this process has worked, for telling what an interval costs."""
 
     def beside(self, release: Release) -> Call:
         """Begin to release weak productions, beside the task."""
@@ -140,7 +146,7 @@ class _Task:
     host: Host
     spec: EpochSpec
     sender: Sender
-    sent: list[tuple[int, int, bytes]] = field(default_factory=list)
+    sent: list[tuple[Interval, int, bytes]] = field(default_factory=list)
     """Interval, level and encoded parcel of what goes to other tasks."""
 
     def __post_init__(self) -> None:
@@ -148,22 +154,24 @@ class _Task:
         self.report = Report(self.sender, metrics=self.metrics.cells)
         program = self.program
         self.shape = Shape(program.weak_streams)
+        level_of = program.propagation.level_of
         self.router = Router(
             program.topology,
-            self.spec.intervals,
+            {name: self.spec.intervals[level] for name, level in level_of.items()},
             self._ship,
             program.inline_order,
             program.places,
             self.spec.committed,
         )
 
-    def _ship(self, interval: int, parcel: Parcel) -> None:
+    def _ship(self, interval: Interval, parcel: Parcel) -> None:
         level = self.program.propagation.level_of[parcel.consumer]
         if level > self.sender.level:
-            self.shape.add(interval, parcel)
+            self.shape.add(interval.number, parcel)
             self.sent.append((interval, level, parcel.encode()))
         else:
-            self.report.pending.append(Pending(interval, level, parcel.consumer, parcel.oldest(), parcel.encode()))
+            pending = Pending(interval.number, level, parcel.consumer, parcel.oldest(), parcel.encode())
+            self.report.pending.append(pending)
 
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
         """Send everything that is left, then the control rows, then the report."""
@@ -178,17 +186,20 @@ class _Task:
         if shape := self.shape.of(self.spec.epoch, self.report.greatest, holds):
             self.sender = self.report.sender = replace(self.sender, shape=shape)
         for number, (interval, level, parcel) in enumerate(self.sent):
-            yield (interval, level, Kind.PARCEL, pack((self.sender, number, parcel)))
+            yield (interval.owner, level, Kind.PARCEL, pack((self.sender, number, interval.number, parcel)))
         last = self.sender.level >= len(self.program.levels)
         if not last:
             control = pack(Control(self.spec, self.sender, self.report.greatest, holds))
-            for interval in range(self.spec.intervals):
-                yield (interval, self.sender.level + 1, Kind.CONTROL, control)
+            yield from self.to_next_level(control)
         yield (self.home(), DRIVER, Kind.REPORT, pack(self.report))
 
     def home(self) -> int:
         """Where its report passes."""
-        return self.sender.index % self.spec.intervals
+        return self.sender.index % self.spec.tasks
+
+    def to_next_level(self, control: bytes) -> Iterator[Row]:
+        """A control row for each task of the next level."""
+        return ((task, self.sender.level + 1, Kind.CONTROL, control) for task in range(self.spec.tasks))
 
     def fail(self, error: Exception) -> Iterator[Row]:
         """Tell the driver what went wrong, and the tasks behind that there is nothing to do."""
@@ -196,9 +207,7 @@ class _Task:
             error = StepError("engine", None, None, own_traceback(error))
         yield (self.home(), DRIVER, Kind.FAILURE, pack(error))
         if self.sender.level < len(self.program.levels):
-            control = pack(Control(self.spec, self.sender, failed=True))
-            for interval in range(self.spec.intervals):
-                yield (interval, self.sender.level + 1, Kind.CONTROL, control)
+            yield from self.to_next_level(pack(Control(self.spec, self.sender, failed=True)))
 
 
 def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -> Iterator[Row]:
@@ -254,67 +263,9 @@ def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:
     yield from rows
 
 
-@dataclass
-class _Inbox:
-    """Rows of one task of a keyed level, sorted by what they are."""
-
-    parcels: list[tuple[Sender, int, bytes]] = field(default_factory=list)
-    controls: list[Control] = field(default_factory=list)
-    plan: CopyPlan | None = None
-
-    def take(self, row: Row) -> None:
-        """Put a row where it belongs."""
-        _, _, kind, blob = row
-        if kind == Kind.PARCEL:
-            self.parcels.append(cast(tuple[Sender, int, bytes], unpack(blob)))
-        elif kind == Kind.CONTROL:
-            self.controls.append(cast(Control, unpack(blob)))
-        elif kind == Kind.CHAIN:
-            self.plan = cast(CopyPlan, unpack(blob))
-
-    def senders(self) -> list[Sender]:
-        """Every attempt whose output arrived, in a fixed order."""
-        found = {control.sender for control in self.controls} | {sender for sender, _, _ in self.parcels}
-        return sorted(found, key=lambda sender: (sender.level, sender.index, sender.token))
-
-    def torn(self) -> bool:
-        """Whether two attempts at one task, or two epochs, sent something: an attempt that was replaced goes on."""
-        senders = self.senders()
-        places = {(sender.level, sender.index) for sender in senders}
-        return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
-
-    def bundles(self) -> dict[str, Bundle]:
-        """Records by computation, in an order that does not depend on how they arrived."""
-        bundles: dict[str, Bundle] = {}
-        order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
-        for _, _, blob in order:
-            parcel = Parcel.decode(blob)
-            parcel.unpack(bundles.setdefault(parcel.consumer, Bundle()))
-        return bundles
-
-    def frontier(self, spec: EpochSpec) -> Frontier:
-        """Unfinished work as the tasks before this level left it."""
-        greatest: dict[str, int] = {}
-        holds: dict[str, int] = {}
-        for control in self.controls:
-            for stream, timestamp in control.greatest.items():
-                greatest[stream] = max(greatest.get(stream, MIN_TIMESTAMP), timestamp)
-            for name, hold in control.holds.items():
-                holds[name] = min(holds.get(name, hold), hold)
-        return Frontier(advanced(spec, greatest), holds, spec.before.pending)
-
-
-def advanced(spec: EpochSpec, greatest: dict[str, int]) -> dict[str, InjectorProgress]:
-    """Injectors after this epoch's deliveries."""
-    return {
-        stream: spec.before.injectors[stream].after(greatest.get(stream, MIN_TIMESTAMP), watermark, done)
-        for stream, (watermark, done) in spec.deliveries.items()
-    }
-
-
-def run_level(program: Program, host: Host, level: int, interval: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """A keyed level: run its computations on this interval's records, and send on what they produce."""
-    inbox = _Inbox()
+def run_level(program: Program, host: Host, level: int, index: int, rows: Iterable[Row]) -> Iterator[Row]:
+    """A task of a keyed level: run its computations on its intervals' records, and send on what they produce."""
+    inbox = Inbox()
     for row in rows:
         if row[1] == level:
             inbox.take(row)
@@ -323,7 +274,7 @@ def run_level(program: Program, host: Host, level: int, interval: int, rows: Ite
     if not inbox.controls:
         return
     spec = inbox.controls[0].spec
-    task = _Task(program, host, spec, Sender(level, interval, host.token()))
+    task = _Task(program, host, spec, Sender(level, index, host.token()))
     torn = inbox.torn()
     if torn:
         # No user code sees it: the driver will give the epoch up, and weak productions would not wait for that.
@@ -332,46 +283,66 @@ def run_level(program: Program, host: Host, level: int, interval: int, rows: Ite
     if torn or any(control.failed for control in inbox.controls):
         if level < len(program.levels):
             failed = pack(Control(spec, task.sender, failed=True))
-            yield from ((target, level + 1, Kind.CONTROL, failed) for target in range(spec.intervals))
+            yield from task.to_next_level(failed)
         return
     yield from _finished(task, lambda: _run_computations(task, inbox))
 
 
-def _run_computations(task: _Task, inbox: _Inbox) -> dict[str, int]:
+def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
     program, spec, report = task.program, task.spec, task.report
     program.setup()
     report.consumed = inbox.senders()
     frontier = inbox.frontier(spec)
     report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
     watermarks = program.propagation.inputs(frontier, spec.before, spec.committed)
-    bundles = inbox.bundles()
-    deltas: dict[str, Delta] = {}
-    for name in program.levels[task.sender.level - 1]:
-        bundle = bundles.get(name, Bundle())
-        bundle.watermark_before = spec.committed.get(name, MIN_TIMESTAMP)
-        bundle.watermark, bundle.wall_time = watermarks[name], spec.clock
-        commit = _run_one(task, name, bundle, inbox.plan)
-        report.watermarks[name] = bundle.watermark
-        if commit.delta:
-            deltas[name] = commit.delta
-    if deltas:
-        report.delta = task.host.save(spec.epoch, task.sender, deltas)
-    own = {name: mark.timestamp for name, (mark, _) in report.holds.items()}
+    level, arrived = task.sender.level, inbox.arrived()
+    report.watermarks = {name: watermarks[name] for name in program.levels[level - 1]}
+    for interval in spec.intervals[level].owned(task.sender.index):
+        began = task.host.seconds()
+        parcels = arrived.get(interval.number, [])
+        state = _run_interval(task, interval.number, parcels, inbox.plans.get(interval.number))
+        places = sample(parcels) if interval.number in spec.sampled.get(level, ()) else ()
+        seconds = task.host.seconds() - began
+        report.loads[interval.number] = Load(sum(map(len, parcels)), state, seconds, places)
+    own: dict[str, int] = {}
+    for (name, _), (mark, _) in report.holds.items():
+        own[name] = min(mark.timestamp, own.get(name, mark.timestamp))
     return frontier.holds | own
 
 
-def _run_one(task: _Task, name: str, bundle: Bundle, plan: CopyPlan | None) -> Commit:
+def _run_interval(task: _Task, interval: int, parcels: Iterable[Parcel], plan: CopyPlan | None) -> int:
+    """All computations of the level on one interval; returns bytes of their state."""
+    bundles: dict[str, Bundle] = {}
+    for parcel in parcels:
+        parcel.unpack(bundles.setdefault(parcel.consumer, Bundle()))
+    deltas: dict[str, Delta] = {}
+    state = 0
+    for name, watermark in task.report.watermarks.items():
+        bundle = bundles.get(name, Bundle())
+        bundle.watermark_before = task.spec.committed.get(name, MIN_TIMESTAMP)
+        bundle.watermark, bundle.wall_time = watermark, task.spec.clock
+        copy = task.host.copy(name, task.sender.level, interval, task.spec.epoch, plan)
+        commit = _run_one(task, name, interval, bundle, copy)
+        state += copy.size()
+        if commit.delta:
+            deltas[name] = commit.delta
+    if deltas:
+        file = task.host.save(task.spec.epoch, task.sender, interval, deltas)
+        if file is not None:
+            task.report.deltas[interval] = file
+    return state
+
+
+def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) -> Commit:
     """One computation on one interval; its counters, holds and timers go into the report."""
-    sender, report = task.sender, task.report
-    copy = task.host.copy(name, sender.level, sender.index, task.spec.epoch, plan)
-    program = task.program
+    report, program = task.report, task.program
     place, partial = program.topology.keyed[name], program.partial[name]
     commit = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial).run(bundle)
     report.add_counters(name, commit.counters)
-    report.sizes[name] = copy.size()
+    report.sizes[name] = report.sizes.get(name, 0) + copy.size()
     if commit.hold is not None:
         key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
-        report.holds[name] = (commit.hold, key)
+        report.holds[name, interval] = (commit.hold, key)
     if commit.next_wall_timer is not None:
-        report.wall_timers[name] = commit.next_wall_timer
+        report.wall_timers[name, interval] = commit.next_wall_timer
     return commit

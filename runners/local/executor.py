@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from headrace.lowlevel.checkpoint import (
@@ -14,7 +14,9 @@ from headrace.lowlevel.checkpoint import (
     write_deltas,
     write_snapshot,
 )
+from headrace.lowlevel.checkpoint.copy_plan import within
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
@@ -65,18 +67,32 @@ class LocalExecutor:
         return [row for row in travelling if row[1] == DRIVER]
 
     def _run_level(self, spec: EpochSpec, level: int, rows: list[Row]) -> list[Row]:
-        here: dict[int, list[Row]] = {interval: [] for interval in range(spec.intervals)}
+        here: dict[int, list[Row]] = {task: [] for task in range(spec.tasks)}
         out = []
         for row in rows:
             if row[1] == level:
                 here[row[0]].append(row)
             else:
                 out.append(row)
-        for interval in self._scheduler.task_order(spec.epoch, level, range(spec.intervals)):
-            self._scheduler.step(f"run level {level} task {interval}", spec.epoch)
-            arrived = self._scheduler.arrival_order(spec.epoch, level, here[interval])
-            out += run_level(self._program, self, level, interval, arrived)
+        for task in self._scheduler.task_order(spec.epoch, level, range(spec.tasks)):
+            self._scheduler.step(f"run level {level} task {task}", spec.epoch)
+            arrived = self._scheduler.arrival_order(spec.epoch, level, here[task])
+            out += run_level(self._program, self, level, task, arrived)
         return out
+
+    def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
+        """Copies of new intervals are made of those that had their keys; after a restart, of the checkpoint."""
+        for level, intervals in before.items():
+            for name in self._program.levels[level - 1]:
+                self._divide(name, intervals, after[level])
+
+    def _divide(self, name: str, before: IntervalMap, after: IntervalMap) -> None:
+        had = {old: copy for old in before if (copy := self._copies.pop((name, old.number), None)) is not None}
+        for interval in after if had else ():
+            copy = self._copies[name, interval.number] = MemoryCopy()
+            for old in filter(interval.overlaps, had):
+                for delta in had[old].dump():
+                    copy.apply(within(delta, interval.start, interval.stop))
 
     def committed(self, epoch: int) -> None:
         """What the tasks saved becomes the committed state."""
@@ -123,12 +139,16 @@ class LocalExecutor:
             self._copies[place] = loaded.get(computation, MemoryCopy())
         return self._copies[place]
 
-    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
+    def seconds(self) -> float:
+        """None: what a run does must not depend on how fast the machine is."""
+        return 0.0
+
+    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Keep the deltas for the commit, and write them if there is a checkpoint."""
-        self._uncommitted.append((sender.index, deltas))
+        self._uncommitted.append((interval, deltas))
         if self._store is None:
             return None
-        header = DeltaHeader(epoch, sender.level, sender.index, sender.token)
+        header = DeltaHeader(epoch, sender.level, interval, sender.token)
         written = write_deltas(self._store, header, deltas)
         self._scheduler.step(f"saved level {sender.level} task {sender.index}", epoch)
         return written

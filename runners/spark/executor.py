@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.beside import Call, Release, ThreadCall
 from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
@@ -30,9 +31,12 @@ class SparkExecutor:
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """One Spark job; raises `SparkJobError`."""
-        if (job := self._jobs.get(spec.intervals)) is None:
-            job = self._jobs[spec.intervals] = EpochJob(self._session, self._shipment, self._levels, spec.intervals)
+        if (job := self._jobs.get(spec.tasks)) is None:
+            job = self._jobs[spec.tasks] = EpochJob(self._session, self._shipment, self._levels, spec.tasks)
         return job.run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
+
+    def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
+        """Tasks make copies of new intervals when they need them."""
 
     def committed(self, epoch: int) -> None:
         """Copies of the state advance when the next task needs them."""

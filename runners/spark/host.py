@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
@@ -9,6 +10,7 @@ from functools import partial
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader, write_deltas
+from headrace.lowlevel.checkpoint.copy_plan import epoch_of
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store
@@ -34,7 +36,7 @@ class SparkHost:
         self._leases = ExitStack()
         self._leased: list[tuple[str, str]] = []
         self._anew = False
-        self._saved: OrderedDict[str, dict[str, Delta]] = OrderedDict()
+        self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
 
     def begin(self, attempt: int) -> None:
         """A task begins, Spark's attempt number `attempt` at it, from 0."""
@@ -66,7 +68,7 @@ class SparkHost:
 
     def copy_no_older(self, computation: str, plan: CopyPlan) -> Copy:
         """The copy of this host, brought to what the plan says unless a later epoch's task has brought it further."""
-        return self._lease(computation, plan, lambda copy: _epoch_of(copy.refresh()) <= _epoch_of(plan.last))
+        return self._lease(computation, plan, lambda copy: epoch_of(copy.refresh()) <= epoch_of(plan.last))
 
     def _lease(self, computation: str, plan: CopyPlan, lacks: Callable[[LmdbCopy], bool]) -> Copy:
         place = (computation, str(plan.interval))
@@ -81,17 +83,25 @@ class SparkHost:
             self._copies.drop(*place)
             copy = self._leases.enter_context(self._copies.lease(*place))
             advance(copy, plan.names, partial(self._read, plan, computation))
+        for origin in plan.origins:
+            # Its interval is no more; where it was on another level, that copy may be this one.
+            if origin.plan.level == plan.level:
+                self._copies.drop(computation, str(origin.plan.interval))
         return copy
 
     def _read(self, plan: CopyPlan, computation: str, name: str) -> list[Delta]:
-        if (saved := self._saved.get(name)) is not None:
+        if (saved := self._saved.get((plan.interval, name))) is not None:
             return [saved[computation]] if computation in saved else []
         return list(plan.read(self._store, name, computation))
 
-    def save(self, epoch: int, sender: Sender, deltas: dict[str, Delta]) -> DeltaFile | None:
+    def seconds(self) -> float:
+        """Processor time of this process: what an interval costs, whatever else the machine does."""
+        return time.process_time()
+
+    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Write the attempt's deltas to the checkpoint, where only a commit makes them count."""
-        written = write_deltas(self._store, DeltaHeader(epoch, sender.level, sender.index, sender.token), deltas)
-        self._saved[CopyPlan(sender.level, sender.index).after(written).last] = deltas
+        written = write_deltas(self._store, DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
+        self._saved[interval, CopyPlan(sender.level, interval).after(written).last] = deltas
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)
         return written
@@ -99,8 +109,3 @@ class SparkHost:
     def beside(self, release: Release) -> Call:
         """In a thread, which goes on behind the task if it takes longer."""
         return ThreadCall(release)
-
-
-def _epoch_of(name: str) -> int:
-    """The epoch that a file of a `CopyPlan` belongs to; -1 for none. Names begin with it, snapshots' after an s."""
-    return int(name.lstrip("s").split("-")[0]) if name else -1

@@ -31,11 +31,11 @@ class SparkJobError(HeadraceError, RuntimeError):
 class EpochJob:
     """Runs the levels of a topology on Spark, epoch by epoch."""
 
-    def __init__(self, session: SparkSession, shipment: Shipment, levels: int, intervals: int) -> None:
+    def __init__(self, session: SparkSession, shipment: Shipment, levels: int, tasks: int) -> None:
         self._session = session
         self._by_property = Level(0, shipment, by_property=True)
         self._levels = [Level(number, shipment) for number in range(levels + 1)]
-        self._intervals = intervals
+        self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
 
     def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
@@ -61,7 +61,7 @@ class EpochJob:
 
     def _deeper(self, plan: DataFrame) -> DataFrame:
         for level in self._levels[1:]:
-            plan = plan.repartitionById(self._intervals, "target").mapInArrow(level, SCHEMA)
+            plan = plan.repartitionById(self._tasks, "target").mapInArrow(level, SCHEMA)
         return plan
 
 

@@ -26,9 +26,9 @@ _BATCH_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The function of one level. Level 0 reads; a deeper one runs the computations of an interval.
+    """The function of one level. Level 0 reads; a deeper one runs computations on the intervals that the task owns.
 
-    The number of the task's partition is that of the group of splits or of the interval.
+    The number of the task's partition is that of the group of splits, or the owner of intervals.
     """
 
     number: int

@@ -6,7 +6,7 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
 from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.sequencer import interval_of
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.epoch import DRIVER, Kind, unpack
@@ -19,7 +19,7 @@ from headrace.runners.local.executor import LocalExecutor
 pytestmark = pytest.mark.faults
 
 NUMBERS = count()
-KEY = next(key for key in map(str, count()) if interval_of(row_of(encode_key(key)), 2) == 0)
+KEY = next(key for key in map(str, count()) if IntervalMap.evenly(2).of(row_of(encode_key(key))).number == 0)
 """A key of interval 0, whose task is the one that is lost."""
 
 
@@ -88,5 +88,5 @@ def test_no_mixture_of_attempts_is_committed():
 
 
 def test_an_epoch_that_never_fits_together_is_given_up():
-    with pytest.raises(RuntimeError, match=r"epoch 1 was given up: in 3 attempts .*level 1, interval 0: attempt"):
+    with pytest.raises(RuntimeError, match=r"epoch 1 was given up: in 3 attempts .*level 1, task 0: attempt"):
         run(times=99)

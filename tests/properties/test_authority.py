@@ -8,7 +8,8 @@ from typing import NamedTuple
 import pytest
 
 from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.sequencer import SPACE, Sequencer
+from headrace.lowlevel.intervals import SPACE
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from tests.depth import examples
 

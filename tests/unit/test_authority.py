@@ -11,7 +11,8 @@ from typing import NamedTuple
 import pytest
 
 from headrace.lowlevel.authority import Authority, ShardedAuthority, shard_of
-from headrace.lowlevel.sequencer import SPACE, Sequencer, split_evenly
+from headrace.lowlevel.intervals import SPACE, IntervalMap
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermarkmap import decoded
 
@@ -37,7 +38,7 @@ class Piece(NamedTuple):
 
 def authority(count=4, sequencer=FIRST):
     made = Authority()
-    assert made.assign("a", split_evenly(count), sequencer)
+    assert made.assign("a", IntervalMap.evenly(count), sequencer)
     return made
 
 
@@ -101,7 +102,7 @@ def test_new_intervals_begin_with_the_least_of_those_that_they_overlap():
 def test_an_assignment_by_an_owner_that_was_replaced_is_refused():
     made = authority(2, THIRD)
     made.report("a", 0, THIRD, 7)
-    assert not made.assign("a", split_evenly(1), SECOND)
+    assert not made.assign("a", IntervalMap.evenly(1), SECOND)
     assert (made.refused, made.values("a")) == (1, {0: 7, 1: MIN_TIMESTAMP})
 
 
@@ -142,7 +143,7 @@ def test_the_journal_gives_the_values_back_to_a_new_owner(values):
     journal = made.journal()
     assert decoded(journal["a"]).tolist() == values
     restored = Authority()
-    restored.restore(journal, {"a": split_evenly(6)}, THIRD)
+    restored.restore(journal, {"a": IntervalMap.evenly(6)}, THIRD)
     assert restored.values("a") == made.values("a")
     assert restored.low_watermark("a") == min(values)
     assert restored.journal() == journal
@@ -154,8 +155,8 @@ def test_the_journal_follows_every_change():
     for change in (
         lambda: made.report("a", 0, FIRST, 5),
         lambda: made.report_all("a", [1], FIRST, [6]),
-        lambda: made.assign("a", split_evenly(2), SECOND),
-        lambda: made.assign("b", split_evenly(1), FIRST),
+        lambda: made.assign("a", IntervalMap.evenly(2), SECOND),
+        lambda: made.assign("b", IntervalMap.evenly(1), FIRST),
         lambda: made.remove("a"),
     ):
         seen.append(made.journal())
@@ -177,7 +178,7 @@ def test_equal_values_take_no_space():
 
 def test_a_journal_of_other_intervals_is_refused():
     with pytest.raises(ValueError, match="watermarks of 2 intervals of 'a', which has 3"):
-        Authority().restore({"a": part_of([1, 2])}, {"a": split_evenly(3)}, SECOND)
+        Authority().restore({"a": part_of([1, 2])}, {"a": IntervalMap.evenly(3)}, SECOND)
     with pytest.raises(ValueError, match="no part of an authority's journal"):
         decoded(b"X" + part_of([1, 2])[1:])
 
@@ -203,7 +204,7 @@ def play(authority: Authority, script: Iterable[Operation]) -> tuple[dict[str, b
     for kind, name, number, sequencer, value in script:
         names.add(name)
         if kind == "assign":
-            authority.assign(name, split_evenly(number), sequencer)
+            authority.assign(name, IntervalMap.evenly(number), sequencer)
         else:
             authority.report(name, number, sequencer, value)
     return authority.journal(), {name: authority.low_watermark(name) for name in names}, authority.refused
@@ -239,7 +240,7 @@ def test_one_journal_for_any_number_of_shards():
         play(three.of(operation[1]), [operation])
     assert three.journal() == one.journal()
     assert three.refused == one.refused
-    intervals = {name: split_evenly(len(one.values(name))) for name in NAMES}
+    intervals = {name: IntervalMap.evenly(len(one.values(name))) for name in NAMES}
     five = ShardedAuthority(5)
     five.restore(three.journal(), intervals, Sequencer(3, 0))
     assert {name: five.of(name).low_watermark(name) for name in NAMES} == {

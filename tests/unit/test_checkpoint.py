@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint, paths, write_snapshot
+from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint, paths
 from headrace.lowlevel.checkpoint.envelope import wrap
 from headrace.lowlevel.checkpoint.fence import Seal
 from headrace.lowlevel.checkpoint.log import read_entry
 from headrace.lowlevel.errors import CheckpointError, FencedError
-from headrace.lowlevel.sequencer import split_evenly
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
 from tests.checkpoints import INTERVALS, PLACES, TOPOLOGY, check, contents, expected, manifest_of, step, take_snapshot
 from tests.stores import CrashError, DictStore, FaultyStore, LostAnswerStore, WrappedStore
@@ -83,12 +83,20 @@ def test_a_changed_number_of_intervals(store: Store) -> None:
         step(checkpoint, store)
     view = Checkpoint.read(store)
     copies = {"count": view.load("count")}
-    order = checkpoint.order_snapshot(1, 0, "whole", restart=True)
-    snapshot = write_snapshot(store, order, copies)
-    manifest = replace(manifest_of(5, {}), intervals=INTERVALS | {1: split_evenly(1)})
-    checkpoint.commit(manifest, [snapshot])
+    whole = INTERVALS | {1: IntervalMap.evenly(1, first=2)}
+    assert [plan.interval for plan in checkpoint.chains(whole)] == [2, 0]
+    checkpoint.commit(replace(manifest_of(5, {}), intervals=whole))
     assert contents(Checkpoint.read(store).load("count")) == expected(4)["count"]
-    assert checkpoint.chain(1, 0).names == (snapshot.name,)
+    assert Checkpoint.read(store).manifest.plans[1, 2] == checkpoint.chain(1, 2)
+    assert all(name.startswith(("1.0/", "1.1/")) for name in checkpoint.chain(1, 2).names)
+    assert checkpoint.needs_snapshot(1, 2)
+    snapshot = take_snapshot(checkpoint, store, (1, 2))
+    for epoch in (6, 7):
+        checkpoint.commit(replace(manifest_of(epoch, {}), intervals=whole), [snapshot] if epoch == 6 else [])
+    assert checkpoint.chain(1, 2).names == (snapshot.name,)
+    checkpoint.collect_garbage()
+    assert not [path for path in store.list("deltas") if "/1-" in path]
+    assert contents(Checkpoint.read(store).load("count")) == contents(copies["count"])
 
 
 # Who may open it

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -17,8 +18,10 @@ from headrace.lowlevel.checkpoint import (
     write_deltas,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.plans import advanced
-from headrace.lowlevel.sequencer import split_evenly
+from headrace.lowlevel.checkpoint.copy_plan import merged
+from headrace.lowlevel.checkpoint.plans import advanced, rearranged
+from headrace.lowlevel.intervals import SPACE, IntervalMap, place_of
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.state import Delta, MemoryCopy
 from tests.checkpoints import contents
 from tests.stores import DictStore
@@ -81,6 +84,64 @@ def test_every_copy_reaches_the_same_state(seed: int) -> None:
     assert contents(plan.load(store, "count").get("count", MemoryCopy())) == contents(reference)
 
 
+@given(st.integers(0, 2**32))
+def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(seed: int) -> None:
+    """Splits, merges, moves and snapshots at random, beside one copy that has it all."""
+    random, store, reference = Random(seed), DictStore(), MemoryCopy()
+    intervals = IntervalMap.evenly(random.randrange(1, 4))
+    plans = rearranged({}, {1: intervals})
+    numbers = {interval.number for interval in intervals}
+    for epoch in range(1, 25):
+        for number, delta in spread_delta(random, epoch, intervals).items():
+            reference.apply(delta)
+            header = DeltaHeader(epoch, 1, number, "t")
+            plans[1, number] = plans[1, number].after(write_deltas(store, header, {"count": delta}))
+        if random.random() < 0.2:
+            place = random.choice(sorted(plans))
+            order = SnapshotOrder(*place, epoch, plans[place].last, 1, "s")
+            plans[place] = plans[place].on(write_snapshot(store, order, plans[place].load(store)))
+        after = changed(random, intervals, epoch)
+        fresh = {interval.number for interval in after} - {interval.number for interval in intervals}
+        assert not fresh & numbers
+        numbers, intervals = numbers | fresh, after
+        plans = rearranged(plans, {1: intervals})
+        copies = {place[1]: plan.load(store).get("count", MemoryCopy()) for place, plan in plans.items()}
+        for number, copy in copies.items():
+            inside = intervals[number]
+            assert all(inside.start <= place_of(row) < inside.stop for row, _ in contents(copy).cells)
+        whole = contents(merged(copies.values()))
+        assert (whole.keys, whole.cells, whole.marks) == (
+            contents(reference).keys,
+            contents(reference).cells,
+            contents(reference).marks,
+        )
+        assert whole.ids.keys() >= contents(reference).ids.keys()
+
+
+def spread_delta(random: Random, epoch: int, intervals: IntervalMap) -> dict[int, Delta]:
+    deltas: dict[int, Delta] = {}
+    for _ in range(random.randrange(6)):
+        row = random.randrange(16).to_bytes(1, "big") * 16
+        row = bytes([row[0] * 17]) + row[1:]
+        delta = deltas.setdefault(intervals.of(row).number, Delta())
+        delta.keys[row] = b"key " + row
+        delta.cells[row, b"%d" % random.randrange(2)] = random.choice([None, b"%d" % epoch])
+        delta.marks[row, random.randrange(2), "t"] = random.choice([None, epoch])
+        delta.ids[row + b"%d" % epoch] = epoch + 100
+    return deltas
+
+
+def changed(random: Random, intervals: IntervalMap, epoch: int) -> IntervalMap:
+    """One change at random, or none."""
+    one, now = random.choice(intervals.intervals), Sequencer(1, epoch)
+    kind = random.randrange(4)
+    if kind == 1 and one.stop - one.start > 1:
+        return intervals.split(one.number, random.randrange(one.start + 1, one.stop), random.randrange(3), now)
+    if kind == 2 and one.stop < SPACE:
+        return intervals.merge(one.number, random.randrange(3), now)
+    return intervals.move(one.number, random.randrange(3), now) if kind == 3 else intervals
+
+
 def grown(epochs: int, size: int = 10) -> CopyPlan:
     plan = CopyPlan(1, 0)
     for epoch in range(1, epochs + 1):
@@ -106,7 +167,7 @@ def test_a_snapshot_takes_the_place_of_what_it_covers() -> None:
 
 def test_a_snapshot_of_the_state_on_a_snapshot() -> None:
     once = grown(2).on(snapshot_of(grown(2)))
-    bare = CopyPlan(1, 0, once.snapshot)
+    bare = CopyPlan(1, 0, snapshot=once.snapshot)
     again = bare.on(snapshot_of(bare, token="again"))
     assert again.names == ("s0-1-again",)
     assert again.last == "s0-1-again"
@@ -159,7 +220,10 @@ def test_when_a_snapshot_is_needed(plan: CopyPlan, needed: bool) -> None:
 def manifest(
     epoch: int, intervals: int, plans: dict[tuple[int, int], CopyPlan] | None = None, **more: object
 ) -> Manifest:
-    return Manifest(epoch=epoch, wall_clock=0, intervals={1: split_evenly(intervals)}, plans=plans or {}, **more)
+    return Manifest(epoch=epoch, wall_clock=0, intervals={1: IntervalMap.evenly(intervals)}, plans=plans or {}, **more)
+
+
+FILE = DeltaFile(1, "a", 5)
 
 
 def test_each_interval_keeps_its_files() -> None:
@@ -169,31 +233,40 @@ def test_each_interval_keeps_its_files() -> None:
     assert {place: plan.names for place, plan in second.items()} == {(1, 0): ("1-a-5",), (1, 1): ("2-b-6",)}
 
 
-def test_intervals_that_change_begin_with_snapshots() -> None:
-    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): DeltaFile(1, "a", 5)}), []))
-    made = [Snapshot(SnapshotOrder(1, index, 1, "", 1, f"n{index}"), (), 0) for index in range(2)]
-    after = advanced(before, manifest(2, 2, deltas={(1, 1): DeltaFile(2, "b", 6)}), made)
-    assert {place: plan.names for place, plan in after.items()} == {(1, 0): ("s1-1-n0",), (1, 1): ("s1-1-n1", "2-b-6")}
+def test_an_interval_that_stays_keeps_its_files_and_a_new_one_begins_with_others() -> None:
+    halves = IntervalMap.evenly(2)
+    before = manifest(1, 2, advanced(None, manifest(1, 2, deltas={place: FILE for place in ((1, 0), (1, 1))}), []))
+    cut = halves.split(1, 3 << 62, owner=0, sequencer=Sequencer(1, 2))
+    after = advanced(before, replace(manifest(2, 1), intervals={1: cut}, deltas={(1, 3): FILE}), [])
+    assert {place: plan.names for place, plan in after.items()} == {
+        (1, 0): ("1-a-5",),
+        (1, 2): ("1.1/1-a-5",),
+        (1, 3): ("1.1/1-a-5", "1-a-5"),
+    }
+    assert set(after[1, 3].objects()) == {f"deltas/00000000000000000001/1-{number}-a" for number in (1, 3)}
 
 
-@pytest.mark.parametrize(
-    "order", [None, SnapshotOrder(1, 1, 0, "", 1, "old"), SnapshotOrder(1, 1, 1, "1-a-5", 1, "of the old interval")]
-)
-def test_intervals_that_change_lose_nothing(order: SnapshotOrder | None) -> None:
-    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): DeltaFile(1, "a", 5)}), []))
-    made = [Snapshot(SnapshotOrder(1, 0, 1, "", 1, "n0"), (), 0)]
-    made += [] if order is None else [Snapshot(order, (), 0)]
-    with pytest.raises(ValueError, match="intervals of level 1 change, but interval 1 comes without a snapshot"):
-        advanced(before, manifest(2, 2), made)
+def test_a_snapshot_of_an_interval_that_is_gone_counts_for_nothing() -> None:
+    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), []))
+    late = [Snapshot(SnapshotOrder(1, 0, 1, "1-a-5", 1, "s"), (), 0)]
+    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(2, first=1)}), late)
+    assert [plan.names for plan in after.values()] == [("1.0/1-a-5",), ("1.0/1-a-5",)]
 
 
 def test_intervals_without_state_may_change_freely() -> None:
     before = manifest(1, 1, advanced(None, manifest(1, 1), []))
-    assert len(advanced(before, manifest(2, 3), [])) == 3
+    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(3, first=1)}), [])
+    assert [plan.origins for plan in after.values()] == [(), (), ()]
+
+
+def test_a_number_is_never_used_again() -> None:
+    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), []))
+    with pytest.raises(ValueError, match="interval 0 of level 1 has new bounds; give it a number of its own"):
+        advanced(before, manifest(2, 2), [])
 
 
 def test_places_outside_the_interval_map() -> None:
     with pytest.raises(ValueError, match="level 1 has no interval 5 in epoch 1's interval map"):
         advanced(None, manifest(1, 2, deltas={(1, 5): DeltaFile(1, "a", 5)}), [])
     with pytest.raises(ValueError, match="level 1 is not in epoch 2's interval map, but has state"):
-        advanced(manifest(1, 1), Manifest(epoch=2, wall_clock=0, intervals={2: split_evenly(1)}), [])
+        advanced(manifest(1, 1), Manifest(epoch=2, wall_clock=0, intervals={2: IntervalMap.evenly(1)}), [])

@@ -25,7 +25,7 @@ from headrace.lowlevel.checkpoint.manifest import BLOBS_KIND, FORMAT_VERSION, KI
 from headrace.lowlevel.computation import Computation, InlineComputation
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.injector import BoundedInjector
-from headrace.lowlevel.sequencer import split_evenly
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.sink import CallSink
 from headrace.lowlevel.topology import Topology
 from tests.stores import DictStore
@@ -60,7 +60,7 @@ manifests = st.builds(
     Manifest,
     epoch=st.integers(1, 2**40),
     wall_clock=times,
-    intervals=st.dictionaries(small, st.integers(1, 5).map(split_evenly), max_size=2),
+    intervals=st.dictionaries(small, st.integers(1, 5).map(IntervalMap.evenly), max_size=2),
     positions=st.dictionaries(names, st.binary(), max_size=3),
     ended=st.frozensets(names, max_size=3),
     injector_watermarks=by_name,
@@ -101,7 +101,7 @@ def test_every_field_is_tried() -> None:
     assert set(manifests.wrapped_strategy.kwargs) == {field.name for field in fields(Manifest)}
 
 
-MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: split_evenly(2)}, counters={"count": {"late": 3}})
+MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: IntervalMap.evenly(2)}, counters={"count": {"late": 3}})
 
 
 def test_an_entry_can_be_read_by_anything() -> None:

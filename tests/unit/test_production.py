@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import Batch, Computation, KeyEncodingError, ManualInjector, StepError, Topology
 from headrace.lowlevel.coder import decode_key, encode_key, row_of
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.production import Parcel, Router
-from headrace.lowlevel.sequencer import interval_of
 from headrace.lowlevel.worker import Bundle
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -44,7 +44,8 @@ def route(batches, intervals):
     topology.injector("in", ManualInjector())
     topology.computation("step", Computation(), {"in": lambda value: value[0]})
     arrived = []
-    router = Router(topology, intervals, lambda interval, parcel: arrived.append((interval, parcel.encode())))
+    spread = {"step": IntervalMap.evenly(intervals)}
+    router = Router(topology, spread, lambda interval, parcel: arrived.append((interval.number, parcel.encode())))
     for batch in batches:
         router.emit("in", batch)
     router.close()
@@ -66,7 +67,7 @@ def test_every_record_arrives_once_in_order_at_the_interval_of_its_key(batches, 
     for interval, bundle in enumerate(bundles):
         for row, (encoded, parts) in bundle.keys.items():
             assert row == row_of(encoded)
-            assert interval_of(row, intervals) == interval
+            assert IntervalMap.evenly(intervals).of(row).number == interval
             found[encoded] = [pair for part in parts for pair in zip(part.values, part.timestamps, strict=True)]
     assert found == expected
 

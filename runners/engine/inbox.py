@@ -1,0 +1,71 @@
+"""What a task of a keyed level gets: the rows of the tasks before it, sorted by what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from headrace.lowlevel.checkpoint import CopyPlan
+from headrace.lowlevel.production import Parcel
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.watermark import Frontier, InjectorProgress
+from headrace.runners.engine.epoch import Control, EpochSpec, Kind, Row, Sender, unpack
+
+
+@dataclass
+class Inbox:
+    """Rows of one task of a keyed level, sorted by what they are."""
+
+    parcels: list[tuple[Sender, int, int, bytes]] = field(default_factory=list)
+    controls: list[Control] = field(default_factory=list)
+    plans: dict[int, CopyPlan] = field(default_factory=dict)
+    """By interval."""
+
+    def take(self, row: Row) -> None:
+        """Put a row where it belongs."""
+        _, _, kind, blob = row
+        if kind == Kind.PARCEL:
+            self.parcels.append(cast(tuple[Sender, int, int, bytes], unpack(blob)))
+        elif kind == Kind.CONTROL:
+            self.controls.append(cast(Control, unpack(blob)))
+        elif kind == Kind.CHAIN:
+            plan = cast(CopyPlan, unpack(blob))
+            self.plans[plan.interval] = plan
+
+    def senders(self) -> list[Sender]:
+        """Every attempt whose output arrived, in a fixed order."""
+        found = {control.sender for control in self.controls} | {sender for sender, *_ in self.parcels}
+        return sorted(found, key=lambda sender: (sender.level, sender.index, sender.token))
+
+    def torn(self) -> bool:
+        """Whether two attempts at one task, or two epochs, sent something: an attempt that was replaced goes on."""
+        senders = self.senders()
+        places = {(sender.level, sender.index) for sender in senders}
+        return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
+
+    def arrived(self) -> dict[int, list[Parcel]]:
+        """Records by interval, in an order that does not depend on how they arrived."""
+        arrived: dict[int, list[Parcel]] = {}
+        order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
+        for _, _, interval, blob in order:
+            arrived.setdefault(interval, []).append(Parcel.decode(blob))
+        return arrived
+
+    def frontier(self, spec: EpochSpec) -> Frontier:
+        """Unfinished work as the tasks before this level left it."""
+        greatest: dict[str, int] = {}
+        holds: dict[str, int] = {}
+        for control in self.controls:
+            for stream, timestamp in control.greatest.items():
+                greatest[stream] = max(greatest.get(stream, MIN_TIMESTAMP), timestamp)
+            for name, hold in control.holds.items():
+                holds[name] = min(holds.get(name, hold), hold)
+        return Frontier(advanced(spec, greatest), holds, spec.before.pending)
+
+
+def advanced(spec: EpochSpec, greatest: dict[str, int]) -> dict[str, InjectorProgress]:
+    """Injectors after this epoch's deliveries."""
+    return {
+        stream: spec.before.injectors[stream].after(greatest.get(stream, MIN_TIMESTAMP), watermark, done)
+        for stream, (watermark, done) in spec.deliveries.items()
+    }
