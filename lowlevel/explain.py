@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.checkpoint import Holder, Manifest
-from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology import Topology
 
@@ -35,12 +35,11 @@ class Standing:
 
     @classmethod
     def of(cls, manifest: Manifest) -> Standing:
-        """The standing of a checkpoint, from `CheckpointView.manifest`. It has the injectors' positions unpickled."""
+        """The standing of a checkpoint, from `CheckpointView.manifest`."""
         pending: dict[str, int] = {}
         for item in manifest.pending:
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
-        decode = PickleCoder().decode
-        positions = {stream: decode(position) for stream, position in manifest.positions.items()}
+        positions = {stream: PLAIN.decode(position) for stream, position in manifest.positions.items()}
         return cls(manifest.input_watermarks, manifest.injector_watermarks, positions, manifest.holders, pending)
 
 
