@@ -59,8 +59,9 @@ def test_the_nearest_of_causes_that_are_equally_old():
 def test_inputs_aside_keep_nothing_back():
     topology = chain("a")
     topology.injector("slow", BoundedInjector([]))
-    topology.computation("b", type(topology.keyed["a"].computation)(), {"in": first, "slow": first}, aside=["slow"])
-    assert explain(topology, Standing({}, {"in": 9, "slow": 1}), "b").cause == Injected("in", 9)
+    same = type(topology.keyed["a"].computation)
+    topology.computation("b", same(), {"in": first, "slow": first, "a": first}, aside=["slow", "a"])
+    assert explain(topology, Standing({}, {"in": 9, "slow": 1}, {}, {"a": held(2)}), "b").cause == Injected("in", 9)
 
 
 def test_an_unknown_step_is_refused():

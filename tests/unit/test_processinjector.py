@@ -13,6 +13,8 @@ from headrace.lowlevel import (
     ProcessInjector,
     Topology,
 )
+from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.handover import Entry, Handover
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
@@ -58,6 +60,9 @@ def test_the_watermark_never_goes_back():
     injector = ProcessInjector(place, {"host-a"})
     delivery = injector.plan(injector.start(), 100, 1)
     assert (delivered(delivery), delivery.watermark) == ([], 50)
+    # A process that does not keep to that moves nothing either.
+    assert Handover(place, PickleCoder()).enter("host-a", 4, Entry(10))
+    assert injector.plan(delivery.position, 100, 1).watermark == 50
 
 
 def test_a_process_that_is_not_expected_is_refused():
@@ -106,11 +111,11 @@ def test_at_least_one_process_is_expected():
 def test_whoever_had_the_name_before_can_hand_over_nothing_more():
     place = DictStore()
     old = InjectorProcess(place, "host-a").write([("kept", 1)])
-    new = InjectorProcess(place, "host-a").write([("new", 2)])
+    new = InjectorProcess(place, "host-a")
     for attempt in (lambda: old.write([("lost", 3)], watermark=99), lambda: old.advance(99), old.close):
         with pytest.raises(HandoverError, match="was started again elsewhere"):
             attempt()
-    new.close()
+    new.write([("new", 2)]).close()
     delivery = ProcessInjector(place, {"host-a"}).plan({}, 100, 1)
     assert (delivered(delivery), delivery.done) == ([("kept", 1), ("new", 2)], True)
 
