@@ -187,6 +187,7 @@ class EngineOptions(PipelineOptions):
 
     checkpoint: str | None
     intervals: int | None
+    balance: bool
     max_records_per_epoch: int | None
     skew_limit: float | None
     straggler_delay: float | None
@@ -198,6 +199,12 @@ class EngineOptions(PipelineOptions):
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--checkpoint", default=None, help="directory or URL that makes the run resumable")
         parser.add_argument("--intervals", type=int, default=None, help="key intervals to begin with")
+        parser.add_argument(
+            "--balance",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="split, merge and move key intervals as their load changes",
+        )
         parser.add_argument("--max_records_per_epoch", type=int, default=None, help="records to read in one epoch")
         parser.add_argument("--skew_limit", type=float, default=None, help="seconds one source may be ahead of another")
         parser.add_argument(

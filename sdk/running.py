@@ -71,5 +71,8 @@ def run_options(options: PipelineOptions) -> object:
         "poll_seconds": view.poll_seconds,
         "progress": view.progress,
     }
+    given = {name: value for name, value in given.items() if value is not None}
+    if not view.balance:
+        given["balancer"] = None
     make = cast(Callable[..., object], import_module("headrace.runners.engine.options").RunOptions)
-    return make(**{name: value for name, value in given.items() if value is not None})
+    return make(**given)

@@ -33,7 +33,7 @@ class SparkRunner:
     Args:
         session: The Spark session to use; without one the program's active session, else a new local one.
         intervals: Key intervals of each computation, so how many tasks it runs as; by default as many as Spark runs
-            at once. A checkpoint keeps the number that it began with.
+            at once, or what a checkpoint has. With another number its state is divided anew.
         trigger: How Spark reads streaming DataFrames: arguments of its `trigger`, as `{"availableNow": True}` to end
             with what is there now.
         stream_location: Where Spark keeps its progress in streaming DataFrames, as it writes the place; by default a
