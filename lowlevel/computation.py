@@ -107,6 +107,10 @@ class Computation:
     `headrace.lowlevel.weak` says which productions can be weak."""
     state_coder: Coder = PickleCoder()
     """How `context.state` becomes bytes (paper §4.4: the user's own serialization)."""
+    private_state: bool = False
+    """A promise that makes large state cheaper: what `context.state` gives, and every part of it, is out of reach once
+    the call is over (nothing of it is kept elsewhere, produced, or part of another key's state), and decoding gives
+    back as good as was encoded. A process may then go on with the object that it has, instead of decoding it again."""
 
     def setup(self) -> None:
         """Called once in each process before the first bundle."""

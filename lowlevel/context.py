@@ -9,6 +9,7 @@ from typing import NamedTuple
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, Cells, Metric, collector, report
 from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.softstate import SMALLEST, KeyStates
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
@@ -42,7 +43,7 @@ class Savepoint(NamedTuple):
 class KeyContext:
     """The `Context` of a bundle, moved from key to key."""
 
-    def __init__(self, place: Keyed, copy: Copy, emit: Emit) -> None:
+    def __init__(self, place: Keyed, copy: Copy, emit: Emit, states: KeyStates | None = None) -> None:
         self.delta = Delta()
         self.counters: dict[str, int] = {}
         self.now = MIN_TIMESTAMP
@@ -51,6 +52,8 @@ class KeyContext:
         self._coder = place.computation.state_coder
         self._copy = copy
         self._emit = emit
+        self._states = states
+        """Decoded state of earlier bundles; None where none is kept."""
         self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in place.outputs}
 
     def open(self, watermark_before: int, watermark: int, wall_time: int) -> None:
@@ -94,8 +97,10 @@ class KeyContext:
         self._loaded = self._copy.get(self._row, b"") if self._known else None
         if self._loaded is None:
             self._state = self._place.computation.initial_state()
-        else:
+        elif self._states is None or len(self._loaded) < SMALLEST:
             self._state = self._coder.decode(self._loaded)
+        else:
+            self._state = self._states.load(self._row, self._loaded)
 
     def read(self, cell: bytes) -> bytes | None:
         """See `Context.read`."""
@@ -284,6 +289,8 @@ class KeyContext:
             data = None if self._state is None else self._encode(self._state)
             if data != self._loaded:
                 self._cells[b""] = data
+            if self._states is not None and data is not None and len(data) >= SMALLEST:
+                self._states.keep(self._row, data, self._state, self._needed_at(self._states.due_of(self._row)))
         if self._cells or self._marks:
             self._merge()
         for values, _ in self._produced.values():
@@ -302,6 +309,22 @@ class KeyContext:
                 f"this is its state, which cannot be stored ({type(error).__name__}: {error}); "
                 "keep what it is made of instead, or give the computation a state_coder",
             ) from error
+
+    def _needed_at(self, known: int | None) -> int:
+        """When the key's next timer is due, microseconds of event time; `known` is what was known of it before."""
+        marks: dict[tuple[int, str], int | None] = {}
+        if known is None or known <= self._after:
+            known = MAX_TIMESTAMP
+            stored = self._copy.marks(self._row) if self._known else ()
+            marks.update(((domain, tag), timestamp) for domain, tag, timestamp in stored)
+        marks.update(self._marks)
+        for (domain, _), timestamp in marks.items():
+            if timestamp is None or domain == HOLD:
+                continue
+            if domain == TimeDomain.WALL_TIME:
+                timestamp += self._after - self.wall_time
+            known = min(known, timestamp)
+        return known
 
     def _merge(self) -> None:
         """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""

@@ -21,6 +21,7 @@ from headrace.lowlevel.metric import at
 from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.poison import run_around_poison
 from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta, Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
@@ -65,6 +66,7 @@ class Worker:
         emit: Emit,
         id_slacks: Mapping[str, int] | None = None,
         partial: frozenset[str] = frozenset(),
+        states: StateCache | None = None,
     ) -> None:
         self._place = place
         self._computation = place.computation
@@ -75,10 +77,15 @@ class Worker:
         self._id_slacks = {stream: slacks[stream] for stream in place.inputs if stream in slacks}
         self._partial = partial
         """Streams of which it is known already how many of the elements that their records stand for were late."""
+        self._states = states
+        """What this process keeps decoded from bundle to bundle."""
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
-        context = KeyContext(self._place, self._copy, self._emit)
+        states = None
+        if self._states is not None:
+            states = self._states.of(self._place.name, self._computation, bundle.watermark_before)
+        context = KeyContext(self._place, self._copy, self._emit, states)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
         due = self._due(bundle)
         if bundle.keys or due:

@@ -191,6 +191,7 @@ class EngineOptions(PipelineOptions):
     max_records_per_epoch: int | None
     skew_limit: float | None
     straggler_delay: float | None
+    cache_mb: int | None
     poll_seconds: float | None
     progress: Callable[[object], None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
@@ -212,6 +213,9 @@ class EngineOptions(PipelineOptions):
             type=float,
             default=None,
             help="seconds until weak productions become part of the commit",
+        )
+        parser.add_argument(
+            "--cache_mb", type=int, default=None, help="MiB of decoded state a process may keep; 0: none"
         )
         parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
         parser.set_defaults(progress=None)

@@ -68,6 +68,7 @@ def run_options(options: PipelineOptions) -> object:
         "max_records_per_epoch": view.max_records_per_epoch,
         "skew_limit": view.skew_limit,
         "straggler_delay": view.straggler_delay,
+        "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
         "poll_seconds": view.poll_seconds,
         "progress": view.progress,
     }

@@ -64,10 +64,17 @@ class RunOptions:
     straggler_delay: float = 1.0
     """Seconds that a task waits until a sink has acknowledged weak productions. What takes longer becomes part of the
     commit and is released again, so that nothing is lost and nobody waits (paper figure 11)."""
+    cache_bytes: int = 64 << 20
+    """What each worker process may keep of decoded state from epoch to epoch, in bytes (paper §8.3); 0 for nothing.
+    Computations take part that declare `private_state`. The local runner keeps none."""
     poll_seconds: float = 0.1
     """How long to wait before asking idle injectors again."""
     progress: Callable[[Progress], None] | None = None
     """Called after each commit."""
+
+    def __post_init__(self) -> None:
+        if self.cache_bytes < 0:
+            raise ValueError(f"cache_bytes is {self.cache_bytes}; give a number of bytes, or 0 to keep nothing")
 
 
 @dataclass(frozen=True, slots=True)

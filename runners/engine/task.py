@@ -24,6 +24,7 @@ from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.production import Parcel, Router, sample
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sink import ReleasingSink
+from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
@@ -53,6 +54,10 @@ _log = logging.getLogger(__name__)
 
 class Host(Protocol):
     """What a task needs of the process that it runs in."""
+
+    @property
+    def states(self) -> StateCache | None:
+        """Decoded state that the process keeps from task to task; None where none is kept."""
 
     def token(self) -> str:
         """A fresh attempt token."""
@@ -337,7 +342,8 @@ def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) 
     """One computation on one interval; its counters, holds and timers go into the report."""
     report, program = task.report, task.program
     place, partial = program.topology.keyed[name], program.partial[name]
-    commit = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial).run(bundle)
+    worker = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial, task.host.states)
+    commit = worker.run(bundle)
     report.add_counters(name, commit.counters)
     report.sizes[name] = report.sizes.get(name, 0) + copy.size()
     if commit.hold is not None:

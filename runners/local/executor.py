@@ -30,6 +30,9 @@ from headrace.runners.local.scheduler import Scheduler
 class LocalExecutor:
     """The executor of the local runner: deterministic, and at the same time the `Host` of its tasks."""
 
+    states = None
+    """Nothing is kept decoded."""
+
     def __init__(
         self,
         topology: Topology,

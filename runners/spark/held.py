@@ -21,7 +21,7 @@ class Held:
         found = self._held.get(shipment)
         if found is None:
             contents = shipment.unpack()
-            found = self._held[shipment] = (contents, SparkHost(contents.store, contents.run))
+            found = self._held[shipment] = (contents, SparkHost(contents.store, contents.run, contents.cache_bytes))
         self._held.move_to_end(shipment)
         if len(self._held) > _MOST:
             self.leave(next(iter(self._held)))

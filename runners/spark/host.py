@@ -12,6 +12,7 @@ from secrets import token_bytes
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader, write_deltas
 from headrace.lowlevel.checkpoint.copy_plan import epoch_of
 from headrace.lowlevel.sequencer import attempt_token
+from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store
 from headrace.runners.engine.beside import Call, Release, ThreadCall
@@ -29,8 +30,9 @@ _LMDB = b"lmdb."
 class SparkHost:
     """The `Host` of one run's tasks in one process; its copies stay open from task to task."""
 
-    def __init__(self, store: Store, run: str) -> None:
+    def __init__(self, store: Store, run: str, cache_bytes: int = 0) -> None:
         sweep()
+        self.states = StateCache(cache_bytes)
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()

@@ -78,7 +78,7 @@ class SparkRunner:
         clock = SystemClock()
         journal, store = open_checkpoint(place, topology, clock, "Spark runner", options.checkpoint_key)
         topology = bound(topology, store, self._streams)
-        shipment = Shipment.of(code, store, journal.identity)
+        shipment = Shipment.of(code, store, journal.identity, options.cache_bytes)
         executor = SparkExecutor(engine_session(session), topology, shipment)
         goes_on = options.checkpoint is not None
         try:

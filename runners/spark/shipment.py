@@ -38,6 +38,8 @@ class Contents:
     store: Store
     run: str
     """Name of the checkpoint, for the copies of its state."""
+    cache_bytes: int = 0
+    """What decoded state may take up in each process."""
 
 
 def packed(topology: Topology) -> bytes:
@@ -73,9 +75,9 @@ class Shipment:
     digest: bytes
 
     @classmethod
-    def of(cls, topology: bytes, store: Store, run: str) -> Shipment:
+    def of(cls, topology: bytes, store: Store, run: str, cache_bytes: int = 0) -> Shipment:
         """What the tasks of a run need, of which `topology` is packed already."""
-        data = cloudpickle.dumps((topology, carried(store), run))
+        data = cloudpickle.dumps((topology, carried(store), run, cache_bytes))
         return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:
@@ -88,14 +90,14 @@ class Shipment:
 
 @lru_cache(maxsize=4)
 def _unpack(shipment: Shipment) -> Contents:
-    data, store, run = cloudpickle.loads(shipment.data)
+    data, store, run, cache_bytes = cloudpickle.loads(shipment.data)
     classes, topology = cloudpickle.loads(data)
     main = sys.modules["__main__"]
     for name, value in classes.items():
         # Values are pickled by the name of their class, and this is where that name is looked up.
         if getattr(main, name, None) is not value:
             setattr(main, name, value)
-    return Contents(Program(topology), store, run)
+    return Contents(Program(topology), store, run, cache_bytes)
 
 
 def _find_culprit(topology: Topology) -> None:

@@ -1,0 +1,194 @@
+"""CPU against the size of the cache of decoded state, as in figure 16 of the paper: `python -m benchmarks.cache`.
+
+Bundles go through the worker, their changes into a file of a checkpoint and into a copy on LMDB, all in this process,
+so that its processor time is that of worker and storage together. A key's state is a table of numbers that its records
+change and that is read again when the watermark passes the end of a window. What comes out must be the same for every
+size of the cache.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Annotated, cast
+
+import typer
+
+from benchmarks.report import print_table, rounded, save
+from headrace.lowlevel import Computation, Context, Record, Timer
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaHeader, write_deltas
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.part import Part
+from headrace.lowlevel.softstate import KeyStates, StateCache
+from headrace.lowlevel.state import Delta
+from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.worker import Bundle, Worker
+from headrace.runners.spark.copies import advance
+from headrace.runners.spark.copy import LmdbCopy
+
+_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
+"""Sizes of the cache, as shares of what all states take up."""
+_WINDOW = 20
+"""Epochs of a window; an epoch is one unit of event time."""
+_FIELDS = (25, 250, 2500)
+"""Numbers in a state: about 100 bytes, one kilobyte and ten."""
+
+
+class Table(Computation):
+    """Counts into a table of numbers; reports when the key's window ends."""
+
+    private_state = True
+
+    def __init__(self, fields: int) -> None:
+        self.fields = fields
+
+    def initial_state(self) -> object:
+        return dict.fromkeys(range(self.fields), 1_000)
+
+    def process_record(self, record: Record, context: Context) -> None:
+        number = cast(int, record.value)
+        cast("dict[int, int]", context.state)[number % self.fields] += number
+        context.set_timer("end", record.timestamp // _WINDOW * _WINDOW + _WINDOW)
+
+    def process_timer(self, timer: Timer, context: Context) -> None:
+        context.produce("sums", (context.key, timer.timestamp, sum(cast("dict[int, int]", context.state).values())))
+
+
+class ByRecency(StateCache):
+    """For comparison: what was used least recently gives way, as in a cache that knows nothing of timers."""
+
+    _clock = 0
+
+    def _add(self, states: KeyStates, row: bytes, entry: object, placed: bool) -> None:
+        self._clock += 1
+        entry.due = -self._clock  # type: ignore[attr-defined]
+        super()._add(states, row, entry, placed=False)  # type: ignore[arg-type]
+
+    def _sweep(self) -> None:
+        self._gave_way = 0
+
+
+@dataclass(frozen=True)
+class Load:
+    """How much is done: in each epoch a fifth of the keys has a record, when a window ends every key's timer fires."""
+
+    keys: int
+    epochs: int
+    fields: int
+
+    def epochs_of_records(self) -> list[dict[int, int]]:
+        """For each epoch key -> number."""
+        dice = random.Random(16)
+        keys = range(self.keys)
+        return [{key: dice.randrange(1000) for key in dice.sample(keys, self.keys // 5)} for _ in range(self.epochs)]
+
+    @property
+    def state_bytes(self) -> int:
+        """What a cache that holds every key's state counts as."""
+        cache = StateCache(1 << 40)
+        states = cache.of("sums", Table(self.fields), MIN_TIMESTAMP)
+        assert states is not None
+        table = Table(self.fields)
+        state = table.initial_state()
+        states.keep(b"row", table.state_coder.encode(state), state)
+        return cache.used * self.keys
+
+
+@dataclass
+class Outcome:
+    """Runs of one form."""
+
+    cache: Callable[[], StateCache]
+    seconds: list[float] = field(default_factory=list)
+    """Processor time of each."""
+    hits: float = 0.0
+    """Share of the reads of state that found it decoded."""
+
+
+def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
+    """One run; what came out."""
+    out: list[object] = []
+    cache = outcome.cache()
+    place = Keyed("sums", Table(load.fields), {"in": str}, frozenset({"sums"}))
+    keys = {key: (row_of(encode_key(key)), encode_key(key)) for key in range(load.keys)}
+    copy, store = LmdbCopy(folder / "copy", 1 << 32), ObjectStore(str(folder / "checkpoint"))
+    plan, watermark, records = CopyPlan(1, 0), MIN_TIMESTAMP, load.epochs_of_records()
+    gc.collect()
+    gc.freeze()  # As our workers do with what is there before the first record.
+    started = time.process_time()
+    for epoch, numbers in enumerate(records, 1):
+        bundle = Bundle(watermark_before=watermark, watermark=epoch)
+        for key, number in numbers.items():
+            row, encoded = keys[key]
+            bundle.keys[row] = (encoded, [Part("in", [number], [epoch])])
+        commit = Worker(place, copy, lambda _, batch: out.extend(batch.values), states=cache).run(bundle)
+        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, f"t{epoch}"), {"sums": commit.delta}))
+        advance(copy, plan.names, partial(_delta, commit.delta))
+        watermark = bundle.watermark
+        gc.collect()  # As Spark's worker does after every task.
+    outcome.seconds.append(time.process_time() - started)
+    outcome.hits = cache.hits / cache.asked if cache.asked else 0.0
+    copy.close()
+    return sorted(out, key=repr)
+
+
+def _delta(delta: Delta, name: str) -> list[Delta]:
+    """What the process that wrote a file need not read again."""
+    return [delta]
+
+
+def main(
+    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 5,
+    keys: Annotated[int, typer.Option(help="keys, each with a state")] = 1_000,
+    epochs: Annotated[int, typer.Option(help="epochs")] = 80,
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/cache.json"),
+) -> None:
+    """Measure every size in turn, round by round, for each size of state; the first round only warms up."""
+    figures: dict[str, object] = {}
+    for fields in _FIELDS:
+        load = Load(keys, epochs, fields)
+        outcomes = _outcomes(load)
+        expected: list[object] = []
+        for number in range(runs + 1):
+            for name, outcome in outcomes.items():
+                with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+                    result = run(load, outcome, Path(folder))
+                assert result == (expected := expected or result), f"{name}: another result"
+                if not number:
+                    outcome.seconds.clear()
+        figures[f"{fields} numbers"] = {name: vars(outcome) | {"cache": name} for name, outcome in outcomes.items()}
+        _print(fields, load, outcomes)
+    save(output, {"benchmark": "cache", "runs": runs, "keys": keys, "epochs": epochs, "states": figures})
+
+
+def _outcomes(load: Load) -> dict[str, Outcome]:
+    whole = load.state_bytes
+    sizes = {f"{share:.0%} of all states": int(share * whole) for share in _SHARES}
+    outcomes = {name: Outcome(partial(StateCache, size)) for name, size in sizes.items()}
+    outcomes["50% by recency alone"] = Outcome(partial(ByRecency, whole // 2))
+    return outcomes
+
+
+def _print(fields: int, load: Load, outcomes: dict[str, Outcome]) -> None:
+    without = next(iter(outcomes.values()))
+    rows = []
+    for name, outcome in outcomes.items():
+        ratio = median(mine / theirs for mine, theirs in zip(outcome.seconds, without.seconds, strict=True))
+        rows.append([name, rounded(median(outcome.seconds)), rounded(ratio), f"{outcome.hits:.0%}"])
+    title = (
+        f"tables of {fields:,} numbers, {load.keys:,} keys, all together {load.state_bytes / 2**20:,.0f} MiB decoded"
+    )
+    print_table(title, ["size of the cache", "CPU seconds", "× without", "hits"], rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -1,0 +1,172 @@
+"""Kept state changes nothing: random programs, several processes in turn, attempts given up, restarts, tiny caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace.lowlevel import Computation, StepError
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.computation import Context
+from headrace.lowlevel.part import Part
+from headrace.lowlevel.record import Batch, Record
+from headrace.lowlevel.softstate import StateCache
+from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.timer import TimeDomain, Timer
+from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.worker import Bundle, Commit, Worker
+
+KEYS = "abcd"
+PROCESSES = 3
+LARGE = "x" * 400
+HITS: list[int] = []
+"""Of every example."""
+
+
+class Program(Computation):
+    """Does to its state what its records say."""
+
+    private_state = True
+
+    def initial_state(self) -> object:
+        return {"log": [], "pad": LARGE}
+
+    def process_record(self, record: Record, context: Context) -> None:
+        what, number = cast("tuple[str, int]", record.value)
+        state = cast("dict[str, object]", context.state)
+        match what:
+            case "append":
+                cast("list[int]", state["log"]).append(number)
+            case "replace":
+                context.state = {"log": [number], "pad": LARGE + str(number)}
+            case "small":
+                context.state = {"log": [number]}
+            case "remove":
+                context.state = None
+            case "timer":
+                context.set_timer(str(number % 3), number * 10)
+            case "clock":
+                context.set_timer("clock", number, TimeDomain.WALL_TIME)
+            case "delete":
+                context.delete_timer(str(number % 3))
+            case "fail":
+                cast("list[int]", state["log"]).append(-1)
+                raise ValueError("as told")
+            case _:
+                context.produce("out", (context.key, repr(state)))
+        if context.state is None and what != "remove":
+            context.state = self.initial_state()
+
+    def process_timer(self, timer: Timer, context: Context) -> None:
+        state = cast("dict[str, object] | None", context.state) or cast("dict[str, object]", self.initial_state())
+        # A number: whether equal strings are one object shows in a pickle, and decoding may make them one.
+        cast("list[int]", state["log"]).append(len(timer.tag))
+        context.produce("out", (context.key, timer.tag, repr(state)))
+        context.state = state
+
+
+@dataclass(frozen=True)
+class Step:
+    """A bundle, or before it a restart of the process that runs it."""
+
+    records: list[tuple[str, str, int]]
+    process: int
+    advance: int
+    committed: bool
+    restarts: bool
+
+
+ORDERS = (
+    "append",
+    "append",
+    "append",
+    "replace",
+    "small",
+    "remove",
+    "timer",
+    "timer",
+    "clock",
+    "delete",
+    "look",
+    "fail",
+)
+RECORDS = st.tuples(st.sampled_from(KEYS), st.sampled_from(ORDERS), st.integers(0, 20))
+STEPS = st.builds(
+    Step,
+    st.lists(RECORDS, max_size=6),
+    st.integers(0, PROCESSES - 1),
+    st.integers(0, 30),
+    st.integers(0, 3).map(bool),
+    st.integers(0, 9).map(lambda dice: dice == 0),
+)
+
+
+@dataclass
+class Interval:
+    """One key interval's committed state, and what bundles on it put out."""
+
+    copy: MemoryCopy = field(default_factory=MemoryCopy)
+    out: list[object] = field(default_factory=list)
+
+    def run(self, bundle: Bundle, cache: StateCache | None) -> Commit | str:
+        """The commit, or what failed."""
+
+        def emit(stream: str, batch: Batch) -> None:
+            self.out += batch.rows()
+
+        place = Keyed("step", Program(), {"in": str}, frozenset({"out"}))
+        try:
+            return Worker(place, self.copy, emit, states=cache).run(bundle)
+        except StepError as error:
+            return str(error)
+
+
+def bundle_of(step: Step, watermark: int) -> Bundle:
+    bundle = Bundle(watermark_before=watermark, watermark=max(watermark, 0) + step.advance, wall_time=step.advance)
+    for key, what, number in step.records:
+        encoded = encode_key(key)
+        parts = bundle.keys.setdefault(row_of(encoded), (encoded, []))[1]
+        parts.append(Part("in", [(what, number)], [number]))
+    return bundle
+
+
+def test_bundles_commit_and_produce_the_same_with_and_without() -> None:
+    HITS.clear()
+    compare()
+    assert sum(HITS) > len(HITS) / 4, "state was kept at all"
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, min_size=4, max_size=25), st.sampled_from([4_000, 12_000, 1_000_000]))
+def compare(steps: list[Step], limit: int) -> None:
+    caches = [StateCache(limit) for _ in range(PROCESSES)]
+    kept, plain = Interval(), Interval()
+    watermark = MIN_TIMESTAMP
+    for step in steps:
+        if step.restarts:
+            caches[step.process] = StateCache(limit)
+        cache = caches[step.process]
+        mine, expected = (
+            interval.run(bundle_of(step, watermark), its) for interval, its in ((kept, cache), (plain, None))
+        )
+        assert mine == expected
+        assert kept.out == plain.out
+        check(cache, limit)
+        if step.committed and not isinstance(mine, str) and not isinstance(expected, str):
+            kept.copy.apply(mine.delta)
+            plain.copy.apply(expected.delta)
+            watermark = max(watermark, 0) + step.advance
+    HITS.append(sum(cache.hits for cache in caches))
+
+
+def check(cache: StateCache, limit: int) -> None:
+    """What the cache says of itself."""
+    held = [entry for states in cache._computations.values() for entry in states.entries.values()]
+    assert cache.used == sum(entry.size for entry in held) <= limit
+    assert len(cache) == len(held)
+    noted = {(-due, -number) for due, number, _, _ in cache._order}
+    assert {(entry.due, entry.number) for entry in held} <= noted, "what cannot be found cannot give way"
