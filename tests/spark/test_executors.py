@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import packages
-from tests.spark import lives
+from tests.spark import lives, undecided
 from tests.spark.test_driver_killed import written
 
 pytestmark = pytest.mark.spark
@@ -46,6 +47,28 @@ def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
     assert all(".zip/" in line for line in flag.read_text().splitlines()), "the executors had the code from elsewhere"
     LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
     assert written(out) == written(expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["strong", "weak"])
+def test_a_lost_task_that_makes_something_else_when_it_is_run_again(tmp_path: Path, kind: str) -> None:
+    command = [sys.executable, "-m", "tests.spark.undecided", str(tmp_path), kind]
+    ran = subprocess.run(
+        command, env=cluster_environment(tmp_path), capture_output=True, text=True, timeout=400, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert (tmp_path / "killed").exists(), "the fault did not fire"
+    made = [path.name.split("-")[1] for path in tmp_path.glob("made-*")]
+    (text,) = [path.read_text() for path in tmp_path.glob("kept-*.json")]
+    kept = [tuple(value) for value, _ in json.loads(text)]
+    both = (undecided.FIRST, undecided.SECOND)
+    assert sorted(row[:2] for row in kept) == [(target, key) for target in range(undecided.TARGETS) for key in both]
+    numbers = sorted(len({number for _, source, number in kept if source == key}) for key in both)
+    if kind == "strong":
+        # What was lost was made again, did not fit, and then the whole epoch was run again.
+        assert (sorted(map(made.count, map(str, both))), numbers) == ([2, 3], [1, 1])
+    else:
+        assert (sorted(map(made.count, map(str, both))), numbers) == ([1, 2], [1, 2])
 
 
 def test_the_package_in_a_zip_is_whole(tmp_path: Path) -> None:

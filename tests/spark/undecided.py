@@ -1,0 +1,98 @@
+"""A computation that makes something else each time it runs, and loses a task: `python -m tests.spark.undecided OUT KIND`.
+
+On two real executors. Level 1 sends to both tasks of level 2; when one of these has taken it all in, the other kills its
+executor, and what level 1 made there is lost and made again. KIND says whether level 1 is `strong` or `weak`.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import sys
+import time
+from itertools import count
+from pathlib import Path
+
+from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.sequencer import interval_of
+from headrace.runners.engine.options import RunOptions
+from tests.spark.cluster import parent
+from tests.spark.lives import write
+
+TARGETS = 8
+_PATIENCE = 1200
+"""Looks at a folder, a tenth of a second apart, before a task gives up waiting for another one."""
+FIRST, SECOND = (next(key for key in count() if interval_of(row_of(encode_key(key)), 2) == one) for one in (0, 1))
+"""A key of each interval."""
+
+
+def await_file(path: Path) -> None:
+    """Wait for another task's sign."""
+    for _ in range(_PATIENCE):
+        if path.exists():
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"no other task made {path}")
+
+
+class Undecided(Computation):
+    """Sends a number that nobody can foresee to many keys. Its two tasks wait for each other, so each has an executor."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def process_record(self, record: Record, context: Context) -> None:
+        (self._out / f"began-{record.value}").touch()
+        await_file(self._out / f"began-{FIRST if record.value == SECOND else SECOND}")
+        number = secrets.randbelow(1 << 40)
+        (self._out / f"made-{record.value}-{number}").touch()
+        for target in range(TARGETS):
+            context.produce("numbers", (target, record.value, number))
+
+
+class WeaklyUndecided(Undecided):
+    strong_productions = False
+
+
+class Keep(Computation):
+    """In interval 0 it waits until the other task is done, and then kills its executor, once."""
+
+    def __init__(self, out: Path) -> None:
+        self._out = out
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.produce("kept", record.value)
+        if interval_of(row_of(encode_key(context.key)), 2) == 0 and not (self._out / "killed").exists():
+            await_file(self._out / "done")
+            (self._out / "killed").touch()
+            os.kill(parent(os.getppid()), signal.SIGKILL)
+
+    def finish_bundle(self, emit: object) -> None:
+        if not (self._out / "killed").exists():
+            (self._out / "done").touch()
+
+
+def topology(out: Path, kind: str) -> Topology:
+    made = Topology()
+    made.injector("in", BoundedInjector([(FIRST, 1), (SECOND, 2)]))
+    undecided = WeaklyUndecided(out) if kind == "weak" else Undecided(out)
+    made.computation("undecided", undecided, {"in": lambda key: key}, ["numbers"])
+    made.computation("keep", Keep(out), {"numbers": lambda number: number[0]}, ["kept"])
+    made.sink("kept", "kept", CallSink(write(out, "kept")))
+    return made
+
+
+def main(out: str, kind: str) -> None:
+    from pyspark.sql import SparkSession
+
+    from headrace.runners.spark import SparkRunner
+
+    session = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
+    SparkRunner(session, intervals=2).run_topology(topology(Path(out), kind), RunOptions(f"{out}/checkpoint"))
+    session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
