@@ -46,10 +46,6 @@ _OURS = {
     # Plans that only pass blobs on: adapting or compiling them takes longer than running them.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    # By these Spark finds that a task which is run again makes other bytes, and gives the job up. Ours always does, as
-    # its attempt's token is in them; the driver tells by the tokens whether anything was mixed, and runs it again.
-    "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
-    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     # A table given by the driver becomes partitions batch by batch, as it was cut.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",

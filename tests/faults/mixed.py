@@ -12,6 +12,8 @@ ROWS = [((i % 5, i), (i * 37) % 400) for i in range(40)]
 """((key, number), timestamp)."""
 WEAK = ("alerts", "even", "echo")
 """Sinks, and streams, of weak productions."""
+STRONG = ("sums", "seen")
+"""Those of strong ones."""
 DELAY = 1.0
 """Seconds until a release counts as a straggler."""
 
@@ -108,7 +110,7 @@ def topology(world: World) -> Topology:
     made.computation("seen", Seen(), {"alerts": lambda value: value[0]}, ["seen"])
     made.computation("echo", Echo(), {"alerts": lambda value: value[0]}, ["echo"])
     made.inline("even", Even(), ["in"], ["even"])
-    for name in ("sums", "seen"):
+    for name in STRONG:
         made.sink(name, name, world.sink(name))
     for name in WEAK:
         made.sink(name, name, world.weak_sink(name))
@@ -117,7 +119,7 @@ def topology(world: World) -> Topology:
 
 def check(world: World, expected: World, where: str) -> int:
     """Strong: exactly what was expected; weak: everything, and nothing else. How many repeats there were."""
-    for name in ("sums", "seen"):
+    for name in STRONG:
         assert world.values(name) == expected.values(name), where
     for name, values in expected.weak.items():
         assert set(world.weak[name]) == set(values), where

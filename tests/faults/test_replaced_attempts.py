@@ -25,6 +25,7 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.sdk.io.filesink import FileSink
 from tests.faults.mixed import Seen, Sums, World, check, topology
 
+pytestmark = pytest.mark.faults
 INTERVALS = 3
 WAYS = ("writes", "reports at once", "reports later", "sends at once", "sends later")
 
@@ -78,9 +79,12 @@ class ZombieHost:
         loaded = {} if plan is None else plan.load(self.store, computation)
         return loaded.get(computation, MemoryCopy())
 
-    def save(self, epoch, sender, deltas):
+    def save(self, epoch, sender, interval, deltas):
         self.wrote.append(sender.token)
-        return write_deltas(self.store, DeltaHeader(epoch, sender.level, sender.index, sender.token), deltas)
+        return write_deltas(self.store, DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
+
+    def seconds(self):
+        return 0.0
 
     def beside(self, release):
         return PlainCall(release, self.clock)

@@ -15,9 +15,10 @@ from headrace.runners.engine.journal import NoJournal
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
-from tests.depth import examples
-from tests.faults.mixed import DELAY, WEAK, World, check, topology
+from tests.faults.mixed import DELAY, STRONG, WEAK, World, check, topology
 from tests.faults.test_strong_productions import KEY, Keep, LosesATask
+
+pytestmark = pytest.mark.faults
 
 
 class Fixed(RandomScheduler):
@@ -64,18 +65,25 @@ def test_crash_at_every_step_loses_nothing_weak_and_changes_nothing_strong(tmp_p
     assert 0 < repeats < crashes, "a crash between release and commit repeats, another one does not"
 
 
-@pytest.mark.parametrize("seed", range(examples(20, 1000)))
-def test_sinks_that_take_long_or_refuse_and_drivers_that_crash(tmp_path, reference, seed):
+def test_sinks_that_take_long_or_refuse_and_drivers_that_crash(tmp_path, reference, tally):
     expected, _, _ = reference
-    choices = Random(seed)
-    world, place = World(Random(seed + 1)), tmp_path / "checkpoint"
-    for life in range(choices.randrange(1, 4)):
-        live(world, place, Fixed(seed + life, crash_at=choices.randrange(1, 70)))
-    result = live(world, place, Fixed(seed))
-    check(world, expected, f"seed {seed}")
-    assert world.slow + world.refused > 0, f"the fault did not fire (seed {seed})"
-    assert sum(result.counters[name]["rows"] for name in WEAK) == sum(map(len, expected.weak.values()))
-    assert pending_of(place) == (), "what is acknowledged is still in the checkpoint"
+    run, crashes = tally(1), 0
+    for seed in run.seeds(quick=20, full=500):
+        run.plan()
+        choices = Random(seed)
+        world, place = World(Random(seed + 1)), tmp_path / f"at-{seed}"
+        for life in range(choices.randrange(1, 4)):
+            crashes += live(world, place, Fixed(seed + life, crash_at=choices.randrange(1, 70))) is None
+        result = live(world, place, Fixed(seed))
+        run.fire(world.slow + world.refused > 0)
+        for name in STRONG:
+            run.compare(expected.values(name), world.values(name), name)
+        for name in WEAK:
+            run.compare(expected.weak[name], set(world.weak[name]), name)
+        run.note("weak rows repeated", check(world, expected, f"seed {seed}"))
+        assert sum(result.counters[name]["rows"] for name in WEAK) == sum(map(len, expected.weak.values()))
+        assert pending_of(place) == (), "what is acknowledged is still in the checkpoint"
+    assert crashes > 0, "no driver crashed"
 
 
 def test_a_straggler_is_checkpointed_survives_a_restart_and_is_released_again(tmp_path):

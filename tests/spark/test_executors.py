@@ -50,6 +50,7 @@ def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("kind", ["strong", "weak"])
 def test_a_lost_task_that_makes_something_else_when_it_is_run_again(tmp_path: Path, kind: str) -> None:
     command = [sys.executable, "-m", "tests.spark.undecided", str(tmp_path), kind]

@@ -1,7 +1,8 @@
-"""A computation that makes something else each time it runs, and loses a task: `python -m tests.spark.undecided OUT KIND`.
+"""What is not deterministic loses a task: `python -m tests.spark.undecided OUT KIND`, on two real executors.
 
-On two real executors. Level 1 sends to both tasks of level 2; when one of these has taken it all in, the other kills its
-executor, and what level 1 made there is lost and made again. KIND says whether level 1 is `strong` or `weak`.
+Level 1 makes something else each time it runs. It sends to both tasks of level 2; when one of these has taken it all
+in, the other kills its executor, and what level 1 made there is lost and made again. KIND says whether level 1 is
+`strong` or `weak`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def await_file(path: Path) -> None:
 
 
 class Undecided(Computation):
-    """Sends a number that nobody can foresee to many keys. Its two tasks wait for each other, so each has an executor."""
+    """Sends a number that nobody can foresee to many keys. Its tasks wait for each other, so each has an executor."""
 
     def __init__(self, out: Path) -> None:
         self._out = out
