@@ -7,146 +7,30 @@ and records are gathered by interval and key, so that the consumer finds them gr
 
 from __future__ import annotations
 
-import pickle
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from typing import cast
 
-import numpy as np
-
-from headrace.lowlevel.coder import decode_key, encode_key, row_of
+from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
-from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
+from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.part import Part, count_late
+from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.part import count_late
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
-from headrace.lowlevel.worker import Bundle
 
 _SHIP_AT = 100_000
 """Records that are gathered for a consumer before they are shipped."""
-_SAMPLED = 64
-"""Places that `sample` takes of a parcel."""
 _REMEMBERED = 100_000
 """Keys whose encodings are remembered from task to task: some 30 MB."""
+_LONGEST_REMEMBERED = 256
+"""Bytes of such an encoding; longer ones are made again."""
 _DIRECT = (str, int)
 """Types of which equal keys always have equal encodings, so that the key itself can be looked up in a dictionary."""
-
-
-@dataclass(slots=True)
-class Parcel:
-    """Records of one stream for one consumer and interval, sorted by key."""
-
-    consumer: str
-    stream: str
-    keys: list[bytes] = field(default_factory=list)
-    """Encoded keys."""
-    rows: list[bytes] = field(default_factory=list)
-    """Row of each key."""
-    counts: array[int] = field(default_factory=lambda: array("q"))
-    """Records of each key."""
-    timestamps: array[int] = field(default_factory=lambda: array("q"))
-    values: list[object] = field(default_factory=list)
-    ids: list[bytes] | None = None
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def oldest(self) -> int:
-        """The least timestamp in it."""
-        return min(self.timestamps, default=MAX_TIMESTAMP)
-
-    def encode(self) -> bytes:
-        """As bytes. One pickle for all values: three times as quick as a pickle a value, and any value fits."""
-        columns = (self.consumer, self.stream, self.keys, b"".join(self.rows), self.counts, self.timestamps)
-        try:
-            return pickle.dumps((*columns, self.values, self.ids), pickle.HIGHEST_PROTOCOL)
-        except Exception as error:
-            raise self._unsendable(error) from error
-
-    def _unsendable(self, error: Exception) -> Exception:
-        """Names the first value that cannot be pickled."""
-        owners = (key for key, count in zip(self.keys, self.counts, strict=True) for _ in range(count))
-        for key, value in zip(owners, self.values, strict=True):
-            try:
-                pickle.dumps(value)
-            except Exception as reason:
-                cause = (
-                    f"it came in by stream {self.stream!r} and cannot be sent to the key's interval "
-                    f"({type(reason).__name__}: {reason}); send what it is made of instead"
-                )
-                return StepError(self.consumer, _shown(key), value, cause)
-        return error
-
-    @classmethod
-    def decode(cls, data: bytes) -> Parcel:
-        """The parcel of the bytes."""
-        consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
-        split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
-        return cls(consumer, stream, keys, split, counts, timestamps, values, ids)
-
-    def divided(self, intervals: IntervalMap) -> dict[Interval, Parcel]:
-        """The same records by the intervals that their keys lie in now."""
-        parts: dict[int, Parcel] = {}
-        start = 0
-        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
-            stop = start + count
-            ids = None if self.ids is None else self.ids[start:stop]
-            position = intervals.position_of(row)
-            if (part := parts.get(position)) is None:
-                part = parts[position] = Parcel(self.consumer, self.stream, ids=None if ids is None else [])
-            part.add(key, row, self.values[start:stop], self.timestamps[start:stop], ids)
-            start = stop
-        return {intervals.intervals[position]: part for position, part in parts.items()}
-
-    def add(
-        self, key: bytes, row: bytes, values: list[object], timestamps: Iterable[int], ids: list[bytes] | None
-    ) -> None:
-        """Add all records of a key."""
-        self.keys.append(key)
-        self.rows.append(row)
-        self.counts.append(len(values))
-        self.values += values
-        self.timestamps.extend(timestamps)
-        if self.ids is not None and ids is not None:
-            self.ids += ids
-
-    def unpack(self, bundle: Bundle) -> None:
-        """Put the records into the bundle of their consumer."""
-        start = 0
-        timestamps = self.timestamps.tolist()
-        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
-            stop = start + count
-            ids = None if self.ids is None else self.ids[start:stop]
-            part = Part(self.stream, self.values[start:stop], timestamps[start:stop], ids)
-            if (entry := bundle.keys.get(row)) is None:
-                bundle.keys[row] = (key, [part])
-            else:
-                entry[1].append(part)
-            start = stop
-
-
-def _shown(encoded: bytes) -> object:
-    """A key for an error; its bytes if only a coder of its own could tell."""
-    try:
-        return decode_key(encoded)
-    except Exception:
-        return encoded
-
-
-def sample(parcels: Iterable[Parcel]) -> tuple[int, ...]:
-    """Places of keys, each for about the same number of records: where the records of an interval lie in it."""
-    places: list[int] = []
-    for parcel in filter(len, parcels):
-        ends = np.cumsum(parcel.counts)
-        picked = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
-        places += [place_of(parcel.rows[index]) for index in picked.tolist()]
-    return tuple(places)
 
 
 class _Gather:
@@ -357,7 +241,7 @@ class Router:
         if (place := self._places.get(key)) is None:
             encoded = bytes(key) if isinstance(key, _Encoded) else encode_key(key)
             place = (encoded, row_of(encoded))
-            if len(self._places) < _REMEMBERED:
+            if len(self._places) < _REMEMBERED and len(encoded) <= _LONGEST_REMEMBERED:
                 self._places[key] = place
         return place
 

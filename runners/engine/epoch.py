@@ -18,7 +18,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
-from headrace.lowlevel.production import Parcel
+from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.watermark import Frontier
 from headrace.runners.engine.beside import Call, Release

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.checkpoint import CopyPlan
-from headrace.lowlevel.production import Parcel
+from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermark import Frontier, InjectorProgress
 from headrace.runners.engine.epoch import Control, EpochSpec, Kind, Row, Sender, unpack

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 
-from headrace.lowlevel.production import Parcel
+from headrace.lowlevel.parcel import Parcel
 
 
 class Shape:

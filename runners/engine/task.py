@@ -21,7 +21,8 @@ from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import Interval
 from headrace.lowlevel.metric import Collector, at
-from headrace.lowlevel.production import Parcel, Router, sample
+from headrace.lowlevel.parcel import Parcel, sample
+from headrace.lowlevel.production import Router
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.softstate import StateCache
@@ -173,10 +174,10 @@ class _Task:
         level = self.program.propagation.level_of[parcel.consumer]
         if level > self.sender.level:
             self.shape.add(interval.number, parcel)
-            self.sent.append((interval, level, parcel.encode()))
-        else:
-            pending = Pending(interval.number, level, parcel.consumer, parcel.oldest(), parcel.encode())
-            self.report.pending.append(pending)
+            self.sent += [(interval, level, data) for _, data in parcel.pieces()]
+            return
+        for piece, data in parcel.pieces():
+            self.report.pending.append(Pending(interval.number, level, piece.consumer, piece.oldest(), data))
 
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
         """Send everything that is left, then the control rows, then the report."""

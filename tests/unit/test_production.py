@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from headrace.lowlevel import Batch, Computation, KeyEncodingError, ManualInjector, StepError, Topology
 from headrace.lowlevel.coder import decode_key, encode_key, row_of
 from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.production import Parcel, Router
+from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.production import Router
 from headrace.lowlevel.worker import Bundle
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -75,3 +76,45 @@ def test_every_record_arrives_once_in_order_at_the_interval_of_its_key(batches, 
 def test_a_key_that_cannot_be_encoded_names_the_step_and_the_value():
     with pytest.raises(StepError, match=r"step 'step' raised at \(1j, 2\)(.|\n)*key 1j of type complex"):
         route([Batch([("a", 1), (1j, 2)], [0, 0])], 2)
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.binary(max_size=60)), min_size=1, max_size=40), st.booleans())
+def test_a_parcel_travels_in_pieces_that_are_together_the_same(records, with_ids):
+    parcel = Parcel("to", "by", ids=[] if with_ids else None)
+    for key in "abc":
+        of = [(value, index) for index, (its, value) in enumerate(records) if its == key]
+        if of:
+            values, times = map(list, zip(*of, strict=True))
+            parcel.add(encode_key(key), row_of(encode_key(key)), values, times, [b"%d" % time for time in times])
+    pieces = list(parcel.pieces(limit=400))
+    assert all(len(data) <= 400 or len(piece) == 1 for piece, data in pieces)
+    assert all(piece.encode() == data for piece, data in pieces)
+    whole, together = Bundle(), Bundle()
+    parcel.unpack(whole)
+    for _, data in pieces:
+        Parcel.decode(data).unpack(together)
+    assert _records(together) == _records(whole)
+
+
+def _records(bundle):
+    return {
+        row: (
+            key,
+            [
+                (value, time, part.ids and part.ids[at])
+                for part in parts
+                for at, (value, time) in enumerate(zip(part.values, part.timestamps, strict=True))
+            ],
+        )
+        for row, (key, parts) in bundle.keys.items()
+    }
+
+
+def test_a_record_that_is_too_large_is_named():
+    parcel = Parcel("to", "by")
+    parcel.add(encode_key("key"), row_of(encode_key("key")), [bytes(3000)], [1], None)
+    says = r"^step 'to' raised for key 'key'; .*\n.* type bytes came in by stream 'by' that has 3,\d+ .* of 2,000 "
+    with pytest.raises(StepError, match=says) as told:
+        list(parcel.pieces(1000, 2000))
+    assert told.value.value is None
+    assert len(list(parcel.pieces(1000))) == 1

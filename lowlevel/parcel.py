@@ -1,0 +1,174 @@
+"""Records on their way to one interval: few large parcels, grouped by key where they are made (paper §4.2, §4.3)."""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.lowlevel.coder import decode_key
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
+from headrace.lowlevel.part import Part
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.worker import Bundle
+
+PIECE = 256 << 20
+"""Bytes beyond which a parcel travels as several: what carries them may hold 2 GiB at once."""
+LARGEST_RECORD = 1 << 30
+"""Bytes that one record may have, with its key."""
+_LONGEST_SHOWN = 1 << 20
+_SAMPLED = 64
+"""Places that `sample` takes of a parcel."""
+
+
+@dataclass(slots=True)
+class Parcel:
+    """Records of one stream for one consumer and interval, sorted by key."""
+
+    consumer: str
+    stream: str
+    keys: list[bytes] = field(default_factory=list)
+    """Encoded keys."""
+    rows: list[bytes] = field(default_factory=list)
+    """Row of each key."""
+    counts: array[int] = field(default_factory=lambda: array("q"))
+    """Records of each key."""
+    timestamps: array[int] = field(default_factory=lambda: array("q"))
+    values: list[object] = field(default_factory=list)
+    ids: list[bytes] | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def oldest(self) -> int:
+        """The least timestamp in it."""
+        return min(self.timestamps, default=MAX_TIMESTAMP)
+
+    def encode(self) -> bytes:
+        """As bytes. One pickle for all values: three times as quick as a pickle a value, and any value fits."""
+        columns = (self.consumer, self.stream, self.keys, b"".join(self.rows), self.counts, self.timestamps)
+        try:
+            return pickle.dumps((*columns, self.values, self.ids), pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            raise self._unsendable(error) from error
+
+    def _unsendable(self, error: Exception) -> Exception:
+        """Names the first value that cannot be pickled."""
+        owners = (key for key, count in zip(self.keys, self.counts, strict=True) for _ in range(count))
+        for key, value in zip(owners, self.values, strict=True):
+            try:
+                pickle.dumps(value)
+            except Exception as reason:
+                cause = (
+                    f"it came in by stream {self.stream!r} and cannot be sent to the key's interval "
+                    f"({type(reason).__name__}: {reason}); send what it is made of instead"
+                )
+                return StepError(self.consumer, _shown(key), value, cause)
+        return error
+
+    def pieces(self, limit: int = PIECE, largest: int = LARGEST_RECORD) -> Iterator[tuple[Parcel, bytes]]:
+        """Parcels that together are this one, with their bytes, as many as it takes for none to be over the limit.
+
+        Raises `StepError` for a record that is too large to travel at all.
+        """
+        data = self.encode()
+        if len(data) <= limit or (len(self.values) == 1 and len(data) <= largest):
+            yield self, data
+            return
+        size, data = len(data), b""
+        if len(self.values) == 1:
+            raise self._too_large(size, largest)
+        for half in self._halves():
+            yield from half.pieces(limit, largest)
+
+    def _halves(self) -> tuple[Parcel, Parcel]:
+        """The first and the second half of the records, which may both have some of one key."""
+        middle = len(self.values) // 2
+        first, second = (Parcel(self.consumer, self.stream, ids=None if self.ids is None else []) for _ in range(2))
+        start = 0
+        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+            stop = start + count
+            for half, low, high in ((first, start, min(stop, middle)), (second, max(start, middle), stop)):
+                if low < high:
+                    its = None if self.ids is None else self.ids[low:high]
+                    half.add(key, row, self.values[low:high], self.timestamps[low:high], its)
+            start = stop
+        return first, second
+
+    def _too_large(self, size: int, largest: int) -> StepError:
+        cause = (
+            f"a value of type {type(self.values[0]).__name__} came in by stream {self.stream!r} that has {size:,} "
+            f"bytes with its key, of {largest:,} that can be sent; cut it up, or send where it lies"
+        )
+        # Without the value: what it looks like would be larger yet.
+        key = _shown(self.keys[0])
+        return StepError(self.consumer, key if len(self.keys[0]) < _LONGEST_SHOWN else None, None, cause)
+
+    @classmethod
+    def decode(cls, data: bytes) -> Parcel:
+        """The parcel of the bytes."""
+        consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
+        split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
+        return cls(consumer, stream, keys, split, counts, timestamps, values, ids)
+
+    def divided(self, intervals: IntervalMap) -> dict[Interval, Parcel]:
+        """The same records by the intervals that their keys lie in now."""
+        parts: dict[int, Parcel] = {}
+        start = 0
+        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+            stop = start + count
+            ids = None if self.ids is None else self.ids[start:stop]
+            position = intervals.position_of(row)
+            if (part := parts.get(position)) is None:
+                part = parts[position] = Parcel(self.consumer, self.stream, ids=None if ids is None else [])
+            part.add(key, row, self.values[start:stop], self.timestamps[start:stop], ids)
+            start = stop
+        return {intervals.intervals[position]: part for position, part in parts.items()}
+
+    def add(
+        self, key: bytes, row: bytes, values: list[object], timestamps: Iterable[int], ids: list[bytes] | None
+    ) -> None:
+        """Add all records of a key."""
+        self.keys.append(key)
+        self.rows.append(row)
+        self.counts.append(len(values))
+        self.values += values
+        self.timestamps.extend(timestamps)
+        if self.ids is not None and ids is not None:
+            self.ids += ids
+
+    def unpack(self, bundle: Bundle) -> None:
+        """Put the records into the bundle of their consumer."""
+        start = 0
+        timestamps = self.timestamps.tolist()
+        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+            stop = start + count
+            ids = None if self.ids is None else self.ids[start:stop]
+            part = Part(self.stream, self.values[start:stop], timestamps[start:stop], ids)
+            if (entry := bundle.keys.get(row)) is None:
+                bundle.keys[row] = (key, [part])
+            else:
+                entry[1].append(part)
+            start = stop
+
+
+def _shown(encoded: bytes) -> object:
+    """A key for an error; its bytes if only a coder of its own could tell."""
+    try:
+        return decode_key(encoded)
+    except Exception:
+        return encoded
+
+
+def sample(parcels: Iterable[Parcel]) -> tuple[int, ...]:
+    """Places of keys, each for about the same number of records: where the records of an interval lie in it."""
+    places: list[int] = []
+    for parcel in filter(len, parcels):
+        ends = np.cumsum(parcel.counts)
+        picked = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
+        places += [place_of(parcel.rows[index]) for index in picked.tolist()]
+    return tuple(places)
