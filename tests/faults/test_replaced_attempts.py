@@ -18,7 +18,7 @@ from headrace.lowlevel.checkpoint import Checkpoint, DeltaHeader, write_deltas
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.store import ObjectStore
 from headrace.runners.engine.beside import PlainCall
-from headrace.runners.engine.epoch import DRIVER
+from headrace.runners.engine.epoch import DRIVER, Kind, unpack
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task import Program, run_level
 from headrace.runners.local import Crash, LocalRunner, Scheduler
@@ -66,6 +66,8 @@ def visible(out):
 
 class ZombieHost:
     """A process that was given up: it still reaches the checkpoint."""
+
+    states = None
 
     def __init__(self, store, clock):
         self.store, self.clock = store, clock
@@ -127,7 +129,9 @@ class Replaced(Scheduler):
 
     def walk(self):
         """The old attempt runs, to its end."""
-        out = run_level(self.program, self.host, self.level, self.interval, self.given)
+        out = list(run_level(self.program, self.host, self.level, self.interval, self.given))
+        failures = [unpack(row[3]) for row in out if row[2] == Kind.FAILURE]
+        assert not failures, failures
         reports = "reports" in self.way
         self.sent = [row for row in out if row[1] <= DRIVER and (row[1] == DRIVER) == reports]
         if self.way == "writes":
