@@ -163,6 +163,14 @@ class Source(BaseInjector):
         parts = [batch_of(sent[at : at + size]) for at in range(0, len(sent), size)]
         return Delivery([MemorySplit(part) for part in parts], end, self._oldest[end], end == len(visits))
 
+    def needed_slack(self) -> int:
+        """How long ids must be kept behind the watermark, so that nothing that is sent again is taken for new."""
+        visits = self._world.visits
+        return max(
+            self._oldest[at] - min(visit.time for visit in visits[max(0, at - self._reach) : at])
+            for at in range(1, len(visits))
+        )
+
 
 def _times(random: Random) -> int:
     """How often a record is sent."""

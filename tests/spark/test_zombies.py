@@ -1,0 +1,92 @@
+"""Drivers that get SIGSTOP, are replaced by others, and go on with SIGCONT: nothing that they write is accepted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel.checkpoint import Manifest, paths
+from headrace.lowlevel.checkpoint.log import read_entry
+from headrace.lowlevel.store import ObjectStore
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.spark import SparkRunner
+from tests.depth import faults
+from tests.faults.tally import Tally
+from tests.spark import lives
+from tests.spark.test_driver_killed import Lives, expected
+
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
+__all__ = ["expected"]
+
+ROOT = Path(__file__).parents[2]
+STOPS = [("task", 4), ("commit", 3), ("plan", 5), ("committed", 4), ("total", 4)]
+"""Points, and the epochs in which the driver is stopped there; the first is tried at any depth."""
+START = "import sys; from tests.spark.lives import main; main(*sys.argv[1:])"
+"""So that classes have the same names as here."""
+
+
+class Zombie:
+    """A driver in a process of its own, which stops itself at a point."""
+
+    def __init__(self, drivers: Lives, point: str, epoch: int) -> None:
+        arguments = [drivers.place, drivers.out, point, epoch, int(signal.SIGSTOP)]
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", START, *map(str, arguments)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        _, status = os.waitpid(self._process.pid, os.WUNTRACED)
+        self.stopped = os.WIFSTOPPED(status)
+
+    def go_on(self) -> str:
+        """Let it continue to its end; what it says."""
+        os.kill(self._process.pid, signal.SIGCONT)
+        _, said = self._process.communicate(timeout=240)
+        assert self._process.returncode == 1, said
+        return said
+
+    def named(self, generation: int) -> str:
+        """How its error names it."""
+        return rf"generation {generation} \(Spark runner on .*, process {self._process.pid}\)"
+
+
+@pytest.mark.parametrize("number", range(faults(1, 10)))
+def test_stopped_replaced_and_continued(
+    spark: SparkSession, tmp_path: Path, expected: dict[str, str], tally: Callable[[int], Tally], number: int
+) -> None:
+    run, drivers = tally(3), Lives(tmp_path, expected)
+    run.plan()
+    zombie = Zombie(drivers, *STOPS[number % len(STOPS)])
+    run.fire(zombie.stopped)
+    SparkRunner(spark, intervals=2).run_topology(
+        lives.topology(drivers.out), RunOptions(str(drivers.place), max_records_per_epoch=16)
+    )
+    before = log(drivers.place)
+    said = zombie.go_on()
+    successor = rf"was replaced by generation 2 \(Spark runner on .*, process {os.getpid()}\)"
+    assert re.search(rf"FencedError: {zombie.named(1)}.*{successor}", said), said
+    run.note("stale writes accepted", len(log(drivers.place)) - len(before))
+    assert log(drivers.place) == before
+    assert all(earlier <= later for earlier, later in pairwise(before.values()))
+    drivers.check(run)
+
+
+def log(place: Path) -> dict[int, int]:
+    """Place in the log -> generation of the driver that wrote what is there."""
+    store, found = ObjectStore(str(place)), {}
+    for number in map(paths.number_of, store.list(paths.LOG)):
+        assert number is not None
+        entry = read_entry(store, number)
+        assert entry is not None
+        found[number] = entry.generation if isinstance(entry, Manifest) else entry.lease.generation
+    return found
