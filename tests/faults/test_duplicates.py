@@ -10,7 +10,7 @@ import pytest
 
 from headrace.lowlevel import CallSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.plaindata import PLAIN
 from headrace.runners.engine.options import RunResult
 from tests.faults import mill
 from tests.faults.life import Mortal, Outside, dies, live
@@ -45,7 +45,7 @@ def ids(store: DictStore) -> tuple[int, int, int]:
     view = Checkpoint.read(store)
     if view.manifest is None:
         return 0, 0, 0
-    position = PickleCoder().decode(view.manifest.positions["visits"])
+    position = PLAIN.decode(view.manifest.positions["visits"])
     assert isinstance(position, int)
     kept = sum(len(delta.ids) for delta in view.load("per minute").dump())
     return kept, position, view.manifest.input_watermarks["per minute"]
