@@ -64,7 +64,14 @@ ROWS: dict[int, Row] = {
     6: Row("disk full at each write", "", "stops naming the path; goes on exactly"),
     7: Row("clock skew of an hour, and backwards", "", "no watermark goes back; event-time output is identical"),
     8: Row("order of arrival", "", "final panes are identical"),
-    9: Row("duplicates × 1 to 5, also across a restart", "", "no extra output; memory of ids bounded"),
+    9: Row(
+        "duplicates × 1 to 5, also across a restart",
+        "A source sends records up to five times, together and later, and begins each new connection with old ones; "
+        "drivers die at any moment in between. Ids are kept just as long as the source reaches back. Compared: "
+        "outputs with a recomputation without repeats, records read with those processed and those dropped, and the "
+        "number of ids in the checkpoint with the number of records that may still come again.",
+        "no extra output; memory of ids bounded",
+    ),
     10: Row("late by −1, 0, +1 µs", "", "classified exactly; every record is accounted for"),
     11: Row("poison records, 1 %", "", "stops naming step and key; with a dead-letter output: the exact count"),
     12: Row("malformed files", "", "no hang, no silent skip; the error has file and line"),
