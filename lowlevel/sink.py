@@ -34,8 +34,9 @@ class ReleasingSink(Sink, Protocol):
         """Deliver rows now; whether the destination has acknowledged them, whatever that means to it.
 
         Called in the task as soon as it has the rows, before anything is committed: the epoch may be given up, run
-        again and release other rows. Rows that are not acknowledged in time, or not at all, become part of the commit
-        and are released again on the driver, under the same epoch, interval and token, until they are.
+        again and release other rows. On Spark each call has a thread, so one that is slow may meet the next. Rows that
+        are not acknowledged in time, or not at all, become part of the commit and are released again on the driver,
+        under the same epoch, interval and token, until they are.
         """
 
 

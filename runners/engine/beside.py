@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,7 +17,7 @@ class Call(Protocol):
     """A release that was begun."""
 
     def wait(self, micros: int) -> bool | None:
-        """What it gave; None if it takes longer than so many microseconds. Raises what it raised."""
+        """What it gave; None if it takes longer than so many microseconds since it was begun. Raises what it raised."""
 
     def result(self) -> bool | None:
         """What it gave; None while it goes on. Raises what it raised."""
@@ -31,6 +32,7 @@ class ThreadCall:
 
     def __init__(self, release: Release) -> None:
         self._release = release
+        self._began = time.monotonic()
         self._over = threading.Event()
         self._gave = False
         self._error: BaseException | None = None
@@ -44,18 +46,45 @@ class ThreadCall:
         finally:
             self._over.set()
 
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is not over."""
+        return not self._over.is_set()
+
     def wait(self, micros: int) -> bool | None:
         """See `Call`."""
-        self._over.wait(micros / 1e6)
+        self._over.wait(max(0.0, self._began + micros / 1e6 - time.monotonic()))
         return self.result()
 
     def result(self) -> bool | None:
         """See `Call`."""
-        if not self._over.is_set():
+        if self.goes_on:
             return None
         if self._error is not None:
             raise self._error
         return self._gave
+
+
+class Threads:
+    """Makes calls in threads, at most so many at once: what hangs shall not fill the process.
+
+    >>> threads = Threads(most=1)
+    >>> hanging = threads.begin(lambda: not threading.Event().wait())
+    >>> threads.begin(lambda: True).wait(60_000_000)
+    False
+    """
+
+    def __init__(self, most: int = 32) -> None:
+        self._most = most
+        self._going: list[ThreadCall] = []
+
+    def begin(self, release: Release) -> Call:
+        """Begin a call; with too many that go on it is not made, and nothing is acknowledged."""
+        self._going = [call for call in self._going if call.goes_on]
+        if len(self._going) >= self._most:
+            return ThreadCall(lambda: False)
+        self._going.append(ThreadCall(release))
+        return self._going[-1]
 
 
 class PlainCall:

@@ -10,7 +10,7 @@ from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.beside import Call, Release, ThreadCall
+from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
 from headrace.runners.spark.job import EpochJob
 from headrace.runners.spark.leaving import ask_to_leave
@@ -27,6 +27,7 @@ class SparkExecutor:
         self._topology = topology
         self._levels = len(topology.levels())
         self._shipment = shipment
+        self._threads = Threads()
         self._jobs: dict[int, EpochJob] = {}
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
@@ -50,7 +51,7 @@ class SparkExecutor:
 
     def beside(self, release: Release) -> Call:
         """In a thread of the driver."""
-        return ThreadCall(release)
+        return self._threads.begin(release)
 
     def close(self) -> None:
         """Ask workers to tear down, if there is anything: as many tasks as run at once reach all that wait for work."""

@@ -15,7 +15,7 @@ from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store
-from headrace.runners.engine.beside import Call, Release, ThreadCall
+from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import Kind, Row, Sender
 from headrace.runners.spark.copies import Copies, advance, sweep
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
@@ -36,6 +36,7 @@ class SparkHost:
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()
+        self._threads = Threads()
         self._leased: list[tuple[str, str]] = []
         self._anew = False
         self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
@@ -110,4 +111,4 @@ class SparkHost:
 
     def beside(self, release: Release) -> Call:
         """In a thread, which goes on behind the task if it takes longer."""
-        return ThreadCall(release)
+        return self._threads.begin(release)
