@@ -29,6 +29,13 @@ ROWS: dict[int, Row] = {
         "timestamps, state and counts are compared with an undisturbed life, and outputs with plain "
         "recomputation. On Spark the driver's process gets SIGKILL.",
         "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
+        (
+            "tests/faults/test_crash_at_every_step.py",
+            "tests/faults/test_recovery_story.py",
+            "tests/faults/test_retractions_survive.py",
+            "tests/faults/test_side_inputs_survive.py",
+            "tests/faults/test_zeitgeist_crashes.py",
+        ),
     ),
     2: Row(
         "kill during recovery, twice running",

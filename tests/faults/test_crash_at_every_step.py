@@ -11,6 +11,8 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.unit.test_local_runner import Highest, PerMinute, itself
 
+pytestmark = pytest.mark.faults
+
 ROWS = [(i % 5, (i * 37) % 400) for i in range(60)]
 OPTIONS = {"max_records_per_epoch": 16}
 

@@ -11,6 +11,8 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from tests.faults.test_crash_at_every_step import Outside
 from tests.recovery import ALERT, DIES, OPTIONS, PRICES, TRANSACTIONS, Source, topology
 
+pytestmark = pytest.mark.faults
+
 
 class CrashAt(Scheduler):
     """Crashes at a step of an epoch."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 import headrace as beam
 from headrace.lowlevel import Topology
 from headrace.runners.engine.options import RunOptions
@@ -11,6 +13,8 @@ from headrace.runners.local import Crash, LocalRunner
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms.window import Sessions, TimestampedValue
 from tests.faults.test_crash_at_every_step import FixedSize, Outside
+
+pytestmark = pytest.mark.faults
 
 POINTS = [("abc"[i % 3], i % 4, (i * 37) % 200) for i in range(40)]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import headrace as beam
 from headrace.lowlevel import Topology
 from headrace.pvalue import AsDict, AsList
@@ -12,6 +14,8 @@ from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.userstate import CombiningValueStateSpec
 from headrace.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from tests.faults.test_crash_at_every_step import FixedSize, Outside
+
+pytestmark = pytest.mark.faults
 
 
 def events(rounds: int) -> TestStream:

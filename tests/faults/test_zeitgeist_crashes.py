@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,8 @@ from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import examples
 from tests.faults.test_crash_at_every_step import Outside
+
+pytestmark = pytest.mark.faults
 
 WORLD = World(queries_each=4, day=36, late=0.02)
 """Small: only that results do not change is tested here."""
