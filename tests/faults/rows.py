@@ -57,9 +57,10 @@ ROWS: dict[int, Row] = {
     4: Row(
         "executor killed in mid-epoch, its shuffle output lost, user code not deterministic",
         "User code draws other numbers each time. When half of a level's tasks have read what the level before "
-        "drew, and half have not, the files of all shuffles are deleted; on a cluster of two executors one of them "
-        "gets SIGKILL as well. The level before must then draw again. Compared: every target of a visit got it once, "
-        "all with one number, which is also the one that state has. The test sees that numbers were drawn again.",
+        "drew, and half have not, the files of all shuffles are deleted; on a cluster of two executors one of "
+        "them gets SIGKILL as well. The level before must then draw again. Compared: every target of a visit got "
+        "it once, all with one number, which is also the one that state has. The test sees that numbers were "
+        "drawn again.",
         "the epoch is tried again, no mixture of attempts",
         ("tests/faults/test_strong_productions.py", "tests/spark/test_executors.py"),
     ),
@@ -73,10 +74,10 @@ ROWS: dict[int, Row] = {
     8: Row("order of arrival", "", "final panes are identical"),
     9: Row(
         "duplicates × 1 to 5, also across a restart",
-        "A source sends records up to five times, together and later, and begins each new connection with old ones; "
-        "drivers die at any moment in between. Ids are kept just as long as the source reaches back. Compared: "
-        "outputs with a recomputation without repeats, records read with those processed and those dropped, and the "
-        "number of ids in the checkpoint with the number of records that may still come again.",
+        "A source sends records up to five times, together and later, and begins each new connection with old "
+        "ones; drivers die at any moment in between. Ids are kept just as long as the source reaches back. "
+        "Compared: outputs with a recomputation without repeats, records read with those processed and those "
+        "dropped, and the number of ids in the checkpoint with the number of records that may still come again.",
         "no extra output; memory of ids bounded",
     ),
     10: Row("late by −1, 0, +1 µs", "", "classified exactly; every record is accounted for"),

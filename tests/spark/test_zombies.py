@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from headrace.runners.spark import SparkRunner
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.spark import lives
+from tests.spark.cluster import parent
 from tests.spark.test_driver_killed import Lives, expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
@@ -35,22 +37,31 @@ START = "import sys; from tests.spark.lives import main; main(*sys.argv[1:])"
 
 
 class Zombie:
-    """A driver in a process of its own, which stops itself at a point."""
+    """A driver in a process of its own, which stops itself at a point.
 
-    def __init__(self, drivers: Lives, point: str, epoch: int) -> None:
+    `frozen` stops its Java and its workers, too, as when a machine stands still; they are on another host then, as far
+    as copies of state go.
+    """
+
+    def __init__(self, drivers: Lives, point: str, epoch: int, frozen: bool) -> None:
+        elsewhere = {"HEADRACE_COPIES": f"{drivers.folder}/copies"} if frozen else {}
         arguments = [drivers.place, drivers.out, point, epoch, int(signal.SIGSTOP)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", START, *map(str, arguments)],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), **elsewhere},
             stderr=subprocess.PIPE,
             text=True,
         )
         _, status = os.waitpid(self._process.pid, os.WUNTRACED)
         self.stopped = os.WIFSTOPPED(status)
+        self._all = [self._process.pid, *(descendants(self._process.pid) if frozen else [])]
+        for process in self._all:
+            os.kill(process, signal.SIGSTOP)
 
     def go_on(self) -> str:
         """Let it continue to its end; what it says."""
-        os.kill(self._process.pid, signal.SIGCONT)
+        for process in self._all:
+            os.kill(process, signal.SIGCONT)
         _, said = self._process.communicate(timeout=240)
         assert self._process.returncode == 1, said
         return said
@@ -60,13 +71,26 @@ class Zombie:
         return rf"generation {generation} \(Spark runner on .*, process {self._process.pid}\)"
 
 
+def descendants(process: int) -> list[int]:
+    """Processes that a process has started, and those that they have."""
+    parents = {}
+    for other in [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]:
+        # It may be gone by now.
+        with suppress(FileNotFoundError, ProcessLookupError):
+            parents[other] = parent(other)
+    found = [process]
+    for one in found:
+        found += [child for child, its in parents.items() if its == one]
+    return found[1:]
+
+
 @pytest.mark.parametrize("number", range(faults(1, 10)))
 def test_stopped_replaced_and_continued(
     spark: SparkSession, tmp_path: Path, expected: dict[str, str], tally: Callable[[int], Tally], number: int
 ) -> None:
     run, drivers = tally(3), Lives(tmp_path, expected)
     run.plan()
-    zombie = Zombie(drivers, *STOPS[number % len(STOPS)])
+    zombie = Zombie(drivers, *STOPS[number % len(STOPS)], frozen=number >= len(STOPS))
     run.fire(zombie.stopped)
     SparkRunner(spark, intervals=2).run_topology(
         lives.topology(drivers.out), RunOptions(str(drivers.place), max_records_per_epoch=16)
