@@ -11,7 +11,7 @@ from headrace.lowlevel.explain import Standing
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.watermark import InjectorProgress
-from headrace.runners.engine.epoch import Pending, Row
+from headrace.runners.engine.epoch import SINK, Pending, Row
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class State:
     def standing(self) -> Standing:
         """What `explain` needs of it."""
         pending: dict[str, int] = {}
-        for item in self.pending:
+        for item in (one for one in self.pending if one.level != SINK):
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
         injectors = {stream: progress.watermark for stream, progress in self.injectors.items()}
         holders = {name: Holder(*holder) for name, holder in self.holders.items()}

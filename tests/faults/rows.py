@@ -27,7 +27,9 @@ ROWS: dict[int, Row] = {
         "again and connects anew with old ones; the pipeline has sessions that merge and a step with state and "
         "timers. Sizes of epochs, order of tasks and of arrival come from the seed. Outputs with their "
         "timestamps, state and counts are compared with an undisturbed life, and outputs with plain "
-        "recomputation. On Spark the driver's process gets SIGKILL.",
+        "recomputation. Another topology has strong and weak productions side by side, and sinks that refuse or are "
+        "slow; what is lost is counted there for both, what is doubled for strong ones. On Spark the driver's process "
+        "gets SIGKILL.",
         "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
         (
             "tests/faults/test_crash_at_every_step.py",
