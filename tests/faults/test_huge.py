@@ -143,7 +143,7 @@ def test_in_memory(what: str, tally: Callable[[int], Tally]) -> None:
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("what", SIZES)
+@pytest.mark.parametrize("what", ["large keys", "large values", pytest.param("many keys", marks=pytest.mark.slow)])
 def test_in_the_workers_memory(what: str, spark: SparkSession, tally: Callable[[int], Tally]) -> None:
     injector, limit = SIZES[what]
     counts = tally(13)

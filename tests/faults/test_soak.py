@@ -242,6 +242,7 @@ def test_nothing_is_left_in_memory(tally: Callable[[int], Tally]) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_nothing_is_left_in_a_checkpoint(spark: SparkSession, tmp_path: Path, tally: Callable[[int], Tally]) -> None:
     run = tally(17)
     run.plan()
