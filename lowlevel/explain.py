@@ -8,14 +8,15 @@ waits for, and the way from there to A is the chain of computations between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, field, replace
 
 from headrace.lowlevel.checkpoint import Holder, Manifest
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.watermark import InjectorProgress, ignored
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,18 @@ class Standing:
 
     watermarks: Mapping[str, int] = field(default_factory=dict)
     """Computation -> its input low watermark."""
-    injectors: Mapping[str, int] = field(default_factory=dict)
-    """Injector stream -> its low watermark."""
+    injectors: Mapping[str, InjectorProgress] = field(default_factory=dict)
+    """Injector stream -> how far it is."""
     positions: Mapping[str, object] = field(default_factory=dict)
     """Injector stream -> where its next delivery starts."""
     holders: Mapping[str, Holder] = field(default_factory=dict)
     """Computation -> who has its oldest hold."""
     pending: Mapping[str, int] = field(default_factory=dict)
     """Computation -> the oldest production that waits for delivery to it."""
+    holds: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Computation -> interval -> oldest hold."""
+    intervals: Mapping[int, Sized] = field(default_factory=dict)
+    """Level -> its key intervals."""
 
     @classmethod
     def of(cls, manifest: Manifest) -> Standing:
@@ -40,7 +45,8 @@ class Standing:
         for item in manifest.pending:
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
         positions = {stream: PLAIN.decode(position) for stream, position in manifest.positions.items()}
-        return cls(manifest.input_watermarks, manifest.injector_watermarks, positions, manifest.holders, pending)
+        injectors, holds = manifest.injectors(), (manifest.holds, manifest.intervals)
+        return cls(manifest.input_watermarks, injectors, positions, manifest.holders, pending, *holds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +69,9 @@ class Held:
 
     step: str
     timestamp: int
-    key: object
-    tag: str
+    key: object = None
+    """None where it is not known: of an interval that is not the slowest."""
+    tag: str = ""
 
     def __str__(self) -> str:
         place = f"for key {self.key!r:.200} (hold {self.tag!r}, {date_of(self.timestamp)})"
@@ -96,6 +103,8 @@ class Explanation:
     """Who has the oldest work before it; None if nothing before it is unfinished."""
     chain: tuple[str, ...] = ()
     """Computations between the cause and the step, in the direction of the records, the step last."""
+    percentile: float | None = None
+    """That of the first computation after the cause that strips outliers."""
 
     def __str__(self) -> str:
         """In words.
@@ -112,6 +121,8 @@ class Explanation:
             lines.append(str(self.cause))
             if self.cause.timestamp > self.watermark:
                 lines.append("nothing else keeps it back: it moves with the next epoch")
+        if self.percentile is not None:
+            lines.append(f"that ignores the slowest {100 - self.percentile:g} of 100")
         if between := self.chain[:-1]:
             lines.append(f"it is passed on by {', '.join(map(repr, between))}")
         return "\n  ".join(lines)
@@ -125,9 +136,12 @@ def explain(topology: Topology, standing: Standing, step: str) -> Explanation:
     if step not in topology.keyed:
         known = ", ".join(topology.keyed) or "none"
         raise TopologyError(f"there is no computation {step!r} (computations: {known}); correct the name")
-    causes = [(cause, chain) for cause, chain in _before(topology, standing, step) if cause.timestamp < MAX_TIMESTAMP]
-    cause, chain = min(causes, key=lambda found: (found[0].timestamp, len(found[1])), default=(None, ()))
-    return Explanation(step, standing.watermarks.get(step, MIN_TIMESTAMP), cause, chain)
+    watermark = standing.watermarks.get(step, MIN_TIMESTAMP)
+    causes = [found for found in _Search(topology, standing).before(step) if found[0].timestamp < MAX_TIMESTAMP]
+    if not causes:
+        return Explanation(step, watermark, None)
+    cause, chain, percentile = min(causes, key=lambda found: (found[0].timestamp, len(found[1])))
+    return Explanation(step, watermark, cause, chain, percentile)
 
 
 def furthest_back(topology: Topology, standing: Standing) -> Explanation:
@@ -136,34 +150,57 @@ def furthest_back(topology: Topology, standing: Standing) -> Explanation:
     return explain(topology, standing, step)
 
 
-def _before(topology: Topology, standing: Standing, step: str) -> Iterator[tuple[Cause, tuple[str, ...]]]:
-    """Everything that is unfinished at a step or before it, nearest first, with the way from there."""
-    senders, sources = topology.senders(aside=False), topology.sources(aside=False)
-    seen = {step}
-    ways: list[tuple[str, ...]] = [(step,)]
-    for way in ways:
-        name = way[0]
-        yield from ((_injected(topology, standing, stream), way) for stream in sorted(sources[name]))
-        if name in standing.pending:
-            yield Undelivered(name, standing.pending[name]), way
-        for sender in sorted(senders[name]):
-            if sender in standing.holders:
-                yield _held(topology, sender, standing.holders[sender]), way
-            if sender not in seen:
-                seen.add(sender)
-                ways.append((sender, *way))
+_Found = tuple[Cause, tuple[str, ...], float | None]
+"""What is unfinished, the way from there to the step, and the percentile by which that is seen."""
 
 
-def _injected(topology: Topology, standing: Standing, stream: str) -> Injected:
-    # Not every injector can say whom it waits for.
-    holder = getattr(topology.injectors[stream], "holder", None)
-    waits = None if holder is None or stream not in standing.positions else holder(standing.positions[stream])
-    return Injected(stream, standing.injectors.get(stream, MIN_TIMESTAMP), waits)
+class _Search:
+    """Goes from a step to everything that is unfinished at it or before it."""
 
+    def __init__(self, topology: Topology, standing: Standing) -> None:
+        self._topology, self._standing = topology, standing
+        self._senders, self._sources = topology.senders(aside=False), topology.sources(aside=False)
+        levels = enumerate(topology.levels(), 1)
+        self._level_of = {name: level for level, names in levels for name in names}
 
-def _held(topology: Topology, step: str, holder: Holder) -> Held:
-    key = topology.keyed[step].key_coder.decode(holder.key)
-    return Held(step, holder.timestamp, key, holder.tag)
+    def before(self, step: str) -> Iterator[_Found]:
+        """Nearest first. Whoever strips outliers sees all before it so, up to the next one that does."""
+        own = self._topology.keyed[step].watermark_percentile
+        ways: list[tuple[tuple[str, ...], float | None]] = [((step,), own)]
+        seen = {(step, own)}
+        for way, percentile in ways:
+            name = way[0]
+            for stream in sorted(self._sources[name]):
+                yield self._injected(stream, percentile), way, percentile
+            if name in self._standing.pending:
+                yield Undelivered(name, self._standing.pending[name]), way, percentile
+            for sender in sorted(self._senders[name]):
+                yield from ((held, way, percentile) for held in self._held(sender, percentile))
+                chosen = self._topology.keyed[sender].watermark_percentile
+                sees = percentile if chosen is None else chosen
+                if (sender, sees) not in seen:
+                    seen.add((sender, sees))
+                    ways.append(((sender, *way), sees))
+
+    def _injected(self, stream: str, percentile: float | None) -> Injected:
+        injector, positions = self._topology.injectors[stream], self._standing.positions
+        progress = replace(self._standing.injectors.get(stream, InjectorProgress()), delay=injector.max_delay)
+        # Not every injector can say whom it waits for.
+        holder = getattr(injector, "holder", None)
+        waits = None if holder is None or stream not in positions else holder(positions[stream])
+        return Injected(stream, progress.low_watermark(percentile), waits)
+
+    def _held(self, step: str, percentile: float | None) -> Iterator[Held]:
+        if (holder := self._standing.holders.get(step)) is None:
+            return
+        held = sorted(self._standing.holds.get(step, {}).values())
+        count = len(self._standing.intervals.get(self._level_of[step], held))
+        skipped = 0 if percentile is None else ignored(count, percentile)
+        if skipped == 0 or not held:
+            key = self._topology.keyed[step].key_coder.decode(holder.key)
+            yield Held(step, holder.timestamp, key, holder.tag)
+        elif skipped < len(held):
+            yield Held(step, held[skipped])
 
 
 def shown(timestamp: int) -> str:

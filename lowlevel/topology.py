@@ -34,6 +34,8 @@ class Keyed:
     aside: frozenset[str] = frozenset()
     """Input streams whose senders do not hold its low watermark: what they bring is never late, nor waited for, and
     counted as `aside`."""
+    watermark_percentile: float | None = None
+    """The share of recent records, in per cent, that its input low watermark waits for; None for all."""
 
     @property
     def step(self) -> str:
@@ -93,6 +95,7 @@ class Topology:
         outputs: Iterable[str] | Mapping[str, type] = (),
         dead_letters: str | None = None,
         aside: Iterable[str] = (),
+        watermark_percentile: float | None = None,
     ) -> None:
         """Add a computation with its input streams, the key extractor for each, and the streams it produces to.
 
@@ -102,9 +105,19 @@ class Topology:
         processed as if it had not come. Without, it stops the run.
 
         The low watermark does not wait for the inputs named in `aside`: they tell the computation something about its
-        other input. Raises `TopologyError`.
+        other input.
+
+        With a `watermark_percentile` of 99, say, its input low watermark strips outliers (paper §7.2): behind a
+        heuristic injector it waits only for as long as 99 of 100 recent records needed, and of the holds of its senders
+        it ignores those of the slowest 1 of 100 key intervals. What comes behind it is late for this computation, and
+        those after it. Other consumers of the same streams keep the strict one. Raises `TopologyError`.
         """
         self._claim(name)
+        if watermark_percentile is not None and not 0 < watermark_percentile < 100:
+            raise TopologyError(
+                f"computation {name!r} cannot have a watermark percentile of {watermark_percentile!r}; give a number "
+                "between 0 and 100, or leave it out to wait for all records"
+            )
         if not isinstance(computation, Computation):
             raise TopologyError(
                 f"computation {name!r} is a {type(computation).__name__}; give an instance of Computation"
@@ -122,7 +135,8 @@ class Topology:
             streams |= {dead_letters}
         besides = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
-            name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, besides
+            *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, besides),
+            watermark_percentile,
         )
 
     def inline(

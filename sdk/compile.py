@@ -42,6 +42,7 @@ from headrace.sdk.transforms.combine import CombinePerKey, Fanout
 from headrace.sdk.transforms.combinefn import AnyCombineFn
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.percentile import PercentileWatermark
 from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
@@ -234,7 +235,9 @@ class _Compiler:
             streams = self._fan_out(label, windowing, combine, fanout, streams)
         # Each part has a copy of its own, so that each is set up once.
         grouping = MixedGrouping(windowing, shipped(combine, label), streams, label, takes_back)
-        self._topology.computation(label, grouping, dict.fromkeys(streams, _key_of), [label])
+        percentile = transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
+        inputs = dict.fromkeys(streams, _key_of)
+        self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)
 
     def _lift(
         self, label: str, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, InputForm]

@@ -18,7 +18,9 @@ from headrace.lowlevel.checkpoint.delta_file import DeltaFile
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.intervals import Interval, IntervalMap
+from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.watermark import InjectorProgress
 from headrace.lowlevel.watermarkmap import decoded
 
 KIND = "commit"
@@ -66,6 +68,8 @@ class Manifest:
     injector_watermarks: Mapping[str, int] = field(default_factory=dict)
     greatest_timestamps: Mapping[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp seen."""
+    lateness: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Injector stream -> `Lateness.counts` of recent records, where a consumer asks for a percentile."""
     input_watermarks: Mapping[str, int] = field(default_factory=dict)
     """Computation -> its input low watermark."""
     output_watermarks: Mapping[str, bytes] = field(default_factory=dict)
@@ -97,6 +101,15 @@ class Manifest:
     topology: Fingerprint = _UNKNOWN
     plans: Mapping[tuple[int, int], CopyPlan] = field(default_factory=dict)
     """Place -> all files that make up its state."""
+
+    def injectors(self) -> dict[str, InjectorProgress]:
+        """Injector stream -> how far it is."""
+        return {
+            stream: InjectorProgress(
+                watermark, self.greatest_timestamps[stream], lateness=Lateness(self.lateness.get(stream, {}))
+            )
+            for stream, watermark in self.injector_watermarks.items()
+        }
 
     def watermarks_of(self, computation: str) -> dict[int, int]:
         """Interval -> its low watermark as the authority knew it, microseconds UTC. Raises KeyError."""
@@ -169,7 +182,7 @@ _PLAIN = (
     *("finished", "generation", "owner", "previous"),
 )
 """Fields that JSON gives back as they were."""
-_BY_INTERVAL = ("holds", "wall_timers")
+_BY_INTERVAL = ("holds", "wall_timers", "lateness")
 
 
 def _head(manifest: Manifest) -> dict[str, object]:

@@ -312,7 +312,7 @@ class Driver:
         old = self._state
         injectors = {
             stream: old.injectors[stream].after(
-                outcome.greatest.get(stream, MIN_TIMESTAMP), delivery.watermark, delivery.done
+                outcome.greatest[stream], delivery.watermark, delivery.done, outcome.lateness[stream]
             )
             for stream, delivery in plan.deliveries.items()
         }

@@ -27,7 +27,6 @@ from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
 from headrace.lowlevel.topology import Topology
-from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import Kind, Pending, Row, pack
 from headrace.runners.engine.journal import State
@@ -113,6 +112,9 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Mani
         ended=frozenset(state.done),
         injector_watermarks={stream: progress.watermark for stream, progress in state.injectors.items()},
         greatest_timestamps={stream: progress.greatest for stream, progress in state.injectors.items()},
+        lateness={
+            stream: progress.lateness.counts for stream, progress in state.injectors.items() if progress.lateness.counts
+        },
         input_watermarks=state.watermarks,
         output_watermarks=state.journal,
         holds=state.holds,
@@ -136,10 +138,7 @@ def _state(manifest: Manifest) -> State:
         clock=manifest.wall_clock,
         positions={stream: PLAIN.decode(position) for stream, position in manifest.positions.items()},
         done=set(manifest.ended),
-        injectors={
-            stream: InjectorProgress(watermark, manifest.greatest_timestamps[stream])
-            for stream, watermark in manifest.injector_watermarks.items()
-        },
+        injectors=manifest.injectors(),
         watermarks=dict(manifest.input_watermarks),
         journal=dict(manifest.output_watermarks),
         holds={name: dict(values) for name, values in manifest.holds.items()},

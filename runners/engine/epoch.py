@@ -17,6 +17,7 @@ from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, Snapshot
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Mark
@@ -104,6 +105,10 @@ class Control:
     """Injector stream -> greatest timestamp read."""
     holds: dict[str, int] = field(default_factory=dict)
     """Computation -> oldest hold, of this task's intervals and of all levels before."""
+    lateness: dict[str, Lateness] = field(default_factory=dict)
+    """Injector stream -> how late records were: from level 0 those that the task read, from others all of the epoch."""
+    by_interval: dict[str, dict[int, int]] = field(default_factory=dict)
+    """See `Frontier.by_interval`; of this task's intervals and of all levels before."""
     failed: bool = False
     """A task before this one failed: there is nothing more to do."""
 
@@ -159,6 +164,8 @@ class Report:
     """(computation, interval) -> when its earliest wall-time timer is due."""
     greatest: dict[str, int] = field(default_factory=dict)
     """Injector stream -> greatest timestamp read."""
+    lateness: dict[str, Lateness] = field(default_factory=dict)
+    """Injector stream -> how late the records were that this task read, where a consumer asks for that."""
     receipts: dict[str, bytes] = field(default_factory=dict)
     """Sink -> receipt for the rows staged."""
     pending: list[Pending] = field(default_factory=list)

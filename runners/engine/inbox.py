@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.checkpoint import CopyPlan
+from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermark import Frontier, InjectorProgress
@@ -55,17 +56,32 @@ class Inbox:
         """Unfinished work as the tasks before this level left it."""
         greatest: dict[str, int] = {}
         holds: dict[str, int] = {}
+        by_interval: dict[str, dict[int, int]] = {}
         for control in self.controls:
             for stream, timestamp in control.greatest.items():
                 greatest[stream] = max(greatest.get(stream, MIN_TIMESTAMP), timestamp)
             for name, hold in control.holds.items():
                 holds[name] = min(holds.get(name, hold), hold)
-        return Frontier(advanced(spec, greatest), holds, spec.before.pending)
+            for name, held in control.by_interval.items():
+                by_interval.setdefault(name, {}).update(held)
+        return Frontier(advanced(spec, greatest, self.lateness()), holds, spec.before.pending, by_interval)
+
+    def lateness(self) -> dict[str, Lateness]:
+        """Injector stream -> how late the records of this epoch were."""
+        found: dict[str, Lateness] = {}
+        for control in self.controls:
+            for stream, lateness in control.lateness.items():
+                # What tasks have read is to be added up; those behind them all say the same.
+                adds = control.sender.level == 0 and stream in found
+                found[stream] = found[stream].plus(lateness) if adds else lateness
+        return found
 
 
-def advanced(spec: EpochSpec, greatest: dict[str, int]) -> dict[str, InjectorProgress]:
+def advanced(spec: EpochSpec, greatest: dict[str, int], lateness: dict[str, Lateness]) -> dict[str, InjectorProgress]:
     """Injectors after this epoch's deliveries."""
     return {
-        stream: spec.before.injectors[stream].after(greatest.get(stream, MIN_TIMESTAMP), watermark, done)
+        stream: spec.before.injectors[stream].after(
+            greatest.get(stream, MIN_TIMESTAMP), watermark, done, lateness.get(stream, NO_LATENESS)
+        )
         for stream, (watermark, done) in spec.deliveries.items()
     }

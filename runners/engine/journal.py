@@ -51,9 +51,8 @@ class State:
         pending: dict[str, int] = {}
         for item in (one for one in self.pending if one.level != SINK):
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
-        injectors = {stream: progress.watermark for stream, progress in self.injectors.items()}
         holders = {name: Holder(*holder) for name, holder in self.holders.items()}
-        return Standing(self.watermarks, injectors, self.positions, holders, pending)
+        return Standing(self.watermarks, self.injectors, self.positions, holders, pending, self.holds, self.intervals)
 
 
 class Journal(Protocol):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import DeltaFile
+from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import mismatched
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, Sender, unpack
 
 Place = tuple[int, int]
@@ -35,7 +38,8 @@ class Outcome:
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
     holders: dict[str, tuple[int, bytes, str]] = field(default_factory=dict)
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
-    greatest: dict[str, int] = field(default_factory=dict)
+    greatest: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: MIN_TIMESTAMP))
+    lateness: dict[str, Lateness] = field(default_factory=lambda: defaultdict(Lateness))
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
 
@@ -111,7 +115,9 @@ def _add(outcome: Outcome, report: Report) -> None:
         outcome.sizes[name] = outcome.sizes.get(name, 0) + size
     outcome.watermarks |= report.watermarks
     for stream, timestamp in report.greatest.items():
-        outcome.greatest[stream] = max(timestamp, outcome.greatest.get(stream, timestamp))
+        outcome.greatest[stream] = max(timestamp, outcome.greatest[stream])
+    for stream, lateness in report.lateness.items():
+        outcome.lateness[stream] = outcome.lateness[stream].plus(lateness)
     for name, receipt in report.receipts.items():
         outcome.receipts.setdefault(name, []).append(receipt)
     outcome.pending += report.pending

@@ -42,9 +42,10 @@ class Shape:
         for row, count in zip(parcel.rows, parcel.counts, strict=True):
             self._records[interval, parcel.consumer, parcel.stream, row] += count
 
-    def of(self, epoch: int, greatest: Mapping[str, int], holds: Mapping[str, int]) -> str:
+    def of(self, epoch: int, *told: Mapping[str, object]) -> str:
         """The shape, of what was sent and of what is told of injectors and holds; empty if anything was strong."""
         if not self._all_weak:
             return ""
-        told = (epoch, sorted(greatest.items()), sorted(holds.items()), sorted(self._records.items()))
-        return "weak " + blake2b(repr(told).encode(), digest_size=16).hexdigest()
+        sorted_told = [[(name, each[name]) for name in sorted(each)] for each in told]
+        parts = (epoch, sorted_told, sorted(self._records.items()))
+        return "weak " + blake2b(repr(parts).encode(), digest_size=16).hexdigest()

@@ -20,6 +20,7 @@ from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import Interval
+from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.parcel import Parcel, sample
 from headrace.lowlevel.production import Router
@@ -27,7 +28,7 @@ from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.watermark import Propagation
 from headrace.lowlevel.weak import releasing_sinks, weak_streams
@@ -158,6 +159,8 @@ class _Task:
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock)
         self.report = Report(self.sender, metrics=self.metrics.cells)
+        self.lateness = self.report.lateness
+        self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
         self.shape = Shape(program.weak_streams)
         level_of = program.propagation.level_of
@@ -189,13 +192,14 @@ class _Task:
         Outlet(self.program.topology.sinks, self.program.releasing, self.host, self.spec, self.report).let_out(
             self.router.staged
         )
-        if shape := self.shape.of(self.spec.epoch, self.report.greatest, holds):
+        told = (self.report.greatest, holds, self.lateness, self.by_interval)
+        if shape := self.shape.of(self.spec.epoch, *told):
             self.sender = self.report.sender = replace(self.sender, shape=shape)
         for number, (interval, level, parcel) in enumerate(self.sent):
             yield (interval.owner, level, Kind.PARCEL, pack((self.sender, number, interval.number, parcel)))
         last = self.sender.level >= len(self.program.levels)
         if not last:
-            control = pack(Control(self.spec, self.sender, self.report.greatest, holds))
+            control = pack(Control(self.spec, self.sender, *told))
             yield from self.to_next_level(control)
         yield (self.home(), DRIVER, Kind.REPORT, pack(self.report))
 
@@ -230,7 +234,7 @@ def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -
             try:
                 with task.metrics, at(work.stream):
                     program.setup()
-                    inject(task.router, task.report, work.stream, _reading(work.stream, work.split))
+                    inject(task.router, task.report, work.stream, _measured(task, work.stream, work.split))
             except Exception as error:
                 yield from task.fail(error)
                 return
@@ -246,6 +250,23 @@ def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]
             counters["records"] += len(batch)
             report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), max(batch.timestamps))
             router.emit(stream, batch)
+
+
+def _measured(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
+    """The split's batches; on the way it is noted how late their records are, if a consumer asks for that."""
+    if stream not in task.program.propagation.asked or task.spec.before.injectors[stream].delay is None:
+        return _reading(stream, split)
+    return _measuring(task, stream, _reading(stream, split))
+
+
+def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[Batch]:
+    greatest = task.spec.before.injectors[stream].greatest
+    for batch in batches:
+        if len(batch):
+            seen = Lateness.of(batch.timestamps, greatest)
+            task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(seen)
+            greatest = max(greatest, *batch.timestamps)
+        yield batch
 
 
 def _reading(stream: str, split: Split) -> Iterator[Batch]:
@@ -313,7 +334,19 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
     own: dict[str, int] = {}
     for (name, _), (mark, _) in report.holds.items():
         own[name] = min(mark.timestamp, own.get(name, mark.timestamp))
+    task.lateness = inbox.lateness()
+    task.by_interval = frontier.by_interval | _by_interval(task)
     return frontier.holds | own
+
+
+def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
+    """The oldest hold of each of the task's intervals, of computations of which a consumer asks for that."""
+    program, held = task.program, task.report.holds
+    numbers = [interval.number for interval in task.spec.intervals[task.sender.level].owned(task.sender.index)]
+    asked = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
+    return {
+        name: {n: held[name, n][0].timestamp if (name, n) in held else MAX_TIMESTAMP for n in numbers} for name in asked
+    }
 
 
 def _run_interval(task: _Task, interval: int, parcels: Iterable[Parcel], plan: CopyPlan | None) -> int:

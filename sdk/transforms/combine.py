@@ -17,6 +17,7 @@ from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey, grouped
+from headrace.sdk.transforms.percentile import PercentileWatermark
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.types.combining import combine_types
@@ -71,7 +72,7 @@ class _Combine(PTransform[Collection, Collection]):
         return clone
 
 
-class CombinePerKey(_Combine):
+class CombinePerKey(PercentileWatermark, _Combine):
     """Pairs (key, value) become pairs (key, combined value), per window and pane.
 
     >>> CombinePerKey(sum).label
@@ -113,7 +114,8 @@ class CombinePerKey(_Combine):
     def expand(self, inputs: Collection) -> Collection:
         """A collection in the same windows."""
         if self.has_side_inputs:
-            return inputs | GroupByKey() | CombineValues(self._fn, *self._args, **self._kwargs)
+            group = GroupByKey().with_watermark_percentile(self.watermark_percentile)
+            return inputs | group | CombineValues(self._fn, *self._args, **self._kwargs)
         output = grouped(inputs, self.label)
         self.combine_fn, self.fanout = shipped((self.combine_fn, self.fanout), inputs.pipeline.current_label)
         return output

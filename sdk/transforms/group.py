@@ -16,6 +16,7 @@ from headrace.sdk.pvalue import PCollection
 from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import Map
 from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.transforms.percentile import PercentileWatermark
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.types.hints import ANY_PAIR, iterable_of, pair, tuple_of, union
 from headrace.sdk.windows import GlobalWindows
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class GroupByKey(PTransform[PCollection[object], PCollection[object]]):
+class GroupByKey(PercentileWatermark, PTransform[PCollection[object], PCollection[object]]):
     """Pairs (key, value) become pairs (key, list of values), per window and pane.
 
     Keys are plain values, dates, enumerations, named tuples, rows, frozen dataclasses, tuples and other collections of

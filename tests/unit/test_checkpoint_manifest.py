@@ -65,6 +65,7 @@ manifests = st.builds(
     ended=st.frozensets(names, max_size=3),
     injector_watermarks=by_name,
     greatest_timestamps=by_name,
+    lateness=by_interval,
     input_watermarks=by_name,
     output_watermarks=st.dictionaries(names, st.binary(max_size=20), max_size=3),
     holds=by_interval,

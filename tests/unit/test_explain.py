@@ -35,23 +35,25 @@ def held(timestamp, key="k", tag="t"):
 def test_the_injector_a_hold_or_a_production_that_is_oldest():
     topology = chain("a", "b", "c")
     at = {"a": 9, "b": 5, "c": 5}
-    standing = Standing(at, {"in": 9}, holders={"a": held(5, "britney", "window")}, pending={"c": 7})
+    standing = Standing(at, {"in": InjectorProgress(9)}, holders={"a": held(5, "britney", "window")}, pending={"c": 7})
     found = explain(topology, standing, "c")
     assert (found.watermark, found.cause, found.chain) == (5, Held("a", 5, "britney", "window"), ("b", "c"))
     assert explain(topology, standing, "a").cause == Injected("in", 9)
-    assert explain(topology, Standing(at, {"in": 9}, pending={"b": 7}), "c").cause == Undelivered("b", 7)
-    assert explain(topology, Standing(at, {"in": MAX_TIMESTAMP}), "c").cause is None
+    assert explain(topology, Standing(at, {"in": InjectorProgress(9)}, pending={"b": 7}), "c").cause == Undelivered(
+        "b", 7
+    )
+    assert explain(topology, Standing(at, {"in": InjectorProgress(MAX_TIMESTAMP)}), "c").cause is None
 
 
 def test_a_steps_own_hold_is_not_what_it_waits_for_but_on_a_circle():
-    standing = Standing({}, {"in": 9}, holders={"b": held(5)})
+    standing = Standing({}, {"in": InjectorProgress(9)}, holders={"b": held(5)})
     assert explain(chain("a", "b"), standing, "b").cause == Injected("in", 9)
     assert explain(chain("a", "b", back=[("b", "a")]), standing, "b").cause == Held("b", 5, "k", "t")
     assert explain(chain("a", "b", back=[("b", "a")]), standing, "a").cause == Held("b", 5, "k", "t")
 
 
 def test_the_nearest_of_causes_that_are_equally_old():
-    standing = Standing({}, {"in": 5}, holders={"a": held(5), "b": held(5)}, pending={"b": 5})
+    standing = Standing({}, {"in": InjectorProgress(5)}, holders={"a": held(5), "b": held(5)}, pending={"b": 5})
     assert explain(chain("a", "b", "c"), standing, "c").cause == Held("b", 5, "k", "t")
     assert explain(chain("a", "b", "c"), standing, "b").cause == Undelivered("b", 5)
 
@@ -61,7 +63,9 @@ def test_inputs_aside_keep_nothing_back():
     topology.injector("slow", BoundedInjector([]))
     same = type(topology.keyed["a"].computation)
     topology.computation("b", same(), {"in": first, "slow": first, "a": first}, aside=["slow", "a"])
-    assert explain(topology, Standing({}, {"in": 9, "slow": 1}, {}, {"a": held(2)}), "b").cause == Injected("in", 9)
+    assert explain(
+        topology, Standing({}, {"in": InjectorProgress(9), "slow": InjectorProgress(1)}, {}, {"a": held(2)}), "b"
+    ).cause == Injected("in", 9)
 
 
 def test_an_unknown_step_is_refused():
@@ -85,8 +89,7 @@ def test_the_cause_has_exactly_the_watermark_that_propagation_computes(seed):
     pending = {name: dice.randrange(100) for name in names if dice.random() < 0.3}
     known = Frontier(injectors, {name: holder.timestamp for name, holder in holders.items()}, pending)
     watermarks = Propagation(topology).inputs(known, known, {})
-    reached = {stream: progress.watermark for stream, progress in injectors.items()}
-    standing = Standing(watermarks, reached, holders=holders, pending=pending)
+    standing = Standing(watermarks, injectors, holders=holders, pending=pending)
     for name in names:
         found = explain(topology, standing, name)
         assert found.cause is not None and found.cause.timestamp == found.watermark == watermarks[name], f"seed {seed}"
