@@ -1,10 +1,22 @@
 """MillWheel's primitives: keyed computations, state, timers, low watermarks, injectors (the 2013 paper)."""
 
+from headrace.lowlevel.checkpoint.listing import (
+    CommittedEpoch,
+    InjectorState,
+    PendingRecords,
+    StoredFile,
+    StoredHold,
+    StoredState,
+    StoredTimer,
+    Watermarks,
+)
+from headrace.lowlevel.checkpoint.view import CheckpointView
 from headrace.lowlevel.coder import Coder, PickleCoder
 from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import (
     CheckpointError,
+    CollectedError,
     FencedError,
     HeadraceError,
     KeyEncodingError,
@@ -37,7 +49,10 @@ __all__ = [
     "BundleComputation",
     "CallSink",
     "CheckpointError",
+    "CheckpointView",
     "Coder",
+    "CollectedError",
+    "CommittedEpoch",
     "Computation",
     "Context",
     "DeadLetter",
@@ -47,10 +62,12 @@ __all__ = [
     "HeadraceError",
     "Injector",
     "InjectorProcess",
+    "InjectorState",
     "InlineComputation",
     "KeyEncodingError",
     "ManualInjector",
     "MemorySplit",
+    "PendingRecords",
     "PickleCoder",
     "ProcessInjector",
     "Record",
@@ -60,9 +77,14 @@ __all__ = [
     "Split",
     "StalledError",
     "StepError",
+    "StoredFile",
+    "StoredHold",
+    "StoredState",
+    "StoredTimer",
     "TimeDomain",
     "Timer",
     "Topology",
     "TopologyChangeError",
     "TopologyError",
+    "Watermarks",
 ]

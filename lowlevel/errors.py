@@ -77,5 +77,9 @@ class CheckpointError(HeadraceError, RuntimeError):
     """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""
 
 
+class CollectedError(CheckpointError):
+    """What a reader of a checkpoint was looking at has been deleted, as the run has gone on; reading again helps."""
+
+
 class TopologyChangeError(CheckpointError):
     """A changed pipeline that cannot go on with what is stored. Nothing was changed, and what runs goes on."""

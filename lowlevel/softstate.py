@@ -18,8 +18,9 @@ from heapq import heapify, heappop, heappush
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
-SMALLEST = 400
-"""Bytes of encoded state from which keeping the object pays; smaller ones are decoded in the time of looking it up."""
+SMALLEST = 2_000
+"""Bytes of encoded state from which keeping the object pays; smaller ones are decoded in the time of looking it up and
+of noting when it is needed next (`benchmarks/cache.py`)."""
 _EXPANSION = 10
 """Bytes that an object takes for each byte of its encoding, from above: numbers and short strings need eight to ten."""
 _ENTRY_BYTES = 500

@@ -15,8 +15,10 @@ from headrace.lowlevel.checkpoint.manifest import Manifest, encode_manifest
 from headrace.lowlevel.checkpoint.marker import ensure_marker
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.view import CheckpointView
+from headrace.lowlevel.coder import KeyCoder
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.store import Store, StoreError
 
 
@@ -67,9 +69,9 @@ class Checkpoint:
         return cls(store, identity, lease, topology, take_over(store, lease, check))
 
     @staticmethod
-    def read(store: Store) -> CheckpointView:
+    def read(store: Store, key_coder: KeyCoder = PLAIN) -> CheckpointView:
         """Look at a checkpoint without becoming its driver. Raises `CheckpointError` if there is none to read."""
-        return CheckpointView.of(store)
+        return CheckpointView.of(store, key_coder)
 
     @property
     def generation(self) -> int:

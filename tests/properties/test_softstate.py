@@ -13,7 +13,7 @@ from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch, Record
-from headrace.lowlevel.softstate import StateCache
+from headrace.lowlevel.softstate import SMALLEST, StateCache
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.timer import TimeDomain, Timer
@@ -22,7 +22,7 @@ from headrace.lowlevel.worker import Bundle, Commit, Worker
 
 KEYS = "abcd"
 PROCESSES = 3
-LARGE = "x" * 400
+LARGE = "x" * SMALLEST
 HITS: list[int] = []
 """Of every example."""
 
@@ -141,7 +141,7 @@ def test_bundles_commit_and_produce_the_same_with_and_without() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(STEPS, min_size=4, max_size=25), st.sampled_from([4_000, 12_000, 1_000_000]))
+@given(st.lists(STEPS, min_size=4, max_size=25), st.sampled_from([20_000, 50_000, 5_000_000]))
 def compare(steps: list[Step], limit: int) -> None:
     caches = [StateCache(limit) for _ in range(PROCESSES)]
     kept, plain = Interval(), Interval()

@@ -33,7 +33,7 @@ class History(Computation):
         self.state_coder = Counting()
 
     def initial_state(self) -> object:
-        return ["x" * 1000]
+        return ["x" * 3000]
 
     def process_record(self, record: Record, context: Context) -> None:
         before = self.state_coder.decoded
