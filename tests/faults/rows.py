@@ -72,8 +72,21 @@ ROWS: dict[int, Row] = {
         "refused by name, or the previous epoch recovered; silently wrong never",
     ),
     6: Row("disk full at each write", "", "stops naming the path; goes on exactly"),
-    7: Row("clock skew of an hour, and backwards", "", "no watermark goes back; event-time output is identical"),
-    8: Row("order of arrival", "", "final panes are identical"),
+    7: Row(
+        "clock skew of an hour, and backwards",
+        "The wall clock jumps by up to an hour, forwards or back, whenever the driver looks at it; timers on wall "
+        "time are set meanwhile. With every other seed the driver dies as well and another one looks at such a "
+        "clock. Compared with a run by a steady clock: outputs with their timestamps, and the course of the "
+        "watermark, whose steps back are counted.",
+        "no watermark goes back; event-time output is identical",
+    ),
+    8: Row(
+        "order of arrival",
+        "Random elements in fixed, sliding and session windows come all at once, one by one, in pairs, in order of "
+        "time, newest first, and shuffled in threes; a fault is one such set of elements. Compared: what each key "
+        "and window ends with.",
+        "final panes are identical",
+    ),
     9: Row(
         "duplicates × 1 to 5, also across a restart",
         "A source sends records up to five times, together and later, and begins each new connection with old "
@@ -82,12 +95,70 @@ ROWS: dict[int, Row] = {
         "dropped, and the number of ids in the checkpoint with the number of records that may still come again.",
         "no extra output; memory of ids bounded",
     ),
-    10: Row("late by −1, 0, +1 µs", "", "classified exactly; every record is accounted for"),
-    11: Row("poison records, 1 %", "", "stops naming step and key; with a dead-letter output: the exact count"),
-    12: Row("malformed files", "", "no hang, no silent skip; the error has file and line"),
-    13: Row("huge values, huge keys, very many keys", "", "memory bounded as documented, or refused before processing"),
-    14: Row("hot key with 90 % of the records", "", "exact; other keys are at most two epochs behind"),
-    15: Row("restarts and upgrades", "", "exact, or refused with the difference named"),
-    16: Row("closures or state that cannot be pickled", "", "refused within a second, the variable named"),
-    17: Row("soak: many keys, all windows closed", "", "no state and no timer is left"),
+    10: Row(
+        "late by −1, 0, +1 µs",
+        "A table of elements at, just before and just behind the watermark, the end of their window and its "
+        "closing, each with its fate; through a grouping, a raw computation, and a whole pipeline on both runners. "
+        "Records are those that contributed and those that were dropped.",
+        "classified exactly; every record is accounted for",
+    ),
+    11: Row(
+        "poison records, 1 %",
+        "On both runners one record in a hundred makes user code raise, after it has changed state and produced "
+        "something. By default the run stops, twice, with what was committed before delivered exactly, and a mended "
+        "program goes on to exactly everything. With dead letters of a computation, and with those of a `DoFn`, "
+        "poison and all else are compared one by one.",
+        "stops naming step and key; with a dead-letter output: the exact count",
+        ("tests/properties/test_poison.py",),
+    ),
+    12: Row(
+        "malformed files",
+        "Text, JSON, CSV and Parquet that are cut off, flipped, not text, too deep, too long, without or with "
+        "impossible times, with other columns, unclosed quotations and much else, beside good files, on both "
+        "runners; pipes, holes, folders, files that shrink, files that the user may not read. Odd but right ones "
+        "(byte order marks, NUL, CR LF, the year 9999) must be read exactly.",
+        "no hang, no silent skip; the error has file and line",
+    ),
+    13: Row(
+        "huge values, huge keys, very many keys",
+        "Keys of 1 MiB, values of 64 MiB and a million keys go through state, timers and a second computation and "
+        "are compared byte by byte; on Spark the most memory that a worker process had is asked of the system.",
+        "memory bounded as documented (at most eight times what an epoch brings to a task, and 256 MiB), or refused "
+        "before processing",
+    ),
+    14: Row(
+        "hot key with 90 % of the records",
+        "Ten epochs of which nine records in ten are of one key: combined, combined with fan-out, grouped, kept in "
+        "state until a timer fires, and told of at once by a raw computation, on both runners. All results are "
+        "compared with a recomputation; for those of other keys the epoch in which they came with the first in "
+        "which they could.",
+        "exact; other keys are at most two epochs behind",
+    ),
+    15: Row(
+        "restarts and upgrades",
+        "A program with state of every kind, timers on both clocks, holds, ids, records on a circle, sessions, "
+        "retractions and a side input is stopped up to twenty times, each time at another step, and started again: "
+        "as it was, with another number of intervals each time, on another runner in turn. It also goes on from "
+        "what a release left behind in its middle (`tests/golden`), which is read and counted first. Changed "
+        "pipelines and intervals have tests of their own.",
+        "exact, or refused with the difference named",
+        ("tests/faults/test_intervals_change.py",),
+    ),
+    16: Row(
+        "closures or state that cannot be pickled",
+        "Locks, threads, files, sockets, generators, databases, Spark sessions, also deep inside and last of "
+        "thousands, in closures, defaults, globals, attributes and arguments of every kind of step: refused while "
+        "the pipeline is built, with a runner that must not be asked; a topology before Spark and the checkpoint "
+        "are looked at. State of every kind and values on their way are refused by step, key and value, on both "
+        "runners.",
+        "refused before anything runs, the variable named",
+    ),
+    17: Row(
+        "soak: many keys, all windows closed",
+        "A million keys come and go in fixed, sliding and session windows, in a `DoFn` with state and timers on "
+        "both clocks, and in a raw computation with holds; records have ids and nothing is late. Sums are compared "
+        "with a recomputation; what is left is counted in memory, and in the checkpoint of a run on Spark. That "
+        "there was much of everything in the middle is seen too.",
+        "no state, timer, id or hold is left",
+    ),
 }

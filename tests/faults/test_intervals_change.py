@@ -31,6 +31,8 @@ from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import examples
 from tests.unit.test_local_runner import Highest, PerMinute
 
+pytestmark = pytest.mark.faults
+
 ROWS = [(i % 23, (i * 37) % 400, i) for i in range(120)]
 
 

@@ -25,6 +25,8 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.testing.util import assert_that, equal_to
 
+pytestmark = pytest.mark.faults
+
 
 class Busy(Computation):
     """Does everything a computation can, then raises for poison."""

@@ -118,3 +118,17 @@ def test_a_record_that_is_too_large_is_named():
         list(parcel.pieces(1000, 2000))
     assert told.value.value is None
     assert len(list(parcel.pieces(1000))) == 1
+
+
+def test_long_keys_are_not_remembered():
+    topology = Topology()
+    topology.injector("in", ManualInjector())
+    topology.computation("to", Computation(), {"in": lambda value: value})
+    places, shipped = {}, []
+    router = Router(
+        topology, {"to": IntervalMap.evenly(1)}, lambda interval, parcel: shipped.append(parcel), places=places
+    )
+    router.emit("in", Batch(["short", "long" * 1000], [1, 2]))
+    router.close()
+    assert sum(map(len, shipped)) == 2
+    assert list(places) == ["short"]
