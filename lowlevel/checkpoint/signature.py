@@ -129,9 +129,10 @@ class SignedStore:
                 "can write there. Nothing of it was loaded"
             )
         key, contents = self._key(path), data[_BODY:]
-        if compare_digest(data[_CODE:_BODY], _code(key, path, contents)):
+        fits, ours = compare_digest(data[_CODE:_BODY], _code(key, path, contents)), data[len(MAGIC) : _CODE] == _id(key)
+        if fits and ours:
             return contents
-        if len(data) >= _BODY and data[len(MAGIC) : _CODE] != _id(key):
+        if len(data) >= _BODY and not fits and not ours:
             raise CheckpointError(
                 f"{name} is signed with another key; give the one that the checkpoint was made with in {KEY_VARIABLE}, "
                 "or start over on an empty checkpoint. Nothing of it was loaded"

@@ -20,13 +20,13 @@ import lmdb
 from headrace.lowlevel.state import Delta, Mark
 from headrace.runners.spark import layout
 from headrace.runners.spark.copyfilter import CopyFilter
+from headrace.runners.spark.room import MAX_READERS, reserve_lock, told
 
 DAMAGE: tuple[type[Exception], ...] = (lmdb.Error,)
 """What LMDB raises for a file that is not, or no longer, a database: almost anything. Make the copy again, once."""
 
 _TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"meta")
 _LAYOUT = b"%d" % layout.LAYOUT_VERSION
-_MAX_READERS = 1024
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
 
@@ -56,12 +56,14 @@ class LmdbCopy:
         self._no_view = cast("Transaction", _Released(path))
         self._view = self._no_view
         self._filter = CopyFilter()
-        self._open(map_size)
+        with told(path):
+            self._open(map_size)
 
     # --- opening and views -------------------------------------------------------------------------------------------
 
     def _open(self, map_size: int) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
+        reserve_lock(self.path)
         used = self.path / "data.mdb"
         # Room for the file to double: another process may have grown it.
         while used.exists() and map_size < 2 * used.stat().st_size:
@@ -71,7 +73,7 @@ class LmdbCopy:
             str(self.path),
             map_size=map_size,
             max_dbs=len(_TABLES),
-            max_readers=_MAX_READERS,
+            max_readers=MAX_READERS,
             sync=False,
             metasync=False,
             meminit=False,
@@ -274,7 +276,7 @@ class LmdbCopy:
         self._env.reader_check()
         while True:
             try:
-                with self._env.begin(write=True) as transaction:
+                with told(self.path), self._env.begin(write=True) as transaction:
                     done = change(transaction)
             except lmdb.MapFullError:
                 self._reopen(2 * self._map_size)
