@@ -13,6 +13,7 @@ from random import Random
 from typing import TypeVar
 
 from headrace.lowlevel import CallSink, Topology
+from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.store import Store
 from headrace.runners.engine.clock import ManualClock
@@ -22,13 +23,14 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.local.scheduler import RandomScheduler
+from tests.faults.test_intervals_change import RandomBalancer
 from tests.stores import WrappedStore
 
 T = TypeVar("T")
 Make = Callable[[Callable[[str], CallSink]], Topology]
 """Makes a topology of what makes its sinks."""
-LIMIT = 16
-"""Records that an epoch may take at most."""
+TASKS, LIMIT = 2, 16
+"""Tasks of a level, and records that an epoch may take at most."""
 
 
 @dataclass
@@ -68,9 +70,19 @@ class Mortal(RandomScheduler):
         self._one_by_one = seed % 50 == 49
         self.moments: list[str] = []
         self.dead = False
+        self.changes: list[str] = []
+        """Of key intervals."""
 
     def bundle_size(self, epoch: int, limit: int) -> int:
         return 1 if self._one_by_one else super().bundle_size(epoch, limit)
+
+    def balancer(self) -> Balancer:
+        """With every other seed key intervals are split, merged and moved between any two epochs."""
+        if self.seed % 2 == 0:
+            return LoadBalancer()
+        changing = RandomBalancer(self.seed, TASKS)
+        self.changes = changing.changes
+        return changing
 
     def step(self, name: str, epoch: int) -> None:
         self.moment(name.partition(" task")[0])
@@ -124,8 +136,8 @@ def live(
 
     topology, clock, own = make(sink), ManualClock(), MortalStore(store, mortal)
     journal = CheckpointJournal(own, topology, clock, "local runner")
-    executor = LocalExecutor(topology, 2, mortal, own, journal.generation)
-    options = RunOptions(intervals=2, max_records_per_epoch=LIMIT)
+    executor = LocalExecutor(topology, TASKS, mortal, own, journal.generation)
+    options = RunOptions(intervals=2, max_records_per_epoch=LIMIT, balancer=mortal.balancer)
     return Driver(topology, executor, journal, clock, options, mortal).run()
 
 

@@ -25,11 +25,11 @@ ROWS: dict[int, Row] = {
         "kind of store operation before its effect and after it, each delivery to a sink before and after. The "
         "topology has state, timers on both clocks, holds, two levels and a circle, its injector sends records "
         "again and connects anew with old ones; the pipeline has sessions that merge and a step with state and "
-        "timers. Sizes of epochs, order of tasks and of arrival come from the seed. Outputs with their "
-        "timestamps, state and counts are compared with an undisturbed life, and outputs with plain "
-        "recomputation. Another topology has strong and weak productions side by side, and sinks that refuse or are "
-        "slow; what is lost is counted there for both, what is doubled for strong ones. On Spark the driver's process "
-        "gets SIGKILL.",
+        "timers. With every other seed key intervals are split, merged and moved between any two epochs. Sizes of "
+        "epochs, order of tasks and of arrival come from the seed. Outputs with their timestamps, state and "
+        "counts are compared with an undisturbed life, and outputs with plain recomputation. Another topology has "
+        "strong and weak productions side by side, and sinks that refuse or are slow; what is lost is counted there "
+        "for both, what is doubled for strong ones. On Spark the driver's process gets SIGKILL.",
         "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
         (
             "tests/faults/test_crash_at_every_step.py",

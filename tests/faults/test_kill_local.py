@@ -35,6 +35,8 @@ class Case:
         self.seed, self._run = seed, run
         self.calm, self.outside, self.store = Mortal(seed), Outside(), DictStore()
         self.result = self.live(self.outside, self.store, self.calm)
+        run.note("changes of key intervals in undisturbed lives", len(self.calm.changes))
+        assert bool(self.calm.changes) == bool(seed % 2), "key intervals were to change with every other seed"
         for sink, expected in self.what.expected().items():
             run.compare(expected, self.outside.values(sink), f"undisturbed, {sink}")
 
