@@ -7,7 +7,6 @@ that is what weak productions mean. Where attempts differ in more, a mixture cou
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from hashlib import blake2b
 
@@ -30,7 +29,7 @@ class Shape:
     def __init__(self, weak: frozenset[str]) -> None:
         self._weak = weak
         self._all_weak = bool(weak)
-        self._records: Counter[tuple[int, str, str, bytes]] = Counter()
+        self._sent = blake2b(digest_size=16)
 
     def add(self, interval: int, parcel: Parcel) -> None:
         """Note what goes to an interval."""
@@ -39,13 +38,15 @@ class Shape:
         if parcel.stream not in self._weak:
             self._all_weak = False
             return
-        for row, count in zip(parcel.rows, parcel.counts, strict=True):
-            self._records[interval, parcel.consumer, parcel.stream, row] += count
+        # In the order in which it was sent, which differs only where user code goes through keys in another order.
+        self._sent.update(repr((interval, parcel.consumer, parcel.stream, len(parcel.rows))).encode())
+        self._sent.update(b"".join(parcel.rows))
+        self._sent.update(parcel.counts.tobytes())
 
     def of(self, epoch: int, *told: Mapping[str, object]) -> str:
         """The shape, of what was sent and of what is told of injectors and holds; empty if anything was strong."""
         if not self._all_weak:
             return ""
-        sorted_told = [[(name, each[name]) for name in sorted(each)] for each in told]
-        parts = (epoch, sorted_told, sorted(self._records.items()))
-        return "weak " + blake2b(repr(parts).encode(), digest_size=16).hexdigest()
+        shape = self._sent.copy()
+        shape.update(repr((epoch, [sorted(each.items(), key=lambda item: item[0]) for each in told])).encode())
+        return "weak " + shape.hexdigest()

@@ -10,6 +10,8 @@ from headrace.sdk.pvalue import PCollection, PDone
 class Write(PTransform[PCollection[object], PDone]):
     """Hands elements, with their timestamps, to a sink once the epoch that made them is committed.
 
+    What a `DoFn` with weak productions puts out is handed to it at once; it must be a sink for that, as `SendSink`.
+
     Args:
         sink: Any sink of the low level, for instance `CallSink(function)`.
     """

@@ -175,7 +175,7 @@ def test_an_attempt_that_was_replaced_changes_nothing(tmp_path, tally, way):
     expected, folder = World(), tmp_path / "expected"
     result = live(expected, tmp_path / "reference", folder, InOrder())
     run, repeats = tally(3), 0
-    for seed in run.seeds(quick=20, full=1000, block=way, blocks=len(WAYS)):
+    for seed in run.seeds(quick=20, full=250, block=way, blocks=len(WAYS)):
         world, place, out = World(), tmp_path / f"at-{seed}", tmp_path / f"out-{seed}"
         zombie = Replaced(seed, world, place, out)
         run.plan()

@@ -68,7 +68,7 @@ def test_crash_at_every_step_loses_nothing_weak_and_changes_nothing_strong(tmp_p
 def test_sinks_that_take_long_or_refuse_and_drivers_that_crash(tmp_path, reference, tally):
     expected, _, _ = reference
     run, crashes = tally(1), 0
-    for seed in run.seeds(quick=20, full=500):
+    for seed in run.seeds(quick=20, full=250):
         run.plan()
         choices = Random(seed)
         world, place = World(Random(seed + 1)), tmp_path / f"at-{seed}"
