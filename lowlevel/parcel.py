@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -13,7 +13,7 @@ from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
 from headrace.lowlevel.part import Part
-from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.worker import Bundle
 
 PIECE = 256 << 20
@@ -130,16 +130,28 @@ class Parcel:
         return {intervals.intervals[position]: part for position, part in parts.items()}
 
     def add(
-        self, key: bytes, row: bytes, values: list[object], timestamps: Iterable[int], ids: list[bytes] | None
+        self, key: bytes, row: bytes, values: list[object], timestamps: Sequence[int], ids: list[bytes] | None
     ) -> None:
-        """Add all records of a key."""
+        """Add all records of a key. Raises `StepError` for a timestamp that no window could hold."""
         self.keys.append(key)
         self.rows.append(row)
         self.counts.append(len(values))
         self.values += values
-        self.timestamps.extend(timestamps)
+        try:
+            self.timestamps.extend(timestamps)
+        except OverflowError:
+            raise self._out_of_time(key, values, timestamps) from None
         if self.ids is not None and ids is not None:
             self.ids += ids
+
+    def _out_of_time(self, key: bytes, values: list[object], timestamps: Sequence[int]) -> StepError:
+        """Names the first record of a key whose timestamp is out of range."""
+        index = next(i for i, time in enumerate(timestamps) if not MIN_TIMESTAMP <= time <= MAX_TIMESTAMP)
+        cause = (
+            f"it came in by stream {self.stream!r} at {timestamps[index] / 1e6:g} seconds since 1970, beyond the year "
+            "294000, where time ends; timestamps are seconds, or Timestamp(micros=...)"
+        )
+        return StepError(self.consumer, _shown(key), values[index], cause)
 
     def unpack(self, bundle: Bundle) -> None:
         """Put the records into the bundle of their consumer."""

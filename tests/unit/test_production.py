@@ -132,3 +132,11 @@ def test_long_keys_are_not_remembered():
     router.close()
     assert sum(map(len, shipped)) == 2
     assert list(places) == ["short"]
+
+
+@pytest.mark.parametrize("time", [10**30, -(10**30)])
+def test_a_record_beyond_the_end_of_time_is_named(time):
+    parcel = Parcel("to", "by")
+    says = r"^step 'to' raised for key 'key' at 'late'; .*\n.* by stream 'by' at -?1e\+24 seconds since 1970, beyond"
+    with pytest.raises(StepError, match=says):
+        parcel.add(encode_key("key"), row_of(encode_key("key")), ["fine", "late"], [1, time], None)
