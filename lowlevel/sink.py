@@ -61,7 +61,23 @@ class CallSink:
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """The rows themselves are the receipt."""
-        return self._coder.encode(list(batch.rows()))
+        rows = list(batch.rows())
+        try:
+            return self._coder.encode(rows)
+        except Exception as error:
+            raise self._unsendable(rows, error) from error
+
+    def _unsendable(self, rows: list[tuple[object, int]], error: Exception) -> Exception:
+        """Names the first value that cannot be sent."""
+        for value, _ in rows:
+            try:
+                self._coder.encode(value)
+            except Exception as reason:
+                return TypeError(
+                    f"{value!r:.200} cannot be sent to the driver ({type(reason).__name__}: {reason}); "
+                    "send what it is made of instead"
+                )
+        return error
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch."""

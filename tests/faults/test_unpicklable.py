@@ -218,6 +218,19 @@ def test_a_state_that_cannot_be_stored(run: Callable[[Topology], RunResult], tal
     assert run(keeping(nothing, nothing)).counters["next"]["records"] == 1
 
 
+def test_a_value_that_cannot_leave(tally: Callable[[int], Tally]) -> None:
+    counts = tally(16)
+    counts.plan()
+    topology, delivered = keeping(nothing, threading.Lock), []
+    del topology.keyed["next"]
+    topology.sink("way out", "out", CallSink(lambda _, rows: delivered.extend(rows)))
+    says = r"(?s)^step 'way out' raised; .*<unlocked _thread.lock .* cannot be sent to the driver \(TypeError: cannot"
+    with pytest.raises(StepError, match=says):
+        LocalRunner().run_topology(topology)
+    counts.fire()
+    assert not delivered
+
+
 def test_what_cannot_be_read_by_a_task(run: Callable[[Topology], RunResult], tally: Callable[[int], Tally]) -> None:
     counts = tally(16)
     counts.plan()
