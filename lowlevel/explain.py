@@ -42,7 +42,9 @@ class Standing:
     def of(cls, manifest: Manifest) -> Standing:
         """The standing of a checkpoint, from `CheckpointView.manifest`."""
         pending: dict[str, int] = {}
-        for item in manifest.pending:
+        levels = [set(), *map(set, manifest.topology.levels)]
+        # What a sink has not acknowledged keeps no watermark back.
+        for item in (one for one in manifest.pending if one.consumer in levels[one.level]):
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
         positions = {stream: PLAIN.decode(position) for stream, position in manifest.positions.items()}
         injectors, holds = manifest.injectors(), (manifest.holds, manifest.intervals)

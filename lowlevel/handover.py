@@ -84,8 +84,14 @@ class Handover:
         data = self.store.get(path)
         if data is None:
             return None
-        (head,) = envelope.unwrap(_ENTRY, FORMAT_VERSION, data, self._named(path))
-        return Entry(*json.loads(bytes(head)))
+        with envelope.understood(self._named(path)):
+            (head,) = envelope.unwrap(_ENTRY, FORMAT_VERSION, data, self._named(path))
+            entry = Entry(*json.loads(bytes(head)))
+            if entry.count and not re.fullmatch(
+                rf"records/{re.escape(name)}/{number:020}-[0-9a-f]{{32}}", entry.records
+            ):
+                raise ValueError(f"{entry.records!r:.200} cannot be its records")
+        return entry
 
     def last(self, name: str) -> int:
         """Number of a process's newest hand-over; 0 before the first."""

@@ -342,6 +342,8 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
 def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
     """The oldest hold of each of the task's intervals, of computations of which a consumer asks for that."""
     program, held = task.program, task.report.holds
+    if not program.propagation.spread:
+        return {}
     numbers = [interval.number for interval in task.spec.intervals[task.sender.level].owned(task.sender.index)]
     asked = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
     return {

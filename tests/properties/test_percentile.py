@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from math import ceil
 
@@ -14,7 +15,7 @@ from headrace.lowlevel import BoundedInjector, Computation, Topology, TopologyEr
 from headrace.lowlevel.lateness import NO_LATENESS, RECENT, Lateness
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
-from tests.unit.test_topology import first
+from tests.unit.test_topology import chain, first
 
 PERCENTILES = st.sampled_from([0.1, 1, 25, 50, 75, 90, 99, 99.9])
 TIMES = st.one_of(st.integers(0, 100), st.integers(0, 10**13), st.sampled_from([MIN_TIMESTAMP, MAX_TIMESTAMP]))
@@ -152,6 +153,17 @@ def test_each_consumer_has_the_watermark_that_it_chose_and_others_their_own(seed
             assert found[name] == strict[name], f"seed {seed}: {name} chose nothing"
         if found[name] > strict[name]:
             assert found[name] <= greatest
+
+
+def test_on_a_circle_too_the_percentile_counts_one_epoch_behind():
+    topology = chain("a", "b", "c", back=[("b", "a")])
+    topology.keyed["a"] = replace(topology.keyed["a"], watermark_percentile=90)
+    before = Frontier({"in": InjectorProgress(10, 100, 90, Lateness.of([80, 100, 95]))}, {}, {})
+    now = Frontier({"in": InjectorProgress(110, 200, 90, Lateness.of([180, 200, 195]))}, {}, {})
+    found = Propagation(topology).inputs(now, before, {})
+    # Who is on the circle and chose nothing goes by what comes in from outside, strictly.
+    assert found == {"a": 95, "b": 10, "c": 10}
+    assert Propagation(topology).inputs(now, now, found) == {"a": 195, "b": 110, "c": 110}
 
 
 def test_nothing_is_measured_where_nobody_asks():

@@ -16,7 +16,7 @@ from headrace.lowlevel import (
     Topology,
     TopologyError,
 )
-from headrace.lowlevel.checkpoint import CheckpointView, Holder
+from headrace.lowlevel.checkpoint import CheckpointView, Fingerprint, Holder, Manifest, PendingProduction
 from headrace.lowlevel.coder import encode_key
 from headrace.lowlevel.explain import Held, Injected, Standing, Undelivered, explain, furthest_back, shown
 from headrace.lowlevel.store import ObjectStore
@@ -66,6 +66,13 @@ def test_inputs_aside_keep_nothing_back():
     assert explain(
         topology, Standing({}, {"in": InjectorProgress(9), "slow": InjectorProgress(1)}, {}, {"a": held(2)}), "b"
     ).cause == Injected("in", 9)
+
+
+def test_what_a_sink_has_not_acknowledged_keeps_nothing_back():
+    waiting = [PendingProduction(level, 0, "a", at, b"") for level, at in ((0, 3), (1, 8), (1, 7))]
+    fingerprint = Fingerprint.of(chain("a", "b"))
+    manifest = Manifest(epoch=1, wall_clock=0, intervals={}, pending=tuple(waiting), topology=fingerprint)
+    assert Standing.of(manifest).pending == {"a": 7}
 
 
 def test_an_unknown_step_is_refused():

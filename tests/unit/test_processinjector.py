@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from headrace.lowlevel import (
@@ -13,6 +15,7 @@ from headrace.lowlevel import (
     ProcessInjector,
     Topology,
 )
+from headrace.lowlevel.checkpoint.envelope import wrap
 from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.handover import Entry, Handover
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -201,6 +204,25 @@ def test_records_that_are_gone_or_damaged_are_named():
     place.delete(path)
     with pytest.raises(HandoverError, match=r"records/host-a/.* in dict:// was handed over and is gone"):
         delivered(delivery)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [1, 1, "../elsewhere", False, ""],
+        [1, 1, "records/host-a/00000000000000000002-" + "0" * 32, False, ""],
+        [1, 1, "records/host-b/00000000000000000001-" + "0" * 32, False, ""],
+        [1, 1, 7, False, ""],
+        [1, 2, 3, 4, 5, 6],
+        7,
+    ],
+)
+def test_a_hand_over_that_no_process_wrote_is_refused_by_name(fields):
+    place = DictStore()
+    data = wrap("hand-over of an injector's process", 1, [json.dumps(fields).encode()])
+    place.put_if_absent("entries/host-a/00000000000000000001", data)
+    with pytest.raises(HeadraceError, match="entries/host-a/00000000000000000001 in dict:// is whole but says"):
+        ProcessInjector(place, {"host-a"}).plan({}, 1, 1)
 
 
 class Late(Computation):
