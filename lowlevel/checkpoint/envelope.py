@@ -89,8 +89,8 @@ def understood(name: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise CheckpointError(
-            f"{name} is whole but says what no release writes ({type(error).__name__}: {error!s:.200}); somebody else "
-            "put it there: put the right file back, or start over on an empty checkpoint"
+            f"{name} is whole but says what this release does not write ({type(error).__name__}: {error!s:.200}); "
+            "another release or somebody else wrote it: put the right file back, or start over on an empty checkpoint"
         ) from error
 
 

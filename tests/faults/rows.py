@@ -68,10 +68,22 @@ ROWS: dict[int, Row] = {
     ),
     5: Row(
         "torn or flipped checkpoint file",
-        "",
+        "A small checkpoint has files of every kind: marker, leases, commits, a seal, deltas, a snapshot, and the "
+        "bulk of a commit apart; once signed and once not. Every file is lost, made longer, cut at every byte and "
+        "changed at every byte, each alone. A reader that looks at everything and the next driver must both refuse"
+        " it, naming the file, or find exactly what was true after some epoch: the last one where the file is not "
+        "needed any more, the one before where the last commit is lost.",
         "refused by name, or the previous epoch recovered; silently wrong never",
     ),
-    6: Row("disk full at each write", "", "stops naming the path; goes on exactly"),
+    6: Row(
+        "disk full at each write",
+        "A small disk (a tmpfs of the test's own; where the system allows none, a limit on files) is filled to the"
+        " last byte before each write of a checkpoint, at each step of a run on the local runner, before copies of"
+        " state are made and before they grow; on Spark with the checkpoint, the copies of state, or Spark's own "
+        "local directories on it. When there is space again, the same program goes on. Compared: what the sinks "
+        "got with an undisturbed run; nothing half-written is left.",
+        "stops naming the path; goes on exactly",
+    ),
     7: Row(
         "clock skew of an hour, and backwards",
         "The wall clock jumps by up to an hour, forwards or back, whenever the driver looks at it; timers on wall "

@@ -84,17 +84,19 @@ def committed(store: Store) -> Manifest:
 
 
 def plan(delta: str) -> Callable[[Manifest], Manifest]:
-    return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): CopyPlan(1, 0, None, (delta,), 9)})
+    return lambda manifest: replace(
+        manifest, plans={**manifest.plans, (1, 0): CopyPlan(1, 0, deltas=(delta,), replay_bytes=9)}
+    )
 
 
 def snapshot(token: str, level: object = 1) -> Callable[[Manifest], Manifest]:
     order = SnapshotOrder(level, 0, 1, "", 1, token)  # type: ignore[arg-type]
-    made = CopyPlan(level, 0, Snapshot(order, (("count", 1),), 9))  # type: ignore[arg-type]
+    made = CopyPlan(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))  # type: ignore[arg-type]
     return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
 
 
 def at_level(level: object) -> Callable[[Manifest], Manifest]:
-    made = CopyPlan(level, 0, None, ("1-t1-9",), 9)  # type: ignore[arg-type]
+    made = CopyPlan(level, 0, deltas=("1-t1-9",), replay_bytes=9)  # type: ignore[arg-type]
     return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
 
 
@@ -114,7 +116,9 @@ def test_a_commit_that_names_what_lies_elsewhere_is_refused(name: str, key: str 
     path = paths.log_entry(1)
     store.put(path, encode_manifest(hostile, paths.blobs(1, 1)).entry)
     for use in (Checkpoint.read, lambda store: Checkpoint.open(store, "b", TOPOLOGY, 2)):
-        with pytest.raises(CheckpointError, match=f"{path} in dict:// is whole but says what no release writes"):
+        with pytest.raises(
+            CheckpointError, match=f"{path} in dict:// is whole but says what this release does not write"
+        ):
             use(store)
 
 
@@ -126,7 +130,7 @@ def test_a_commit_whose_bulk_lies_elsewhere_is_refused(name: object) -> None:
     head, *rest = unwrap(KIND, FORMAT_VERSION, store.objects[path], path)
     content = json.loads(bytes(head)) | {"blobs": name}
     store.put(path, wrap(KIND, FORMAT_VERSION, [json.dumps(content).encode(), *rest]))
-    with pytest.raises(CheckpointError, match=f"{path} in dict:// is whole but says what no release writes"):
+    with pytest.raises(CheckpointError, match=f"{path} in dict:// is whole but says what this release does not write"):
         Checkpoint.read(store)
 
 
@@ -150,7 +154,7 @@ def test_a_whole_envelope_of_nonsense_is_refused(line: bytes) -> None:
     from headrace.lowlevel.checkpoint.envelope import MAGIC, _sum
 
     data = bytes(24) + line
-    with pytest.raises(CheckpointError, match="note is whole but says what no release writes"):
+    with pytest.raises(CheckpointError, match="note is whole but says what this release does not write"):
         unwrap("commit", 2, MAGIC + _sum(data) + line, "note")
 
 
@@ -217,7 +221,9 @@ def test_a_receipt_moves_no_other_file(tmp_path: Path, name: object) -> None:
 @pytest.mark.parametrize("name", [*ELSEWHERE, "log/1"])
 def test_a_list_of_rows_names_nothing_else(name: str) -> None:
     store = DictStore({"sources/x/list": json.dumps([[name, 1]]).encode()})
-    with pytest.raises(CheckpointError, match="sources/x/list in dict:// is whole but says what no release writes"):
+    with pytest.raises(
+        CheckpointError, match="sources/x/list in dict:// is whole but says what this release does not write"
+    ):
         read_list(store, "sources/x/list")
 
 
