@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import cast
 
@@ -110,14 +111,16 @@ class Guarantees:
         return f"{'strong' if self.is_strong else 'weak'}, {'exactly once' if self.exactly_once else 'at least once'}"
 
 
-def topology(pace: Pace, depth: int, guarantees: Guarantees, arrivals: Arrivals) -> Topology:
-    """Stages one behind the other."""
+def topology(pace: Pace, depth: int, sinks: Mapping[Guarantees, Arrivals], tap: int | None = None) -> Topology:
+    """Stages one behind the other, once for each kind of guarantees; the sink is behind the last, or behind `tap`."""
     made = Topology()
-    made.injector("stage 0", pace)
-    for number in range(depth):
-        stage = Stage(f"stage {number + 1}", guarantees.is_strong, guarantees.exactly_once)
-        made.computation(f"stage {number}", stage, {f"stage {number}": _bucket(number)}, [f"stage {number + 1}"])
-    made.sink("arrivals", f"stage {depth}", SendSink(arrivals))
+    made.injector("records", pace)
+    for guarantees, arrivals in sinks.items():
+        streams = ["records", *(f"{guarantees}: stage {number}" for number in range(1, depth + 1))]
+        for number, (before, behind) in enumerate(pairwise(streams), 1):
+            stage = Stage(behind, guarantees.is_strong, guarantees.exactly_once)
+            made.computation(f"{guarantees}: {number}", stage, {before: _bucket(number)}, [behind])
+        made.sink(f"{guarantees}: arrivals", streams[tap or depth], SendSink(arrivals))
     return made
 
 
@@ -148,16 +151,36 @@ def run(
     """One run at a pace. Raises `AssertionError` if a record did not come out."""
     count = int(rate * seconds)
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
-        arrivals = Arrivals(Path(home) / "arrivals", *slow)
-        arrivals.folder.mkdir()
+        arrivals = Arrivals(_folder(home, "arrivals"), *slow)
         options = RunOptions(f"{home}/checkpoint", straggler_delay=straggler_delay, poll_seconds=0.01)
         before = _processor_seconds()
-        result = SparkRunner().run_topology(topology(Pace(rate, count), depth, guarantees, arrivals), options)
+        result = SparkRunner().run_topology(topology(Pace(rate, count), depth, {guarantees: arrivals}), options)
         processor = _processor_seconds() - before
         delays = arrivals.delays()
+    return Run(_measured(delays, count), processor, result.epochs)
+
+
+def side_by_side(rate: int, seconds: float, depth: int, tap: int) -> list[tuple[float, float]]:
+    """Delay of each record through strong and through weak stages of one pipeline, so in the same epochs."""
+    count = int(rate * seconds)
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
+        strong, weak = (Arrivals(_folder(home, name)) for name in ("strong", "weak"))
+        sinks = {Guarantees(is_strong, exactly_once=True): to for is_strong, to in ((True, strong), (False, weak))}
+        options = RunOptions(f"{home}/checkpoint", poll_seconds=0.01)
+        SparkRunner().run_topology(topology(Pace(rate, count), depth, sinks, tap), options)
+        return list(zip(_measured(strong.delays(), count), _measured(weak.delays(), count), strict=True))
+
+
+def _folder(home: str, name: str) -> Path:
+    folder = Path(home) / name
+    folder.mkdir()
+    return folder
+
+
+def _measured(delays: dict[int, float], count: int) -> list[float]:
+    """In order, without the warm-up. Raises `AssertionError` if a record did not come out."""
     assert sorted(delays) == list(range(count)), "records are missing"
-    warm = count // 4
-    return Run([delays[number] for number in range(warm, count)], processor, result.epochs)
+    return [delays[number] for number in range(count // 4, count)]
 
 
 def _processor_seconds() -> float:

@@ -1,8 +1,9 @@
 """What weak productions and doing without exactly-once save: `python -m benchmarks.productions`.
 
 The four combinations of MillWheel's figure 13 (strong or weak, exactly once or at least once), one stage deep and
-three, take turns in one Spark session, fed at the same pace. Then a sink that sometimes takes seconds: what that costs
-the other records with and without the checkpoint for stragglers (figure 11).
+three, take turns in one Spark session, fed at the same pace; and a sink that sometimes takes seconds: what that costs
+the other records with and without the checkpoint for stragglers (figure 11). Then strong and weak stages side by side
+in one pipeline: what the same record gains in the same epoch, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _DEPTHS = (1, 3)
 _SLOW = (4000, 3.0)
 """Of every so many records the sink takes so many seconds for one."""
 _WAITS_FOR_ALL = 60.0
+_NEVER = "never"
+
+_PAIRS = {"behind the only stage": (1, 1), "behind the last of three": (3, 3), "behind the first of three": (3, 1)}
+"""Sink -> depth, and the stage that it is behind."""
 
 Runs = dict[str, list[Run]]
 
@@ -34,6 +39,7 @@ def main(
     runs: Annotated[int, typer.Option(min=1, help="rounds; five or more for figures to quote")] = 5,
     rate: Annotated[int, typer.Option(help="records a second")] = 1000,
     seconds: Annotated[float, typer.Option(help="how long a run is fed; its first quarter does not count")] = 8.0,
+    turns: Annotated[bool, typer.Option(help="whether to measure what takes turns, too")] = True,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/productions.json"),
 ) -> None:
     """Measure delay and processor time."""
@@ -46,15 +52,42 @@ def main(
         for guarantees in _COMBINATIONS:
             cases[f"depth {depth}: {guarantees}"] = partial(paced.run, rate, seconds, depth, guarantees)
     weak = Guarantees(is_strong=False, exactly_once=True)
-    for name, delay in (("without", _WAITS_FOR_ALL), ("with", 1.0), ("with, after 0.1 s", 0.1)):
-        cases[f"slow sink, {name} straggler checkpoint"] = partial(paced.run, rate, 2 * seconds, 1, weak, delay, _SLOW)
+    for name, delay in ((_NEVER, _WAITS_FOR_ALL), ("after 1 s", 1.0), ("after 0.1 s", 0.1)):
+        cases[_slow_sink(name)] = partial(paced.run, rate, 2 * seconds, 1, weak, delay, _SLOW)
     measured: Runs = {name: [] for name in cases}
+    gained: dict[str, list[tuple[float, float, float]]] = {name: [] for name in _PAIRS}
     for _ in range(runs):
-        for name, case in cases.items():
+        for name, case in cases.items() if turns else ():
             measured[name].append(case())
-    _print(measured, rate)
+        for name, (depth, tap) in _PAIRS.items():
+            gained[name].append(_gain(paced.side_by_side(rate, seconds, depth, tap)))
+    if turns:
+        _print(measured, rate)
+    _print_gains(gained)
     figures = {name: [_figures(run, rate) for run in its] for name, its in measured.items()}
-    save(output, {"benchmark": "productions", "runs": runs, "rate": rate, "seconds": seconds, "figures": figures})
+    save(
+        output,
+        {
+            "benchmark": "productions",
+            "runs": runs,
+            "rate": rate,
+            "seconds": seconds,
+            "figures": figures,
+            "gains": gained,
+        },
+    )
+
+
+def _gain(delays: list[tuple[float, float]]) -> tuple[float, float, float]:
+    """Median delay of the strong and of the weak ones, and of the differences; ms."""
+    strong, weak = zip(*delays, strict=True)
+    return 1000 * median(strong), 1000 * median(weak), 1000 * median(one - other for one, other in delays)
+
+
+def _print_gains(gained: dict[str, list[tuple[float, float, float]]]) -> None:
+    rows = [[name, *(rounded(median(column)) for column in zip(*its, strict=True))] for name, its in gained.items()]
+    columns = ["sink", "strong, median ms", "weak, median ms", "gained, median ms"]
+    print_table("Strong and weak side by side in the same epochs", columns, rows)
 
 
 def _figures(run: Run, rate: int) -> dict[str, float]:
@@ -82,10 +115,14 @@ def _print(measured: Runs, rate: int) -> None:
     print_table(f"Productions at {rate} records a second", columns, rows, notes)
 
 
+def _slow_sink(checkpoint: str) -> str:
+    return f"slow sink, straggler checkpoint {checkpoint}"
+
+
 def _base(name: str) -> str:
     """What a case is compared with."""
     if name.startswith("slow"):
-        return "slow sink, without straggler checkpoint"
+        return _slow_sink(_NEVER)
     return f"{name.partition(':')[0]}: {_FULL}"
 
 
