@@ -147,6 +147,13 @@ class IntervalMap:
         """The same intervals, one with another owner."""
         return self._with({number: (self[number]._replace(owner=owner, sequencer=sequencer),)})
 
+    def renumbered(self, sequencer: Sequencer) -> IntervalMap:
+        """The same ranges and owners under new numbers: what is stored for the old ones is not theirs."""
+        first = self.unused
+        return IntervalMap(
+            tuple(one._replace(number=first + n, sequencer=sequencer) for n, one in enumerate(self.intervals))
+        )
+
     def taken_over(self, sequencer: Sequencer) -> IntervalMap:
         """The same intervals under a new driver: reports of tasks that the old one started are stale."""
         return IntervalMap(tuple(interval._replace(sequencer=sequencer) for interval in self.intervals))

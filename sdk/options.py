@@ -182,6 +182,14 @@ class SetupOptions(PipelineOptions):
         parser.add_argument("--save_main_session", action="store_true", help="accepted; it is always so")
 
 
+_UPGRADE = (
+    ("allow_removed", "step that may be missing though the checkpoint has state of it, which is archived"),
+    ("discard_stored", "step whose stored state is given up if it is archived or has lost its meaning"),
+    ("drop_pending", "step to which elements on their way need not be delivered"),
+)
+"""Options for a pipeline that is not the one that its checkpoint was made by, and what they name."""
+
+
 class EngineOptions(PipelineOptions):
     """Settings of our own engine."""
 
@@ -193,6 +201,9 @@ class EngineOptions(PipelineOptions):
     straggler_delay: float | None
     cache_mb: int | None
     poll_seconds: float | None
+    allow_removed: list[str] | None
+    discard_stored: list[str] | None
+    drop_pending: list[str] | None
     progress: Callable[[object], None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
 
@@ -218,4 +229,6 @@ class EngineOptions(PipelineOptions):
             "--cache_mb", type=int, default=None, help="MiB of decoded state a process may keep; 0: none"
         )
         parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
+        for name, told in _UPGRADE:
+            parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
         parser.set_defaults(progress=None)

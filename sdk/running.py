@@ -71,6 +71,9 @@ def run_options(options: PipelineOptions) -> object:
         "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
         "poll_seconds": view.poll_seconds,
         "progress": view.progress,
+        "allow_removed": view.allow_removed,
+        "discard_stored": view.discard_stored,
+        "drop_pending": view.drop_pending,
     }
     given = {name: value for name, value in given.items() if value is not None}
     if not view.balance:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable
 
 from headrace.lowlevel.checkpoint import (
@@ -18,12 +19,13 @@ from headrace.lowlevel.checkpoint import (
 )
 from headrace.lowlevel.checkpoint.fingerprint import Member
 from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
 
 TOPOLOGY = Fingerprint(
     (
-        Member("computation", "count", "Count", ("words",), ("counts",)),
+        Member("computation", "count", "Count", ("words",), ("counts",), (("class", "Count"),)),
         Member("computation", "top", "Top", ("counts",), ("tops",)),
         Member("injector", "words", "BoundedInjector", (), ("words",)),
         Member("sink", "out", "CallSink", ("tops",), ()),
@@ -65,6 +67,11 @@ def step(checkpoint: Checkpoint, store: Store, snapshots: Iterable[Snapshot] = (
     return checkpoint.commit(manifest_of(epoch, deltas), snapshots)
 
 
+def parcel_of(epoch: int) -> Parcel:
+    """What is on its way after an epoch: one record."""
+    return Parcel("count", "words", [b"sp%d" % epoch], [bytes(16)], array("q", [1]), array("q", [epoch]), [epoch])
+
+
 def manifest_of(epoch: int, deltas: dict) -> Manifest:
     return Manifest(
         epoch=epoch,
@@ -80,7 +87,7 @@ def manifest_of(epoch: int, deltas: dict) -> Manifest:
         holders={"count": Holder(epoch, b"skey", "end")},
         wall_timers={"top": {0: epoch + 5}},
         deltas=deltas,
-        pending=(PendingProduction(1, 0, "count", epoch, b"p%d" % epoch),),
+        pending=(PendingProduction(1, 0, "count", epoch, parcel_of(epoch).encode()),),
         receipts={"out": (b"r%d" % epoch, b"")},
         counters={"count": {"records": epoch}},
     )

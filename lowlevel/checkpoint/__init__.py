@@ -3,6 +3,8 @@
 Read `fence` for how drivers exclude each other, `paths` for what lies where, `driver` for what a runner calls.
 """
 
+from headrace.lowlevel.checkpoint.archive import Archived
+from headrace.lowlevel.checkpoint.change import Change, Consent
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, write_deltas
 from headrace.lowlevel.checkpoint.driver import Checkpoint
@@ -12,8 +14,11 @@ from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder, write
 from headrace.lowlevel.checkpoint.view import CheckpointView
 
 __all__ = [
+    "Archived",
+    "Change",
     "Checkpoint",
     "CheckpointView",
+    "Consent",
     "CopyPlan",
     "DeltaFile",
     "DeltaHeader",

@@ -97,6 +97,11 @@ class Change:
     """What makes the change impossible, with remedies; empty if it is possible."""
 
     @property
+    def is_one(self) -> bool:
+        """Whether anything is different."""
+        return bool(self.old != self.new or self.discarded or self.dropped)
+
+    @property
     def summary(self) -> str:
         """What is different, in one line; empty if nothing is."""
         told = self.old.differences(self.new)

@@ -52,7 +52,8 @@ class CopyPlan:
             return (self.snapshot.name, *self.deltas)
         if not self.origins:
             return self.deltas
-        return (*(f"{origin.prefix}{name}" for origin in self.origins for name in origin.plan.names), *self.deltas)
+        inherited = (f"{n}/{name}" for n, origin in enumerate(self.origins) for name in origin.plan.names)
+        return (*inherited, *self.deltas)
 
     @property
     def last(self) -> str:
@@ -107,10 +108,9 @@ class CopyPlan:
         return copies
 
     def _read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
-        prefix, separator, rest = name.partition("/")
+        number, separator, rest = name.partition("/")
         if separator:
-            origin = next(origin for origin in self.origins if origin.prefix == prefix + separator)
-            for computation, delta in origin.read(store, rest, only):
+            for computation, delta in self.origins[int(number)].read(store, rest, only):
                 yield computation, within(delta, self.start, self.stop)
             return
         for path, header in self._headers(name, only):
@@ -129,16 +129,11 @@ class CopyPlan:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A plan that another one begins with."""
+    """A plan that another one begins with: there, its files have its number and a slash before their names."""
 
     plan: CopyPlan
     computations: frozenset[str] | None = None
     """Those that are taken from it; None for all."""
-
-    @property
-    def prefix(self) -> str:
-        """What its files are called in the plan that begins with it: `<level>.<interval>/` before their names."""
-        return f"{self.plan.level}.{self.plan.interval}/"
 
     def read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
         """What the file of that name holds of its computations, or of `only` one."""
@@ -153,7 +148,7 @@ class Origin:
 def epoch_of(name: str) -> int:
     """The epoch that a file of a plan belongs to; -1 for none.
 
-    >>> [epoch_of(name) for name in ("", "7-t-100", "s7-1-t", "1.0/7-t-100")]
+    >>> [epoch_of(name) for name in ("", "7-t-100", "s7-1-t", "1/0/7-t-100")]
     [-1, 7, 7, 7]
     """
     return int(name.rpartition("/")[2].lstrip("s").split("-")[0]) if name else -1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from headrace.lowlevel.checkpoint import fence, paths, plans
+from headrace.lowlevel.checkpoint.change import Change, Consent, change_of
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
@@ -14,12 +15,14 @@ from headrace.lowlevel.checkpoint.log import Position, look, read_entry, take_ov
 from headrace.lowlevel.checkpoint.manifest import Manifest, encode_manifest
 from headrace.lowlevel.checkpoint.marker import ensure_marker
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.succession import stored_in, succeeded
 from headrace.lowlevel.checkpoint.view import CheckpointView
 from headrace.lowlevel.coder import KeyCoder
-from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.plaindata import PLAIN
+from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.store import Store, StoreError
+from headrace.lowlevel.topology import Topology
 
 
 class Checkpoint:
@@ -50,23 +53,37 @@ class Checkpoint:
         self._before: Manifest | None = None
         self._seals: set[int] = set()
         self._doubtful = False
+        self.change: Change | None = None
+        """From the topology of the last commit to that of this driver, as long as it is not committed."""
 
     @classmethod
-    def open(cls, store: Store, owner: str, topology: Fingerprint, now_us: int) -> Checkpoint:
+    def open(
+        cls, store: Store, owner: str, topology: Fingerprint, now_us: int, consent: Consent | None = None
+    ) -> Checkpoint:
         """Become the driver of a checkpoint, or make an empty place one; the driver before is fenced off.
 
         `owner` describes this driver to the one that it replaces: host, process, and what else a person may want to
-        know. Raises `CheckpointError`, before anything is changed, if the place holds something else, is damaged or
-        belongs to another topology; `FencedError` if a third driver takes over meanwhile; `StoreError`.
+        know. Raises `CheckpointError`, before anything is changed, if the place holds something else or is damaged;
+        `TopologyChangeError` if what it holds cannot go on with this topology, given what the user consents to;
+        `FencedError` if a third driver takes over meanwhile; `StoreError`.
+
+        Where the topology is another one than that of the last commit, `change` says what that means, and `succeed`
+        has to commit it before anything else.
         """
 
         def check(position: Position) -> None:
-            _refuse_other(store, position.manifest, topology)
+            if position.manifest is not None:
+                change = change_of(stored_in(position.manifest, topology), topology, consent or Consent())
+                change.require_possible(f"the checkpoint {store.describe()}")
+                changes.append(change)
 
+        changes: list[Change] = []
         identity = ensure_marker(store, owner, now_us)
         check(look(store))
         lease = fence.take_lease(store, owner, now_us)
-        return cls(store, identity, lease, topology, take_over(store, lease, check))
+        opened = cls(store, identity, lease, topology, take_over(store, lease, check))
+        opened.change = next((change for change in changes[-1:] if change.is_one), None)
+        return opened
 
     @staticmethod
     def read(store: Store, key_coder: KeyCoder = PLAIN) -> CheckpointView:
@@ -104,15 +121,43 @@ class Checkpoint:
         fails: whether the epoch was committed shows when the checkpoint is opened again, and this object is no
         longer of use.
         """
+        self._ensure_turn(manifest)
+        manifest = self._completed(manifest, snapshots)
+        self._write(manifest)
+        return manifest
+
+    def succeed(
+        self, before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], tasks: int
+    ) -> Manifest:
+        """Commit a change of topology, as an epoch of its own in which nothing runs; returns what was written.
+
+        Args:
+            before: What is true now, as `commit` takes it.
+            change: What the change means.
+            topology: The new one.
+            starts: See `succeeded`.
+            tasks: See `succeeded`.
+        """
+        before = self.described(before)
+        now = Sequencer(self.generation, self.next_epoch)
+        manifest = succeeded(before, change, topology, starts, now, tasks)
+        self._ensure_turn(manifest)
+        self._write(manifest)
+        self._topology, self.change = change.new, None
+        return manifest
+
+    def described(self, before: Manifest) -> Manifest:
+        """What is true now, as `commit` takes it, with what only the checkpoint knows."""
+        topology = self._topology if self.manifest is None else self.manifest.topology
+        return replace(self._completed(replace(before, deltas={}), ()), topology=topology)
+
+    def _ensure_turn(self, manifest: Manifest) -> None:
         if self._doubtful:
             raise StoreError("an earlier commit did not end, so it may have happened; open the checkpoint again")
         if manifest.epoch != self.next_epoch:
             raise ValueError(f"epoch {manifest.epoch} cannot be committed now; the next is {self.next_epoch}")
         if (newer := fence.read_lease(self.store, self.generation + 1)) is not None:
             raise fence.fenced(self.store, self.lease, newer, f"nothing of its epoch {manifest.epoch} is committed")
-        manifest = self._completed(manifest, snapshots)
-        self._write(manifest)
-        return manifest
 
     def ensure_driving(self) -> None:
         """Raise `FencedError` if another driver has taken over. Ask when anything failed, to tell the true cause.
@@ -129,6 +174,8 @@ class Checkpoint:
             previous=self._position.base,
             topology=self._topology,
             plans=plans.advanced(self.manifest, manifest, snapshots),
+            archive=() if self.manifest is None else self.manifest.archive,
+            left={} if self.manifest is None else self.manifest.left,
         )
 
     def _write(self, manifest: Manifest) -> None:
@@ -195,12 +242,3 @@ class Checkpoint:
             entry = read_entry(self.store, manifest.previous)
             self._before = entry if isinstance(entry, Manifest) else None
         return collect(self.store, self.generation, self._position, self._before, self._seals)
-
-
-def _refuse_other(store: Store, manifest: Manifest | None, topology: Fingerprint) -> None:
-    differences = [] if manifest is None else manifest.topology.differences(topology)
-    if differences:
-        raise CheckpointError(
-            f"the checkpoint {store.describe()} belongs to another pipeline: {'; '.join(differences)}. "
-            "Run the pipeline that made it, or give this one a checkpoint of its own"
-        )

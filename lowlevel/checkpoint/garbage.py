@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.lowlevel.checkpoint import paths
+from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.fence import Seal
 from headrace.lowlevel.checkpoint.log import Position, read_entry
 from headrace.lowlevel.checkpoint.manifest import Manifest
@@ -57,7 +58,7 @@ def _old_leases(store: Store, generation: int) -> Iterator[str]:
 def _unnamed(store: Store, generation: int, kept: list[Manifest]) -> Iterator[str]:
     """Deltas of attempts that did not count or that snapshots replaced, old bulk, and snapshots nobody waits for."""
     last = kept[-1]
-    named = {path for commit in kept for plan in commit.plans.values() for path in plan.objects()}
+    named = {path for commit in kept for plan in _plans(commit) for path in plan.objects()}
     named |= {paths.blobs(commit.epoch, commit.generation) for commit in kept}
     for path in (*store.list(paths.DELTAS), *store.list(paths.BLOBS)):
         epoch = paths.epoch_of(path)
@@ -67,6 +68,13 @@ def _unnamed(store: Store, generation: int, kept: list[Manifest]) -> Iterator[st
         name = paths.snapshot_name(path)
         if path not in named and name is not None and _given_up(name, generation, last):
             yield path
+
+
+def _plans(commit: Manifest) -> Iterator[CopyPlan]:
+    """Everything that a commit names: the state, and what is archived."""
+    yield from commit.plans.values()
+    for archived in commit.archive:
+        yield from archived.plans
 
 
 def _given_up(name: paths.SnapshotName, generation: int, last: Manifest) -> bool:

@@ -8,15 +8,16 @@ first, so that the entry itself stays small.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from headrace.lowlevel.checkpoint import envelope
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, Origin
+from headrace.lowlevel.checkpoint.archive import Archived, decode_archive, encode_archive
+from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.planrows import plan_of_row, plan_row
 from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.sequencer import Sequencer
@@ -31,10 +32,15 @@ _INLINE_BYTES = 64 * 1024
 _UNKNOWN = Fingerprint(())
 
 
+SINK_LEVEL = 0
+"""The level of pending productions that a sink has not acknowledged; computations are on level 1 and deeper."""
+
+
 class PendingProduction(NamedTuple):
     """A production that is part of the commit and is delivered with the next epoch."""
 
     level: int
+    """Of its consumer, or `SINK_LEVEL`."""
     interval: int
     consumer: str
     oldest: int
@@ -101,6 +107,10 @@ class Manifest:
     topology: Fingerprint = _UNKNOWN
     plans: Mapping[tuple[int, int], CopyPlan] = field(default_factory=dict)
     """Place -> all files that make up its state."""
+    archive: tuple[Archived, ...] = ()
+    """What was removed from the topology."""
+    left: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Level -> computations that are not on it any more, but of which its files may still tell."""
 
     def injectors(self) -> dict[str, InjectorProgress]:
         """Injector stream -> how far it is."""
@@ -139,7 +149,8 @@ def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
     ]
     apart = sum(map(len, blobs)) > _INLINE_BYTES
     head = json.dumps(_head(manifest) | {"blobs": blobs_path if apart else None}).encode()
-    parts = [head, manifest.topology.encode(), _encode_plans(manifest.plans.values())]
+    plans = json.dumps(list(map(plan_row, manifest.plans.values()))).encode()
+    parts = [head, manifest.topology.encode(), plans, encode_archive(manifest.archive)]
     entry = envelope.wrap(KIND, FORMAT_VERSION, parts if apart else parts + blobs)
     return Encoded(entry, envelope.wrap(BLOBS_KIND, FORMAT_VERSION, blobs) if apart else None)
 
@@ -149,7 +160,7 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     content = json.loads(bytes(parts[0]))
     plain: dict[str, Any] = {name: content[name] for name in _PLAIN}
     plain |= {name: _by_interval(content[name]) for name in _BY_INTERVAL}
-    data = iter(map(bytes, parts[3:] if blobs is None else blobs))
+    data = iter(map(bytes, parts[4:] if blobs is None else blobs))
     positions = {stream: next(data) for stream in content["positions"]}
     holders = {name: Holder(timestamp, next(data), tag) for name, timestamp, tag in content["holders"]}
     pending = tuple(PendingProduction(a, b, c, d, next(data)) for a, b, c, d in content["pending"])
@@ -167,7 +178,9 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
         metrics=metrics,
         output_watermarks={name: next(data) for name in content["output_watermarks"]},
         topology=Fingerprint.decode(bytes(parts[1])),
-        plans={(plan.level, plan.interval): plan for plan in _decode_plans(bytes(parts[2]))},
+        archive=decode_archive(bytes(parts[3])),
+        left={level: frozenset(names) for level, names in content["left"]},
+        plans={(plan.level, plan.interval): plan for plan in map(plan_of_row, json.loads(bytes(parts[2])))},
     )
 
 
@@ -196,6 +209,7 @@ def _head(manifest: Manifest) -> dict[str, object]:
         "pending": [production[:-1] for production in manifest.pending],
         "metrics": bool(manifest.metrics),
         "output_watermarks": list(manifest.output_watermarks),
+        "left": [(level, sorted(names)) for level, names in manifest.left.items()],
         "receipts": [(sink, len(receipts)) for sink, receipts in manifest.receipts.items()],
     }
 
@@ -207,47 +221,3 @@ def _by_interval(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]
 def _interval(row: list[Any]) -> Interval:
     number, start, stop, owner, sequencer = row
     return Interval(number, start, stop, owner, Sequencer(*sequencer))
-
-
-def _encode_plans(plans: Iterable[CopyPlan]) -> bytes:
-    return json.dumps(list(map(_plan_row, plans))).encode()
-
-
-def _plan_row(plan: CopyPlan) -> list[object]:
-    return [
-        *(plan.level, plan.interval, plan.start, plan.stop, _snapshot_row(plan.snapshot)),
-        # The names in one string: there may be thousands, and joining them is all that is done with most of them.
-        *(" ".join(plan.deltas), plan.replay_bytes),
-        [(_plan_row(origin.plan), origin.computations and sorted(origin.computations)) for origin in plan.origins],
-    ]
-
-
-def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
-    if snapshot is None:
-        return None
-    order = snapshot.order
-    return {
-        **{name: getattr(order, name) for name in ("epoch", "last", "generation", "token")},
-        "parts": snapshot.parts,
-        "size": snapshot.size,
-    }
-
-
-def _decode_plans(data: bytes) -> Iterable[CopyPlan]:
-    return map(_plan, json.loads(data))
-
-
-def _plan(row: list[Any]) -> CopyPlan:
-    level, interval, start, stop, snapshot, deltas, replay_bytes, origins = row
-    return CopyPlan(
-        *(level, interval, start, stop),
-        None if snapshot is None else _snapshot(level, interval, snapshot),
-        tuple(deltas.split()),
-        replay_bytes,
-        tuple(Origin(_plan(plan), None if names is None else frozenset(names)) for plan, names in origins),
-    )
-
-
-def _snapshot(level: int, interval: int, row: dict[str, Any]) -> Snapshot:
-    order = SnapshotOrder(level, interval, row["epoch"], row["last"], row["generation"], row["token"])
-    return Snapshot(order, tuple((computation, count) for computation, count in row["parts"]), row["size"])

@@ -12,8 +12,10 @@ from dataclasses import dataclass, replace
 from heapq import nsmallest
 
 from headrace.lowlevel.checkpoint import fence, paths
+from headrace.lowlevel.checkpoint.archive import Archived
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, merged
 from headrace.lowlevel.checkpoint.fence import Lease
+from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
 from headrace.lowlevel.checkpoint.listing import (
     CommittedEpoch,
     InjectorState,
@@ -31,6 +33,7 @@ from headrace.lowlevel.checkpoint.marker import read_marker
 from headrace.lowlevel.checkpoint.stored import StoredTables
 from headrace.lowlevel.coder import STANDARD_KEYS, Coder, KeyCoder, row_of
 from headrace.lowlevel.errors import CheckpointError, CollectedError
+from headrace.lowlevel.intervals import place_of
 from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.store import Store
@@ -156,7 +159,8 @@ class CheckpointView:
 
     def files(self) -> tuple[StoredFile, ...]:
         """The snapshots and delta files that make up the state; one that two intervals need is named once."""
-        plans = () if self.manifest is None else self.manifest.plans.values()
+        plans = [] if self.manifest is None else list(self.manifest.plans.values())
+        plans += [plan for one in self.archive for plan in one.plans]
         return tuple(dict.fromkeys(file for plan in plans for file in _files(plan)))
 
     # What the files say
@@ -206,9 +210,8 @@ class CheckpointView:
         """What is stored of one key, None if nothing is; the files of its key interval are read."""
         knows = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
         row = row_of(knows.encode(key))
-        level = self._level(computation)
-        assert self.manifest is not None, "it has levels"
-        interval = self.manifest.intervals[level].of(row).number
+        here = place_of(row)
+        interval = next((plan.interval for plan in self._plans(computation) if plan.start <= here < plan.stop), None)
         for tables in self._tables(computation, interval):
             if cells := tables.cells_of(row):
                 return self._state(computation, key, cells, coder)
@@ -225,10 +228,11 @@ class CheckpointView:
         return sum(tables.count_ids() for tables in self._tables(computation))
 
     def load(self, computation: str) -> MemoryCopy:
-        """The whole state of a computation, in memory. Raises `CheckpointError` naming a file that is damaged."""
-        level = self._level(computation)
-        plans = [] if self.manifest is None else self.manifest.plans.values()
-        loaded = [plan.load(self.store, computation) for plan in plans if plan.level == level]
+        """The whole state of a computation, in memory, archived or not.
+
+        Raises `CheckpointError` naming a file that is damaged.
+        """
+        loaded = [plan.load(self.store, computation) for plan in self._plans(computation)]
         return merged(copies[computation] for copies in loaded if computation in copies)
 
     def computations(self) -> tuple[str, ...]:
@@ -238,11 +242,18 @@ class CheckpointView:
 
     def _tables(self, computation: str, interval: int | None = None) -> Iterator[StoredTables]:
         """What each key interval has of a computation, or only one interval."""
-        level = self._level(computation)
-        assert self.manifest is not None, "it has levels"
-        for plan in self.manifest.plans.values():
-            if plan.level == level and interval in (None, plan.interval):
+        for plan in self._plans(computation):
+            if interval in (None, plan.interval):
+                assert self.manifest is not None, "it has plans"
                 yield StoredTables(self.store, plan, computation, self.manifest.epoch)
+
+    def _plans(self, computation: str) -> list[CopyPlan]:
+        """What makes up the state of a computation, archived or not."""
+        if (archived := self._archived(computation)) is not None:
+            return list(archived.plans)
+        level = self._level(computation)
+        plans = () if self.manifest is None else self.manifest.plans.values()
+        return [plan for plan in plans if plan.level == level]
 
     def _key(self, encoded: bytes) -> object:
         try:
@@ -256,6 +267,14 @@ class CheckpointView:
             # It belongs to a timer, see `KeyContext.set_timer`.
             timer, tag = TimeDomain(int(tag[1])), tag[2:]
         return StoredHold(computation, self._key(key), tag, timestamp, timer)
+
+    @property
+    def archive(self) -> tuple[Archived, ...]:
+        """Computations and injectors that were removed from the topology, with what they had."""
+        return () if self.manifest is None else self.manifest.archive
+
+    def _archived(self, computation: str) -> Archived | None:
+        return next((one for one in self.archive if one.name == (COMPUTATION, computation)), None)
 
     def _level(self, computation: str) -> int:
         levels = () if self.manifest is None else self.manifest.topology.levels

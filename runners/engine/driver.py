@@ -6,67 +6,39 @@ same for every runner; what differs is the `Executor`, the `Journal` and the `Cl
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import replace
 
 from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.checkpoint import Snapshot
+from headrace.lowlevel.checkpoint import Change, Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
 from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import Sequencer
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Topology
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.watermark import Frontier, Propagation
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import SINK, EpochSpec, Executor, Pending
 from headrace.runners.engine.journal import Journal, State
 from headrace.runners.engine.measures import measured
-from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.ownership import Ownership, divided
+from headrace.runners.engine.plan import Plan
+from headrace.runners.engine.running import Changes, Request
 from headrace.runners.engine.skew import too_far_ahead
+from headrace.runners.engine.steps import EveryStep, Steps
 from headrace.runners.engine.stragglers import Stragglers
+from headrace.runners.engine.totals import progress_of, summed
 
+_log = logging.getLogger(__name__)
 ATTEMPTS = 3
 """How often an epoch is tried when its tasks' attempts do not fit together."""
-
-
-class Steps(Protocol):
-    """The seam through which tests choose the size of epochs and stop a driver at any step of the protocol."""
-
-    def bundle_size(self, epoch: int, limit: int) -> int:
-        """How many records an injector may contribute to this epoch; at most `limit`."""
-
-    def step(self, name: str, epoch: int) -> None:
-        """Called before and after each step of the protocol."""
-
-
-class _EveryStep:
-    """Goes through."""
-
-    def bundle_size(self, epoch: int, limit: int) -> int:
-        return limit
-
-    def step(self, name: str, epoch: int) -> None:
-        return
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What one epoch is to do."""
-
-    deliveries: dict[str, Delivery]
-    clock: int
-
-    @property
-    def idle(self) -> bool:
-        """Whether no injector has anything new."""
-        return all(delivery.idle for delivery in self.deliveries.values())
 
 
 class Driver:
@@ -80,33 +52,27 @@ class Driver:
         clock: Clock,
         options: RunOptions,
         steps: Steps | None = None,
+        changes: Changes | None = None,
     ) -> None:
         topology.validate()
-        self._topology = topology
         self._executor = executor
         self._journal = journal
         self._clock = clock
         self._options = options
-        self._steps = steps or _EveryStep()
+        self._steps = steps or EveryStep()
         self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
         self._sizes: dict[str, int] = {}
         self._straggler_delay = int(options.straggler_delay * 1e6)
-        self._propagation = Propagation(topology)
-        self._id_slacks = topology.id_slacks()
-        balancer = None if options.balancer is None else options.balancer()
-        self._ownership = Ownership(len(topology.levels()), options.intervals, executor.parallelism, balancer)
+        self._changes = changes or Changes(topology)
+        self._topology = topology
         self._state = self._recover()
-        self._stragglers = Stragglers(topology, executor.beside, self._straggler_delay)
-        self._stragglers.take(self._state.pending, due=clock.now())
-        self._assigned = Sequencer(journal.generation, self._state.epoch)
-        self._authority = self._take_over()
-        self._rearrange(self._ownership.begin(self._state.intervals, self._next()))
+        self._begin(topology)
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
         try:
-            while not self._finished():
+            while not self._ends():
                 self._stragglers.work(self._clock.now())
                 plan = self._plan()
                 if (plan.idle and not self._due(plan.clock)) or self._stragglers.too_many:
@@ -129,7 +95,7 @@ class Driver:
         """Those of user code and the engine's own."""
         return added(self._state.metrics, measured(self._topology, self._state, self._sizes))
 
-    def step(self, plan: _Plan) -> None:
+    def step(self, plan: Plan) -> None:
         """One epoch: run, check, commit, deliver."""
         started = time.perf_counter()
         spec = self._spec(plan)
@@ -137,6 +103,7 @@ class Driver:
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
+        self._unsettled = False
         self._steps.step("committed", spec.epoch)
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
         self._executor.committed(spec.epoch)
@@ -145,7 +112,9 @@ class Driver:
         self._deliver(self._state)
         self._steps.step("delivered", spec.epoch)
         if self._options.progress is not None:
-            self._options.progress(self._progress(time.perf_counter() - started))
+            self._options.progress(
+                progress_of(self._topology, self._state, self._metrics(), time.perf_counter() - started)
+            )
         self._order_snapshots()
         self._rearrange(self._ownership.after(self._state.intervals, outcome.loads, self._next()))
 
@@ -154,16 +123,69 @@ class Driver:
     def _recover(self) -> State:
         state = self._journal.recover()
         if state is None:
-            state = State()
-            for stream, injector in self._topology.injectors.items():
-                state.positions[stream] = injector.start()
-                state.injectors[stream] = InjectorProgress(delay=injector.max_delay)
+            return State.beginning(self._topology)
+        self._deliver(state)
+        if (change := self._journal.change) is None:
             return state
+        return self._succeed(state, change, self._topology)
+
+    def _begin(self, topology: Topology) -> None:
+        """Get ready for the epochs of a topology, whose state is that of the last commit."""
+        self._topology, state, options = topology, self._state, self._options
+        self._propagation = Propagation(topology)
+        self._id_slacks = topology.id_slacks()
         state.injectors = {
-            stream: replace(progress, delay=self._topology.injectors[stream].max_delay)
+            stream: replace(progress, delay=topology.injectors[stream].max_delay)
             for stream, progress in state.injectors.items()
         }
-        self._deliver(state)
+        balancer = None if options.balancer is None else options.balancer()
+        levels = len(topology.levels())
+        self._ownership = Ownership(levels, options.intervals, self._executor.parallelism, balancer)
+        self._stragglers = Stragglers(topology, self._executor.beside, self._straggler_delay)
+        self._stragglers.take(state.pending, due=self._clock.now())
+        self._assigned = Sequencer(self._journal.generation, state.epoch)
+        self._authority = self._take_over()
+        self._rearrange(self._ownership.begin(state.intervals, self._next()))
+        frontier = self._frontier()
+        self._unsettled = self._propagation.inputs(frontier, frontier, state.watermarks) != state.watermarks
+
+    # Changing
+
+    def _ends(self) -> bool:
+        """Whether the run is over, after the changes that were asked for."""
+        while (request := self._changes.next()) is not None:
+            self._change(request)
+        return self._changes.stopping or self._finished()
+
+    def _change(self, request: Request) -> None:
+        """Let another topology run from the next epoch on, or say why it cannot."""
+        try:
+            given = request.revise(self._changes.topology)
+            given.validate()
+            self._state.journal = self._authority.journal()
+            change = self._journal.change_to(self._state, given, request.consent)
+            topology, switch = self._executor.prepare(given)
+        except Exception as refusal:
+            request.done.set_exception(refusal)
+            return
+        try:
+            self._state = self._succeed(self._state, change, topology)
+        except BaseException as error:
+            request.done.set_exception(error)
+            raise
+        switch()
+        self._changes.topology, self._snapshots, self._sizes = given, None, {}
+        self._begin(topology)
+        request.done.set_result(self._state.epoch)
+
+    def _succeed(self, state: State, change: Change, topology: Topology) -> State:
+        """Commit a change of topology, an epoch of its own."""
+        if change.is_one:
+            _log.info("the pipeline has changed: %s", change.summary)
+        self._steps.step("change", state.epoch + 1)
+        tasks = max((each.tasks for each in state.intervals.values()), default=self._executor.parallelism)
+        state = self._journal.succeed(state, change, topology, tasks)
+        self._steps.step("changed", state.epoch)
         return state
 
     def _take_over(self) -> Authority:
@@ -191,7 +213,7 @@ class Driver:
 
     # Planning
 
-    def _plan(self) -> _Plan:
+    def _plan(self) -> Plan:
         state = self._state
         self._steps.step("plan", state.epoch + 1)
         splits = self._executor.parallelism
@@ -210,13 +232,14 @@ class Driver:
             if delivery.clock is not None:
                 self._simulated = max(delivery.clock, self._simulated or delivery.clock)
         now = self._clock.now() if self._simulated is None else self._simulated
-        return _Plan(deliveries, max(now, state.clock))
+        return Plan(deliveries, max(now, state.clock))
 
     def _due(self, clock: int) -> bool:
         """Whether there is work without input: productions to deliver, timers to fire, watermarks to move."""
         state = self._state
         wall = min((due for timers in state.wall_timers.values() for due in timers.values()), default=None)
-        return bool(self._arriving()) or self._stragglers.done or (wall is not None and wall <= clock) or self._moves()
+        waiting = bool(self._arriving()) or self._stragglers.done or self._unsettled
+        return waiting or (wall is not None and wall <= clock) or self._moves()
 
     def _arriving(self) -> list[Pending]:
         """Productions of the last epoch that arrive with the next one; stragglers go to sinks, beside the epochs."""
@@ -229,7 +252,7 @@ class Driver:
         frontier = self._frontier()
         return self._propagation.inputs(frontier, frontier, self._state.watermarks) != self._state.watermarks
 
-    def _wait(self, plan: _Plan) -> None:
+    def _wait(self, plan: Plan) -> None:
         """Let time pass until an injector may have something or a timer is due."""
         state = self._state
         ended = len(state.done) == len(self._topology.injectors) and not state.pending
@@ -269,7 +292,7 @@ class Driver:
         holds = {name: min(by_interval.values()) for name, by_interval in state.holds.items() if by_interval}
         return Frontier(dict(state.injectors), holds, pending)
 
-    def _spec(self, plan: _Plan) -> EpochSpec:
+    def _spec(self, plan: Plan) -> EpochSpec:
         state = self._state
         return EpochSpec(
             epoch=state.epoch + 1,
@@ -287,7 +310,7 @@ class Driver:
 
     # Running
 
-    def _attempt(self, spec: EpochSpec, plan: _Plan) -> Outcome:
+    def _attempt(self, spec: EpochSpec, plan: Plan) -> Outcome:
         """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2)."""
         splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
         rows = [item.row(number, spec.intervals[item.level]) for number, item in enumerate(self._arriving())]
@@ -307,7 +330,7 @@ class Driver:
             f"used their first output ({outcome.mixed}); nothing of it is committed"
         )
 
-    def _advance(self, spec: EpochSpec, plan: _Plan, outcome: Outcome) -> State:
+    def _advance(self, spec: EpochSpec, plan: Plan, outcome: Outcome) -> State:
         """The state that this epoch's commit makes true."""
         old = self._state
         injectors = {
@@ -329,7 +352,7 @@ class Driver:
             holders=outcome.holders,
             wall_timers=outcome.wall_timers,
             pending=outcome.pending + self._stragglers.unacknowledged(),
-            counters=_added(old.counters, outcome.counters),
+            counters=summed(old.counters, outcome.counters),
             metrics=added(old.metrics, outcome.metrics),
             receipts=outcome.receipts,
         )
@@ -365,33 +388,3 @@ class Driver:
         for name, (_, sink) in self._topology.sinks.items():
             if receipts := state.receipts.get(name):
                 sink.deliver(state.epoch, receipts)
-
-    def _progress(self, seconds: float) -> Progress:
-        state = self._state
-        of = state.counters
-        return Progress(
-            epoch=state.epoch,
-            records_in=sum(of.get(stream, {}).get("records", 0) for stream in self._topology.injectors),
-            records_out=sum(of.get(sink, {}).get("rows", 0) for sink in self._topology.sinks),
-            late=_total(of, self._topology.keyed, "late"),
-            dropped=_total(of, self._topology.keyed, "dropped_late"),
-            watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
-            clock=state.clock,
-            greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
-            seconds=seconds,
-            metrics=self._metrics(),
-        )
-
-
-def _total(counters: dict[str, dict[str, int]], names: Iterable[str], counter: str) -> int:
-    return sum(counters.get(name, {}).get(counter, 0) for name in names)
-
-
-def _added(old: dict[str, dict[str, int]], new: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
-    """Counters with another epoch's on top."""
-    total = {name: dict(counters) for name, counters in old.items()}
-    for name, counters in new.items():
-        sums = total.setdefault(name, {})
-        for counter, amount in counters.items():
-            sums[counter] = sums.get(counter, 0) + amount
-    return total

@@ -9,7 +9,9 @@ from contextlib import suppress
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import (
+    Change,
     Checkpoint,
+    Consent,
     CopyPlan,
     DeltaFile,
     Fingerprint,
@@ -19,8 +21,10 @@ from headrace.lowlevel.checkpoint import (
     Snapshot,
     SnapshotOrder,
 )
+from headrace.lowlevel.checkpoint.change import change_of
 from headrace.lowlevel.checkpoint.envelope import understood
 from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, signed
+from headrace.lowlevel.checkpoint.succession import stored_in
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.plaindata import PLAIN
@@ -38,9 +42,11 @@ _GARBAGE_EVERY = 32
 class CheckpointJournal:
     """The `Journal` of a durable run."""
 
-    def __init__(self, store: Store, topology: Topology, clock: Clock, runner: str) -> None:
+    def __init__(
+        self, store: Store, topology: Topology, clock: Clock, runner: str, consent: Consent | None = None
+    ) -> None:
         owner = f"{runner} on {socket.gethostname()}, process {os.getpid()}"
-        self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now())
+        self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now(), consent)
         self.generation = self._checkpoint.generation
         self.identity = self._checkpoint.identity
         """The same for as long as the checkpoint exists."""
@@ -60,6 +66,25 @@ class CheckpointJournal:
         self._checkpoint.commit(_manifest(state, deltas), snapshots)
         if state.epoch % _GARBAGE_EVERY == 0:
             self._checkpoint.collect_garbage()
+
+    @property
+    def change(self) -> Change | None:
+        """See `Journal`."""
+        return self._checkpoint.change
+
+    def change_to(self, state: State, topology: Topology, consent: Consent) -> Change:
+        """See `Journal`; everything that was committed has been delivered."""
+        before = self._checkpoint.described(_manifest(state, {}))
+        wanted = Fingerprint.of(topology)
+        change = change_of(stored_in(before, wanted, delivered=True), wanted, consent)
+        change.require_possible("the running pipeline")
+        return change
+
+    def succeed(self, state: State, change: Change, topology: Topology, tasks: int) -> State:
+        """One put-if-absent, as `commit`."""
+        positions = State.beginning(topology).positions.items()
+        starts = {stream: _position(stream, position) for stream, position in positions}
+        return _state(self._checkpoint.succeed(_manifest(state, {}), change, topology, starts, tasks))
 
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
         """For every interval the files that make up its state."""
@@ -89,11 +114,16 @@ def checkpoint_store(url: str, key: str | None = None) -> Store:
 
 
 def open_checkpoint(
-    url: str, topology: Topology, clock: Clock, runner: str, key: str | None = None
+    url: str,
+    topology: Topology,
+    clock: Clock,
+    runner: str,
+    key: str | None = None,
+    consent: Consent | None = None,
 ) -> tuple[CheckpointJournal, Store]:
     """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is not ours."""
     store = checkpoint_store(url, key)
-    return CheckpointJournal(store, topology, clock, runner), store
+    return CheckpointJournal(store, topology, clock, runner, consent), store
 
 
 def _position(stream: str, position: object) -> bytes:

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
@@ -21,6 +22,7 @@ from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Mark
+from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier
 from headrace.runners.engine.beside import Call, Release
 
@@ -28,7 +30,7 @@ Row = tuple[int, int, int, bytes]
 """(target task, level, kind, blob)."""
 DRIVER = 1_000_000
 """The level of rows that are for the driver."""
-SINK = 0
+SINK = SINK_LEVEL
 """The level of pending productions whose consumer is a sink: stragglers, see `headrace.runners.engine.stragglers`."""
 
 
@@ -204,6 +206,12 @@ class Executor(Protocol):
 
     def beside(self, release: Release) -> Call:
         """Begin to release stragglers on the driver, beside the epochs."""
+
+    def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
+        """Get ready to run another topology; nothing changes yet, and what cannot run is refused with an error.
+
+        Returns it with this engine's readers in their places, and what to call once the change is committed.
+        """
 
     def close(self) -> None:
         """The run is over, for good or ill: tear user code down in the processes that can be reached."""

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Holder, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import Change, Consent, CopyPlan, DeltaFile, Holder, Snapshot, SnapshotOrder
 from headrace.lowlevel.explain import Standing
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.runners.engine.epoch import SINK, Pending, Row
 
@@ -54,12 +55,22 @@ class State:
         holders = {name: Holder(*holder) for name, holder in self.holders.items()}
         return Standing(self.watermarks, self.injectors, self.positions, holders, pending, self.holds, self.intervals)
 
+    @classmethod
+    def beginning(cls, topology: Topology) -> State:
+        """That of a run that starts from nothing."""
+        positions = {stream: injector.start() for stream, injector in topology.injectors.items()}
+        return cls(positions=positions, injectors=dict.fromkeys(positions, InjectorProgress()))
+
 
 class Journal(Protocol):
     """The place of the commits. A commit that is not there never happened."""
 
     generation: int
     """Of the driver that writes it."""
+
+    @property
+    def change(self) -> Change | None:
+        """From the topology of the last commit to that of this driver, until it is committed; None if it is that."""
 
     def recover(self) -> State | None:
         """The newest committed state; None at the very beginning."""
@@ -70,6 +81,15 @@ class Journal(Protocol):
         """Make an epoch happen, with the delta file of each (level, interval) that changed.
 
         Snapshots given count from now on. Raises `FencedError` if another driver has taken over.
+        """
+
+    def change_to(self, state: State, topology: Topology, consent: Consent) -> Change:
+        """What it would mean to go on with another topology. Raises `TopologyChangeError` if it cannot be."""
+
+    def succeed(self, state: State, change: Change, topology: Topology, tasks: int) -> State:
+        """Commit a change of topology as an epoch of its own, which follows `state`; returns what is true then.
+
+        `tasks` is the number of tasks of a level that is new.
         """
 
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
@@ -87,6 +107,11 @@ class NoJournal:
 
     generation = 1
 
+    @property
+    def change(self) -> Change | None:
+        """There was none before."""
+        return None
+
     def recover(self) -> State | None:
         """Nothing to recover."""
         return None
@@ -95,6 +120,14 @@ class NoJournal:
         self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
     ) -> None:
         """The driver's own memory is enough."""
+
+    def change_to(self, state: State, topology: Topology, consent: Consent) -> Change:
+        """There is nothing that another topology could go on with."""
+        raise RuntimeError("a run without a checkpoint keeps its topology; give it one")
+
+    def succeed(self, state: State, change: Change, topology: Topology, tasks: int) -> State:
+        """See `change_to`."""
+        raise RuntimeError("a run without a checkpoint keeps its topology; give it one")
 
     def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
         """Copies are in memory and always up to date."""

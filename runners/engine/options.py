@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.balance import Balancer, LoadBalancer
+from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
@@ -71,6 +72,18 @@ class RunOptions:
     """How long to wait before asking idle injectors again."""
     progress: Callable[[Progress], None] | None = None
     """Called after each commit."""
+    allow_removed: Collection[str] = ()
+    """Names of computations, injectors (by stream) and sinks that the checkpoint has and this topology need not. What
+    they have stored is archived, and restored when they come back."""
+    discard_stored: Collection[str] = ()
+    """Names whose stored state or position is given up if it is archived, or has no meaning for this topology."""
+    drop_pending: Collection[str] = ()
+    """Names of computations to which productions on their way need not be delivered."""
+
+    @property
+    def consent(self) -> Consent:
+        """What the user agrees to, should this be another topology than the checkpoint's."""
+        return Consent(self.allow_removed, self.discard_stored, self.drop_pending)
 
     def __post_init__(self) -> None:
         if self.cache_bytes < 0:

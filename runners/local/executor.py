@@ -124,6 +124,17 @@ class LocalExecutor:
         self._scheduler.step("released", self._epoch)
         return call
 
+    def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
+        """User code is torn down and set up anew; copies are read from the checkpoint again when they are needed."""
+        program = Program(topology)
+
+        def switch() -> None:
+            self._program.teardown()
+            self._program = program
+            self._copies.clear()
+
+        return topology, switch
+
     def close(self) -> None:
         """Tear user code down in this process."""
         self._program.teardown()

@@ -11,6 +11,7 @@ from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.journal import Journal, NoJournal
 from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.engine.running import Changes, Running
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.local.scheduler import Scheduler
 
@@ -46,7 +47,18 @@ class LocalRunner:
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
         """Run to the end of the input."""
+        return self._run(topology, options or RunOptions(), None)
+
+    def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
+        """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
         options = options or RunOptions()
+        if options.checkpoint is None:
+            # What comes and goes is found in the checkpoint.
+            options = replace(options, checkpoint="memory://")
+        topology.validate()
+        return Running(topology, lambda changes: self._run(topology, options, changes))
+
+    def _run(self, topology: Topology, options: RunOptions, changes: Changes | None) -> RunResult:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
@@ -54,8 +66,8 @@ class LocalRunner:
         store = None
         if options.checkpoint is not None:
             journal, store = open_checkpoint(
-                options.checkpoint, topology, self.clock, "local runner", options.checkpoint_key
+                *(options.checkpoint, topology, self.clock, "local runner"), options.checkpoint_key, options.consent
             )
         executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
         self.copies = executor.copies()
-        return Driver(topology, executor, journal, self.clock, options, self.scheduler).run()
+        return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()

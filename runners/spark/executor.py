@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -14,26 +15,38 @@ from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
 from headrace.runners.spark.job import EpochJob
 from headrace.runners.spark.leaving import ask_to_leave
-from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.shipment import Shipment, packed
 from headrace.runners.spark.snapshots import begin_snapshots
+from headrace.runners.spark.streams import close_streams
 
 
 class SparkExecutor:
     """The `Executor` of the Spark runner."""
 
-    def __init__(self, session: SparkSession, topology: Topology, shipment: Shipment) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        topology: Topology,
+        code: bytes,
+        bind: Callable[[Topology], Topology],
+        ship: Callable[[bytes], Shipment],
+    ) -> None:
         self.parallelism = session.sparkContext.defaultParallelism
         self._session = session
-        self._topology = topology
-        self._levels = len(topology.levels())
-        self._shipment = shipment
+        self._bind, self._ship = bind, ship
+        self._given = topology
+        self.topology = bind(topology)
+        """With this engine's readers in their places."""
+        self._shipment = ship(code)
         self._threads = Threads()
         self._jobs: dict[int, EpochJob] = {}
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """One Spark job; raises `SparkJobError`."""
         if (job := self._jobs.get(spec.tasks)) is None:
-            job = self._jobs[spec.tasks] = EpochJob(self._session, self._shipment, self._levels, spec.tasks)
+            job = self._jobs[spec.tasks] = EpochJob(
+                self._session, self._shipment, len(self.topology.levels()), spec.tasks
+            )
         return job.run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
@@ -53,7 +66,27 @@ class SparkExecutor:
         """In a thread of the driver."""
         return self._threads.begin(release)
 
+    def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
+        """Pack it; readers of DataFrames that are given again go on. Raises `ShippingError`."""
+        shipment = self._ship(packed(topology))
+        own = self._given.injectors
+        same = {
+            stream: self.topology.injectors[stream]
+            for stream, it in topology.injectors.items()
+            if it is own.get(stream)
+        }
+        anew = self._bind(topology)
+        ready = replace(anew, injectors=anew.injectors | same)
+
+        def switch() -> None:
+            stays = list(map(id, ready.injectors.values()))
+            close_streams(one for one in self.topology.injectors.values() if id(one) not in stays)
+            self._given, self.topology, self._shipment = topology, ready, shipment
+            self._jobs.clear()
+
+        return ready, switch
+
     def close(self) -> None:
         """Ask workers to tear down, if there is anything: as many tasks as run at once reach all that wait for work."""
-        if any(place.computation.has_teardown() for place in self._topology.places()):
+        if any(place.computation.has_teardown() for place in self.topology.places()):
             ask_to_leave(self._session, self._shipment, self.parallelism)

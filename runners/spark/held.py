@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+from headrace.lowlevel.softstate import StateCache
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.shipment import Contents, Shipment
 
@@ -21,11 +22,22 @@ class Held:
         found = self._held.get(shipment)
         if found is None:
             contents = shipment.unpack()
-            found = self._held[shipment] = (contents, SparkHost(contents.store, contents.run, contents.cache_bytes))
+            host = self._host_of(contents) or SparkHost(contents.store, contents.run, contents.cache_bytes)
+            found = self._held[shipment] = (contents, host)
         self._held.move_to_end(shipment)
         if len(self._held) > _MOST:
             self.leave(next(iter(self._held)))
         return found
+
+    def _host_of(self, contents: Contents) -> SparkHost | None:
+        """The host of a run that goes on with another topology: its copies must not be opened twice in a process."""
+        for shipment, (before, host) in list(self._held.items()):
+            if before.run == contents.run:
+                self.leave(shipment)
+                # Objects may be of classes that are others now.
+                host.states = StateCache(contents.cache_bytes)
+                return host
+        return None
 
     def leave(self, shipment: Shipment) -> None:
         """No task of this run follows in this process."""

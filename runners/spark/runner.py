@@ -6,21 +6,24 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import SystemClock
-from headrace.runners.engine.driver import Driver, Steps
+from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.engine.running import Changes, Running
+from headrace.runners.engine.steps import Steps
 from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
 from headrace.runners.spark.packages import prepare_workers
 from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
 from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.streams import StreamInjector, StreamOptions
+from headrace.runners.spark.streams import StreamOptions, close_streams
 
 
 class SparkRunner:
@@ -62,7 +65,14 @@ class SparkRunner:
             SparkSetupError: Java or Spark is missing or too old. Nothing has run.
             SparkJobError: Spark gave a job up. Earlier epochs are committed.
         """
-        options = options or RunOptions()
+        return self._open(topology, options or RunOptions(), None)
+
+    def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
+        """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
+        topology.validate()
+        return Running(topology, lambda changes: self._open(topology, options or RunOptions(), changes))
+
+    def _open(self, topology: Topology, options: RunOptions, changes: Changes | None) -> RunResult:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
@@ -70,28 +80,34 @@ class SparkRunner:
         session = checked(self._session) if self._session is not None else open_session()
         prepare_workers(session)
         with _checkpoint_place(options, session) as place:
-            return self._run(topology, code, options, session, place)
+            return self._run(topology, code, options, session, place, changes or Changes(topology))
 
     def _run(
-        self, topology: Topology, code: bytes, options: RunOptions, session: SparkSession, place: str
+        self,
+        topology: Topology,
+        code: bytes,
+        options: RunOptions,
+        session: SparkSession,
+        place: str,
+        changes: Changes,
     ) -> RunResult:
         clock = SystemClock()
-        journal, store = open_checkpoint(place, topology, clock, "Spark runner", options.checkpoint_key)
-        topology = bound(topology, store, self._streams)
-        shipment = Shipment.of(code, store, journal.identity, options.cache_bytes)
-        executor = SparkExecutor(engine_session(session), topology, shipment)
+        journal, store = open_checkpoint(
+            *(place, topology, clock, "Spark runner"), options.checkpoint_key, options.consent
+        )
+        bind = partial(bound, store=store, options=self._streams)
+        ship = partial(Shipment.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
+        executor = SparkExecutor(engine_session(session), topology, code, bind, ship)
         goes_on = options.checkpoint is not None
         try:
-            result = Driver(topology, executor, journal, clock, options, self._steps).run()
-            # The input has ended: started again, there is nothing to do.
-            goes_on = False
+            result = Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
+            # If the input has ended: started again, there is nothing to do.
+            goes_on = goes_on and changes.stopping
             return result
         finally:
             with ExitStack() as last:
                 last.callback(make_active, session)
-                for injector in topology.injectors.values():
-                    if isinstance(injector, StreamInjector):
-                        last.callback(injector.close)
+                last.callback(close_streams, executor.topology.injectors.values())
                 if not goes_on:
                     Copies(journal.identity).discard()
 

@@ -8,8 +8,8 @@ a commit has read past, is not taken twice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Condition
 from typing import NamedTuple
@@ -214,6 +214,14 @@ class StreamInjector(BaseInjector):
                 f"Spark's progress in {self._location()} is at micro-batch {batch}, but {self._taken} are committed: "
                 "it was deleted or replaced, and rows would be lost; put it back, or start over on an empty checkpoint"
             )
+
+
+def close_streams(injectors: Iterable[object]) -> None:
+    """Stop the queries of those that have some, of all even if one cannot be stopped."""
+    with ExitStack() as last:
+        for injector in injectors:
+            if isinstance(injector, StreamInjector):
+                last.callback(injector.close)
 
 
 @contextmanager

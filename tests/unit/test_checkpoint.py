@@ -88,7 +88,7 @@ def test_a_changed_number_of_intervals(store: Store) -> None:
     checkpoint.commit(replace(manifest_of(5, {}), intervals=whole))
     assert contents(Checkpoint.read(store).load("count")) == expected(4)["count"]
     assert Checkpoint.read(store).manifest.plans[1, 2] == checkpoint.chain(1, 2)
-    assert all(name.startswith(("1.0/", "1.1/")) for name in checkpoint.chain(1, 2).names)
+    assert all(name.startswith(("0/", "1/")) for name in checkpoint.chain(1, 2).names)
     assert checkpoint.needs_snapshot(1, 2)
     snapshot = take_snapshot(checkpoint, store, (1, 2))
     for epoch in (6, 7):
@@ -130,7 +130,7 @@ def test_another_pipeline_is_refused_and_disturbs_nobody(store: Store) -> None:
     checkpoint = opened(store)
     step(checkpoint, store)
     changed = Fingerprint(TOPOLOGY.members[1:], (("top",),))
-    with pytest.raises(CheckpointError, match=r"belongs to another pipeline: computation 'count' is gone\. Run the"):
+    with pytest.raises(CheckpointError, match="with the changed pipeline: computation 'count' is gone; give it its"):
         opened(store, "b", changed)
     step(checkpoint, store)
     assert checkpoint.generation == 1

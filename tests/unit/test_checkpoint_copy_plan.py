@@ -240,8 +240,8 @@ def test_an_interval_that_stays_keeps_its_files_and_a_new_one_begins_with_others
     after = advanced(before, replace(manifest(2, 1), intervals={1: cut}, deltas={(1, 3): FILE}), [])
     assert {place: plan.names for place, plan in after.items()} == {
         (1, 0): ("1-a-5",),
-        (1, 2): ("1.1/1-a-5",),
-        (1, 3): ("1.1/1-a-5", "1-a-5"),
+        (1, 2): ("0/1-a-5",),
+        (1, 3): ("0/1-a-5", "1-a-5"),
     }
     assert set(after[1, 3].objects()) == {f"deltas/00000000000000000001/1-{number}-a" for number in (1, 3)}
 
@@ -250,7 +250,7 @@ def test_a_snapshot_of_an_interval_that_is_gone_counts_for_nothing() -> None:
     before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), []))
     late = [Snapshot(SnapshotOrder(1, 0, 1, "1-a-5", 1, "s"), (), 0)]
     after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(2, first=1)}), late)
-    assert [plan.names for plan in after.values()] == [("1.0/1-a-5",), ("1.0/1-a-5",)]
+    assert [plan.names for plan in after.values()] == [("0/1-a-5",), ("0/1-a-5",)]
 
 
 def test_intervals_without_state_may_change_freely() -> None:

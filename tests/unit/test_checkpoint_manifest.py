@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.checkpoint import (
+    Archived,
     CopyPlan,
     DeltaFile,
     Fingerprint,
@@ -56,6 +57,18 @@ def plans(draw: st.DrawFn) -> dict[tuple[int, int], CopyPlan]:
 
 signatures = st.lists(st.tuples(names, names), max_size=2).map(tuple)
 members = st.builds(Member, names, names, names, st.tuples(names), st.tuples(names, names), signatures)
+archived = st.builds(
+    Archived,
+    member=members,
+    epoch=small,
+    watermark=times,
+    plans=plans().map(lambda found: tuple(found.values())),
+    hold=st.none() | st.tuples(times, st.binary(), names),
+    wall_timer=st.none() | times,
+    position=st.binary(),
+    greatest=times,
+    ended=st.booleans(),
+)
 manifests = st.builds(
     Manifest,
     epoch=st.integers(1, 2**40),
@@ -84,6 +97,8 @@ manifests = st.builds(
     previous=small,
     topology=st.builds(Fingerprint, st.lists(members, max_size=3).map(tuple), st.tuples(st.tuples(names))),
     plans=plans(),
+    archive=st.lists(archived, max_size=2).map(tuple),
+    left=st.dictionaries(small, st.frozensets(names, max_size=2), max_size=2),
 )
 
 
@@ -106,10 +121,10 @@ MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: IntervalMap.evenly(2)},
 
 
 def test_an_entry_can_be_read_by_anything() -> None:
-    head, topology, plans = unwrap(KIND, FORMAT_VERSION, encode_manifest(MANIFEST, "b").entry, "x")
+    head, topology, plans, archive = unwrap(KIND, FORMAT_VERSION, encode_manifest(MANIFEST, "b").entry, "x")
     assert json.loads(bytes(head))["counters"] == {"count": {"late": 3}}
     assert json.loads(bytes(topology)) == [[], []]
-    assert json.loads(bytes(plans)) == []
+    assert json.loads(bytes(plans)) == json.loads(bytes(archive)) == []
 
 
 @pytest.mark.parametrize(("size", "apart"), [(64 * 1024, False), (64 * 1024 + 1, True)])
