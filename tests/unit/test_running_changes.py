@@ -305,6 +305,23 @@ class TestRestart:
         again(tmp_path, made(rows), discard_stored=["again"])
         assert view(tmp_path).archive == () and sorted(rows) == [(0, 1), (1, 1), (1, 2)]
 
+    def test_what_begins_anew_does_not_see_what_its_level_still_has(self, tmp_path):
+        def made(rows=None):
+            topology = counting()
+            if rows is not None:
+                topology.computation("again", Total(), {"in": parity}, ["totals"])
+                topology.sink("totals", "totals", rows.sink())
+            return topology
+
+        begun(tmp_path, made(Rows()))
+        begun(tmp_path, made(), before=5, allow_removed=["again", "totals"])
+        assert view(tmp_path).manifest.left == {1: {"again"}}
+        rows = Rows()
+        again(tmp_path, made(rows), discard_stored=["again"])
+        assert sorted(rows) == [(0, 1), (1, 1), (1, 2)]
+        assert view(tmp_path).load("count").count()["cells"] == 2
+        assert view(tmp_path).manifest.left == {}
+
     def test_what_comes_back_behind_ended_input_fires_its_timers_once(self, tmp_path):
         def made(rows):
             topology = counting()
