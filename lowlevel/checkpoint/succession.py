@@ -21,7 +21,7 @@ from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.sequencer import NO_SEQUENCER, Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.watermark import Frontier, Propagation
 
 Back = Mapping[Name, Archived]
 """What comes back from the archive."""
@@ -198,6 +198,7 @@ def _with_injectors(before: Manifest, change: Change, back: Back, starts: Mappin
         ended=frozenset(ended),
         injector_watermarks=watermarks,
         greatest_timestamps=greatest,
+        lateness={stream: counts for stream, counts in before.lateness.items() if (INJECTOR, stream) in change.kept},
     )
 
 
@@ -273,15 +274,11 @@ def _forwarded(pending: Iterable[PendingProduction], change: Change, places: _Pl
 
 def _entered(topology: Topology, manifest: Manifest) -> dict[str, int]:
     """Input watermarks, those of new computations where their senders are."""
-    injectors = {
-        stream: InjectorProgress(watermark, manifest.greatest_timestamps[stream])
-        for stream, watermark in manifest.injector_watermarks.items()
-    }
     pending: dict[str, int] = {}
     for item in (one for one in manifest.pending if one.level != SINK_LEVEL):
         pending[item.consumer] = min(item.oldest, pending.get(item.consumer, MAX_TIMESTAMP))
     holds = {name: min(values.values()) for name, values in manifest.holds.items()}
-    frontier, propagation = Frontier(injectors, holds, pending), Propagation(topology)
+    frontier, propagation = Frontier(manifest.injectors(), holds, pending), Propagation(topology)
     known, found = dict(manifest.input_watermarks), dict[str, int]()
     while True:
         reached = propagation.inputs(frontier, frontier, known | found)
