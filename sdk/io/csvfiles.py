@@ -104,8 +104,9 @@ def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
 class ReadFromCsv(FileSource):
     """Rows of CSV files as `Row`s with a field for each column.
 
-    Columns are named by the first line of each file, and have the types that the beginning of the first file suggests
-    (whole numbers, numbers, dates, times, text); another type later on is an error that names file and line.
+    Columns are named by the first line of each file, which must be the same in all of them, and have the types that the
+    beginning of the first file suggests (whole numbers, numbers, dates, times, text); another type later on is an
+    error that names file and line.
 
     Args:
         path: Which files; see `FileSource`.
