@@ -123,12 +123,16 @@ class LineRange:
     def _block(self, file: BinaryIO, offset: int) -> bytes:
         """Whole records, about a block of them; nothing at the end of the file."""
         parts = [self._lines(file, offset)]
-        quoted = self._quotes(parts[0])
+        quoted, at = self._quotes(parts[0]), offset
         while parts[-1] and (quoted or self.extent is Extent.FILE):
-            offset += len(parts[-1])
-            parts.append(self._lines(file, offset))
+            at += len(parts[-1])
+            parts.append(self._lines(file, at))
             quoted ^= self._quotes(parts[-1])
-        return b"".join(parts)
+        block = b"".join(parts)
+        if quoted:
+            line = self._line_number(offset) + _opening(block)
+            raise FileError(self.file, line, "a quotation is not closed by the end of the file")
+        return block
 
     def _lines(self, file: BinaryIO, offset: int) -> bytes:
         block = file.read(_BLOCK if self.end is None else min(_BLOCK, self.end - offset))
@@ -184,6 +188,21 @@ class LineRange:
             while block := cast(io.BufferedIOBase, file).read1(_SAMPLE):
                 number += block.count(b"\n")
         return number
+
+
+def _opening(lines: bytes) -> int:
+    r"""Which line the quotation begins in that is open in the end, from 0.
+
+    >>> _opening(b'a,"b"\n"a\nb","c\nd\n')
+    2
+    """
+    opening, is_open = 0, False
+    for index, line in enumerate(lines.split(b"\n")):
+        quotes = line.count(b'"')
+        is_open ^= bool(quotes % 2)
+        if is_open and quotes:
+            opening = index
+    return opening
 
 
 def _check_header(parser: LineParser, header: bytes, file: Found) -> None:

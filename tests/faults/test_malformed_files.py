@@ -69,6 +69,10 @@ def csv(pattern: str) -> beam.PTransform:
     return beam.io.ReadFromCsv(pattern, timestamp="at")
 
 
+def long_csv(pattern: str) -> beam.PTransform:
+    return beam.io.ReadFromCsv(pattern, splittable=False)
+
+
 def parquet(pattern: str) -> beam.PTransform:
     return beam.io.ReadFromParquet(pattern, timestamp="at")
 
@@ -82,6 +86,7 @@ GOOD: dict[Read, tuple[str, bytes, int]] = {
     timed: ("0.json", JSON, 5),
     whole: ("0.json", b'[{"id": 1}, {"id": 2}]', 2),
     csv: ("0.csv", CSV, 2),
+    long_csv: ("0.csv", CSV, 2),
 }
 """A file that nothing is wrong with, and its number of records; it is read before the malformed one."""
 
@@ -148,6 +153,9 @@ REFUSED = {
     "too many columns": Bad("csv", CSV + b"2,3,4\n", csv, "line 4: CSV parse error: Expected 2 columns, got 3"),
     "another type": Bad("csv", CSV + b"x,2\n", csv, "line 4: .*conversion error to int64: invalid value 'x'"),
     "open quotation": Bad("csv", CSV + b'2,"3\n4,5\n', csv, "line 4: a quotation is not closed"),
+    "quotation open for ever": Bad(
+        "csv", CSV + b'2,"3\n"\n4,"5\n6\n', long_csv, "line 6: a quotation is not closed by the"
+    ),
     "CSV is no text": Bad("csv", CSV + b"2,3\n\xff,4\n", csv, "line 5: .*conversion error to int64"),
     "CSV is empty": Bad("csv", b"", csv, "line 1: the columns are not there, but id, at in the first file"),
     "other columns": Bad("csv", b"at,id\n1,2\n", csv, "line 1: the columns are at, id, but id, at in the first file"),
