@@ -35,7 +35,8 @@ class Figure:
             setattr(self, name, getattr(self, name) + told[name])
         self.recovery_seconds = round(max(self.recovery_seconds, told["recovery_seconds"]), 1)
         for name, number in told["notes"].items():
-            self.notes[name] = self.notes.get(name, 0) + number
+            old = self.notes.get(name, 0)
+            self.notes[name] = max(old, number) if name.startswith("most ") else old + number
 
 
 def load(path: Path) -> list[Figure]:

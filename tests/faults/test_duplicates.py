@@ -55,7 +55,7 @@ def check_ids(what: Repeats, store: DictStore, run: Tally) -> None:
     """The checkpoint keeps the ids that it must, and no others."""
     kept, position, watermark = ids(store)
     assert kept == what.bound(position, watermark), f"{kept} ids are kept at record {position}"
-    run.notes["most ids kept"] = max(run.notes.get("most ids kept", 0), kept)
+    run.note("most ids kept at once", kept)
     assert kept < len(what.world.visits) / 2
 
 

@@ -94,7 +94,6 @@ def test_killed_while_recovering_twice_running(tally: Callable[[int], Tally], na
             at = random.randrange(len(recovery))
             assert case.die(outside, store, again, at) == recovery[at]
             run.fire()
-            run.note(f"at: {recovery[at]}")
         case.live_on(outside, store, 3, "killed while recovering")
         run.note("deliveries repeated", outside.repeated)
 

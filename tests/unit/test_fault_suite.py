@@ -28,6 +28,9 @@ def test_good(tally, block):
         run.fire()
         run.compare([seed], [seed])
     run.recovered(block)
+    run.note("most", 1)
+    run.note("most at once", 3 + block)
+    run.note("all", 2)
 
 def test_does_not_fire(tally):
     tally(row=2).plan()
@@ -76,6 +79,7 @@ def test_tallies_of_all_processes_and_parameters_are_added_up(session: tuple[str
     good = figures["test_good"]
     assert (good.row, good.depth, good.passed) == (1, "2", True)
     assert (good.planned, good.fired, good.lost, good.duplicated, good.recovery_seconds) == (8, 8, 0, 0, 1)
+    assert good.notes == {"most": 2, "most at once": 4, "all": 4}
 
 
 def test_a_planned_fault_that_does_not_fire_is_a_failure(session: tuple[str, dict[str, Figure]]) -> None:
