@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
 from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.sequencer import interval_of
+from headrace.lowlevel.intervals import IntervalMap
 from headrace.runners.engine.options import RunOptions
 from tests.spark.cluster import parent
 from tests.spark.lives import write
@@ -25,7 +25,14 @@ from tests.spark.lives import write
 TARGETS = 8
 _PATIENCE = 1200
 """Looks at a folder, a tenth of a second apart, before a task gives up waiting for another one."""
-FIRST, SECOND = (next(key for key in count() if interval_of(row_of(encode_key(key)), 2) == one) for one in (0, 1))
+
+
+def interval_of(key: object) -> int:
+    """The interval of a key, of two of equal size."""
+    return IntervalMap.evenly(2).position_of(row_of(encode_key(key)))
+
+
+FIRST, SECOND = (next(key for key in count() if interval_of(key) == one) for one in (0, 1))
 """A key of each interval."""
 
 
@@ -65,7 +72,7 @@ class Keep(Computation):
 
     def process_record(self, record: Record, context: Context) -> None:
         context.produce("kept", record.value)
-        if interval_of(row_of(encode_key(context.key)), 2) == 0 and not (self._out / "killed").exists():
+        if interval_of(context.key) == 0 and not (self._out / "killed").exists():
             await_file(self._out / "done")
             (self._out / "killed").touch()
             os.kill(parent(os.getppid()), signal.SIGKILL)
