@@ -151,10 +151,13 @@ ROWS: dict[int, Row] = {
         "A program with state of every kind, timers on both clocks, holds, ids, records on a circle, sessions, "
         "retractions and a side input is stopped up to twenty times, each time at another step, and started again: "
         "as it was, with another number of intervals each time, on another runner in turn. It also goes on from "
-        "what a release left behind in its middle (`tests/golden`), which is read and counted first. Changed "
-        "pipelines and intervals have tests of their own.",
+        "what a release left behind in its middle (`tests/golden`), which is read and counted first. "
+        "Intervals have a test of their own. Topologies are changed by seed while records flow, up to seven times a "
+        "run: parts come, go and come back, what stays moves to other levels and back. What stays must give the "
+        "outputs and leave the state of a run without any of that, what comes back must go on where it was; and "
+        "drivers crash at and around each change, which leaves one topology or the other.",
         "exact, or refused with the difference named",
-        ("tests/faults/test_intervals_change.py",),
+        ("tests/faults/test_intervals_change.py", "tests/faults/test_topology_changes.py"),
     ),
     16: Row(
         "closures or state that cannot be pickled",
