@@ -102,7 +102,7 @@ def test_every_object_that_somebody_else_wrote_is_refused() -> None:
             "unsigned": inner.objects[path][48:],
             "by another key": SignedStore(DictStore(), OTHER)._signed(paths.MARKER, inner.objects[path][48:]),
             "a pickle": pickle.dumps(Exploit()),
-            "of another name": inner.objects[others[0]],
+            "of another name": inner.objects[next(other for other in reversed(others) if other != paths.MARKER)],
             "of another checkpoint with this key": strangers.objects.get(path, b""),
         }
         for what, data in forged.items():
@@ -117,6 +117,14 @@ def test_every_object_that_somebody_else_wrote_is_refused() -> None:
                 refused += 1
     assert refused >= 4 * len(needed) > 16
     assert "HEADRACE_TEST_EXPLOITED" not in os.environ
+
+
+def test_an_older_entry_under_a_newer_name_is_refused() -> None:
+    inner = DictStore()
+    checkpoint_with(SignedStore(inner, KEY))
+    inner.objects[paths.log_entry(2)] = inner.objects[paths.log_entry(1)]
+    with pytest.raises(CheckpointError, match=f"{paths.log_entry(2)} in dict:// is damaged or forged"):
+        Checkpoint.read(SignedStore(inner, KEY))
 
 
 def test_objects_of_another_checkpoint_with_the_same_key_do_not_fit() -> None:
