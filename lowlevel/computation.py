@@ -110,7 +110,9 @@ class Computation:
     private_state: bool = False
     """A promise that makes large state cheaper: what `context.state` gives, and every part of it, is out of reach once
     the call is over (nothing of it is kept elsewhere, produced, or part of another key's state), and decoding gives
-    back as good as was encoded. A process may then go on with the object that it has, instead of decoding it again."""
+    back as good as was encoded. A process may then go on with the object that it has, instead of decoding it again. It
+    pays for kilobytes that are changed in place, as in a table of numbers; what only grows belongs into cells
+    (`Context.write`)."""
 
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
