@@ -57,9 +57,11 @@ class Lives:
 
     folder: Path
     expected: dict[str, str]
+    place: str = ""
+    """Of the checkpoint; without one it is in the folder."""
 
     def __post_init__(self) -> None:
-        self.place, self.out = self.folder / "checkpoint", self.folder / "out"
+        self.place, self.out = self.place or str(self.folder / "checkpoint"), self.folder / "out"
         self.out.mkdir(parents=True)
         known = self.folder / "out.expected"
         known.mkdir()
@@ -68,7 +70,7 @@ class Lives:
 
     def command(self, *point: object) -> list[str]:
         """What starts a driver."""
-        return [sys.executable, "-m", "tests.spark.lives", str(self.place), str(self.out), *map(str, point)]
+        return [sys.executable, "-m", "tests.spark.lives", self.place, str(self.out), *map(str, point)]
 
     def live(self, *point: object) -> float:
         """One driver, killed at a point or living to the end; seconds from its start to its first commit."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from headrace.lowlevel.store import ObjectStore
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.s3 import S3
-from tests.spark.test_driver_killed import KILLS, expected, live, written
+from tests.spark.test_driver_killed import KILLS, Lives, expected, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
 
@@ -27,32 +26,28 @@ def test_a_driver_killed_and_started_again(
     s3: S3, tally: Callable[[int], Tally], tmp_path: Path, expected: dict[str, str]
 ) -> None:
     run = tally(1)
-    place, out = s3.new_place(), tmp_path / "out"
-    out.mkdir()
+    drivers = Lives(tmp_path, expected, s3.new_place())
     for kill, epoch in KILLS[-faults(quick=1, full=len(KILLS)) :]:
         run.plan()
-        killed = live(place, out, kill, str(epoch))
-        assert killed.returncode == -signal.SIGKILL, f"the fault did not fire: {kill} {epoch}\n{killed.stderr}"
+        run.recovered(drivers.live(kill, epoch))
         run.fire()
-    last = live(place, out)
-    assert last.returncode == 0, last.stderr
-    run.compare(expected.items(), written(out).items(), "what the sinks got")
+    run.recovered(drivers.live())
+    drivers.check(run)
 
 
 def test_a_driver_that_was_stopped_and_replaced_changes_nothing(
     s3: S3, tally: Callable[[int], Tally], tmp_path: Path, expected: dict[str, str]
 ) -> None:
     run = tally(3)
-    place, lost, out = s3.new_place(), tmp_path / "lost", tmp_path / "out"
-    lost.mkdir()
-    out.mkdir()
+    place = s3.new_place()
+    drivers, replaced = Lives(tmp_path, expected, place), Lives(tmp_path / "lost", expected, place)
+    lost, out = replaced.out, drivers.out
     run.plan()
-    command = [sys.executable, "-m", "tests.spark.lives", place, str(lost), "stop-commit", "3"]
+    command = replaced.command("commit", 3, int(signal.SIGSTOP))
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as first:
         _, status = os.waitpid(first.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status)
-        second = live(place, out)
-        assert second.returncode == 0, second.stderr
+        drivers.live()
         before = Checkpoint.read(ObjectStore(place)).manifest
         os.kill(first.pid, signal.SIGCONT)
         _, said = first.communicate(timeout=120)

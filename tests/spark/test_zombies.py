@@ -93,7 +93,7 @@ def test_stopped_replaced_and_continued(
     zombie = Zombie(drivers, *STOPS[number % len(STOPS)], frozen=number >= len(STOPS))
     run.fire(zombie.stopped)
     SparkRunner(spark, intervals=2).run_topology(
-        lives.topology(drivers.out), RunOptions(str(drivers.place), max_records_per_epoch=16)
+        lives.topology(drivers.out), RunOptions(drivers.place, max_records_per_epoch=16)
     )
     before = log(drivers.place)
     said = zombie.go_on()
@@ -105,9 +105,9 @@ def test_stopped_replaced_and_continued(
     drivers.check(run)
 
 
-def log(place: Path) -> dict[int, int]:
+def log(place: str) -> dict[int, int]:
     """Place in the log -> generation of the driver that wrote what is there."""
-    store, found = ObjectStore(str(place)), {}
+    store, found = ObjectStore(place), {}
     for number in map(paths.number_of, store.list(paths.LOG)):
         assert number is not None
         entry = read_entry(store, number)
