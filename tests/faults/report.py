@@ -66,7 +66,8 @@ def _told(figure: Figure) -> str:
     if figure.recovery_seconds:
         told.append(f"slowest recovery {figure.recovery_seconds:.1f} s")
     told += [f"{name} {number:,}" for name, number in sorted(figure.notes.items())]
-    return "; ".join([*told, f"{figure.depth} depth"])
+    depth = figure.depth if figure.depth in ("quick", "full") else f"{figure.depth} × quick"
+    return "; ".join([*told, f"{depth} depth"])
 
 
 def page(text: str, figures: list[Figure]) -> str:
