@@ -106,7 +106,7 @@ def test_a_row_passes_only_with_all_its_tests_and_in_time() -> None:
     quick, full = Figure("a", 1), Figure("a", 1, "full", recovery_seconds=12.0)
     late, failed = Figure("a", 1, "full", recovery_seconds=61.0), Figure("a", 1, "full", passed=False)
     verdicts = [report.verdict(row) for row in ([], [quick, full], [full, full], [full, late], [full, failed])]
-    assert verdicts == ["-", "yes, at less than full depth", "yes", "**no**", "**no**"]
+    assert verdicts == ["-", "yes, at less than full depth", "yes", "**too slow**", "**no**"]
 
 
 def test_the_page_shows_the_figures_that_were_seen() -> None:
