@@ -16,12 +16,15 @@ becomes part of the copy once the epoch that names it is committed.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 FORMAT_VERSION = 1
 """Of everything that this module's tables persist. Change it with the layout."""
+
+
+_MANY = 1_000
 
 
 class Mark(NamedTuple):
@@ -150,8 +153,11 @@ class MemoryCopy:
             if contents is not None:
                 cells[cell] = contents
                 self._size += len(cell) + len(contents)
-        for (row, domain, tag), timestamp in delta.marks.items():
-            self._set_mark(row, domain, tag, timestamp)
+        if len(delta.marks) > _MANY:
+            self._set_marks(delta.marks)
+        else:
+            for (row, domain, tag), timestamp in delta.marks.items():
+                self._set_mark(row, domain, tag, timestamp)
         self._ids.update(delta.ids)
         if (limit := delta.forget_ids_before) is not None:
             self._ids = {record_id: timestamp for record_id, timestamp in self._ids.items() if timestamp >= limit}
@@ -166,6 +172,24 @@ class MemoryCopy:
         if timestamp is not None:
             marks[domain, tag] = timestamp
             insort(ordered, Mark(timestamp, row, tag))
+
+    def _set_marks(self, changed: Mapping[tuple[bytes, int, str], int | None]) -> None:
+        """Many at once: sorting what is nearly sorted is quicker than finding a place for each."""
+        gone: set[tuple[int, Mark]] = set()
+        for (row, domain, tag), timestamp in changed.items():
+            marks = self._marks.setdefault(row, {})
+            if (old := marks.pop((domain, tag), None)) is not None:
+                gone.add((domain, Mark(old, row, tag)))
+            if timestamp is not None:
+                marks[domain, tag] = timestamp
+        for domain in {domain for _, domain, _ in changed}:
+            kept = [mark for mark in self._ordered.get(domain, ()) if (domain, mark) not in gone]
+            new = (
+                Mark(timestamp, row, tag)
+                for (row, its, tag), timestamp in changed.items()
+                if its == domain and timestamp is not None
+            )
+            self._ordered[domain] = sorted([*kept, *new])
 
     def _forget_if_empty(self, row: bytes) -> None:
         if not self._cells.get(row) and not self._marks.get(row):

@@ -90,6 +90,8 @@ class LocalExecutor:
                 self._divide(name, intervals, after[level])
 
     def _divide(self, name: str, before: IntervalMap, after: IntervalMap) -> None:
+        if {one.number for one in before} == {one.number for one in after}:
+            return
         had = {old: copy for old in before if (copy := self._copies.pop((name, old.number), None)) is not None}
         for interval in after if had else ():
             copy = self._copies[name, interval.number] = MemoryCopy()
