@@ -65,17 +65,8 @@ def main(
         _print(measured, rate)
     _print_gains(gained)
     figures = {name: [_figures(run, rate) for run in its] for name, its in measured.items()}
-    save(
-        output,
-        {
-            "benchmark": "productions",
-            "runs": runs,
-            "rate": rate,
-            "seconds": seconds,
-            "figures": figures,
-            "gains": gained,
-        },
-    )
+    told = {"benchmark": "productions", "runs": runs, "rate": rate, "seconds": seconds}
+    save(output, told | {"figures": figures, "gains": gained})
 
 
 def _gain(delays: list[tuple[float, float]]) -> tuple[float, float, float]:

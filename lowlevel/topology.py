@@ -113,21 +113,7 @@ class Topology:
         those after it. Other consumers of the same streams keep the strict one. Raises `TopologyError`.
         """
         self._claim(name)
-        if watermark_percentile is not None and not 0 < watermark_percentile < 100:
-            raise TopologyError(
-                f"computation {name!r} cannot have a watermark percentile of {watermark_percentile!r}; give a number "
-                "between 0 and 100, or leave it out to wait for all records"
-            )
-        if not isinstance(computation, Computation):
-            raise TopologyError(
-                f"computation {name!r} is a {type(computation).__name__}; give an instance of Computation"
-            )
-        for stream, extractor in inputs.items():
-            if not callable(extractor):
-                raise TopologyError(
-                    f"computation {name!r} has no key extractor for its input stream {stream!r} (got {extractor!r}); "
-                    "give a function from a value to its key"
-                )
+        _check_given(name, computation, inputs, watermark_percentile)
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
         streams = frozenset(outputs)
         if dead_letters is not None:
@@ -311,6 +297,25 @@ def _checked_aside(name: str, aside: Iterable[str], inputs: Mapping[str, KeyExtr
             f"{', '.join(sorted(besides))}; name some of its inputs in `aside`, and not all"
         )
     return besides
+
+
+def _check_given(
+    name: str, computation: object, inputs: Mapping[str, KeyExtractor], watermark_percentile: float | None
+) -> None:
+    """Refuse what cannot be a computation's; raises `TopologyError`."""
+    if watermark_percentile is not None and not 0 < watermark_percentile < 100:
+        raise TopologyError(
+            f"computation {name!r} cannot have a watermark percentile of {watermark_percentile!r}; give a number "
+            "between 0 and 100, or leave it out to wait for all records"
+        )
+    if not isinstance(computation, Computation):
+        raise TopologyError(f"computation {name!r} is a {type(computation).__name__}; give an instance of Computation")
+    for stream, extractor in inputs.items():
+        if not callable(extractor):
+            raise TopologyError(
+                f"computation {name!r} has no key extractor for its input stream {stream!r} (got {extractor!r}); "
+                "give a function from a value to its key"
+            )
 
 
 def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[str], dead_letters: str) -> None:

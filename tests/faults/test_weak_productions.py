@@ -86,6 +86,14 @@ def test_sinks_that_take_long_or_refuse_and_drivers_that_crash(tmp_path, referen
     assert crashes > 0, "no driver crashed"
 
 
+class Even(Computation):
+    strong_productions = False
+
+    def process_record(self, record, context):
+        if record.value % 2 == 0:
+            context.produce("even", record.value)
+
+
 def test_a_straggler_is_checkpointed_survives_a_restart_and_is_released_again(tmp_path):
     """Figure 11 of the paper: B checkpoints its production after a second, restarts, and delivers it to C."""
     tries, taken, committed = [], [], []
@@ -95,13 +103,6 @@ def test_a_straggler_is_checkpointed_survives_a_restart_and_is_released_again(tm
         if awake:
             taken.extend(value for value, _ in rows)
         return awake
-
-    class Even(Computation):
-        strong_productions = False
-
-        def process_record(self, record, context):
-            if record.value % 2 == 0:
-                context.produce("even", record.value)
 
     def run(scheduler):
         made = Topology()
