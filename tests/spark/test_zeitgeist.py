@@ -62,6 +62,7 @@ def test_a_run_whose_driver_is_killed_finds_the_same(tmp_path: Path, expected: d
 
 
 @pytest.mark.slow
+@pytest.mark.faults
 def test_a_run_whose_executor_is_killed_finds_the_same(tmp_path: Path, expected: dict[str, str]) -> None:
     place, out, flag = tmp_path / "checkpoint", tmp_path / "out", tmp_path / "killed"
     out.mkdir()
