@@ -25,6 +25,8 @@ from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk.running import Runner
 from tests.depth import examples
 
+pytestmark = pytest.mark.slow
+
 FEW = World(queries_each=20)
 """Of the default seed, with fewer queries."""
 TINY = World(queries_each=5, day=60)
