@@ -26,7 +26,7 @@ from headrace.lowlevel import Computation, Context, Record, Timer
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaHeader, write_deltas
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.part import Part
-from headrace.lowlevel.softstate import KeyStates, StateCache
+from headrace.lowlevel.softstate import KeyStates, StateCache, _Entry
 from headrace.lowlevel.state import Delta
 from headrace.lowlevel.store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
@@ -68,10 +68,10 @@ class ByRecency(StateCache):
 
     _clock = 0
 
-    def _add(self, states: KeyStates, row: bytes, entry: object, placed: bool) -> None:
+    def _add(self, states: KeyStates, row: bytes, entry: _Entry, placed: bool) -> None:
         self._clock += 1
-        entry.due = -self._clock  # type: ignore[attr-defined]
-        super()._add(states, row, entry, placed=False)  # type: ignore[arg-type]
+        entry.due = -self._clock
+        super()._add(states, row, entry, placed=False)
 
     def _sweep(self) -> None:
         self._gave_way = 0

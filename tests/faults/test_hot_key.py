@@ -53,27 +53,27 @@ class Late(beam.DoFn):
         bag: object = beam.DoFn.StateParam(BAG),
         end: object = beam.DoFn.TimerParam(END),
     ) -> None:
-        bag.add(pair[1])  # type: ignore[attr-defined]
-        end.set(window.end)  # type: ignore[attr-defined]
+        bag.add(pair[1])
+        end.set(window.end)
 
     @on_timer(END)
     def on_end(
         self, key: int = beam.DoFn.KeyParam, bag: object = beam.DoFn.StateParam(BAG)
     ) -> Iterator[tuple[int, int]]:
-        yield key, sum(bag.read())  # type: ignore[attr-defined]
+        yield key, sum(bag.read())
 
 
 class Told(Computation):
     """Tells of every record at once, with how many of its key there have been."""
 
     def process_record(self, record: Record, context: Context) -> None:
-        context.state = int(context.state or 0) + 1  # type: ignore[call-overload]
+        context.state = int(context.state or 0) + 1
         _, number = cast("tuple[int, int]", record.value)
         context.produce("told", (record.key, number, context.state))
 
 
 def ended(row: tuple[int, int], window: object = beam.DoFn.WindowParam) -> tuple[int, int, int]:
-    return row[0], window.end.micros, row[1]  # type: ignore[attr-defined]
+    return row[0], window.end.micros, row[1]
 
 
 def summed(row: tuple[int, Iterable[int]]) -> tuple[int, int]:

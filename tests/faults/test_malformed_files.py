@@ -246,7 +246,7 @@ def test_what_is_only_odd(name: str, tmp_path: Path, tally: Callable[[int], Tall
     rows = read(write(tmp_path / f"odd.{ending}", data), by)
     run.fire()
     run.compare(expected, [value for value, _ in rows])
-    assert all(time > 0 or by is text or value.at == 0 for value, time in rows)  # type: ignore[attr-defined]
+    assert all(time > 0 or by is text or value.at == 0 for value, time in rows)
 
 
 def test_a_year_9999_makes_others_late_and_they_are_counted(tmp_path: Path, tally: Callable[[int], Tally]) -> None:
@@ -317,7 +317,7 @@ class TestNoFiles:
         for name, data, by in (("a.txt", TEXT, text), ("a.parquet", PARQUET, parquet)):
             run.plan()
             path = Path(write(tmp_path / name, data))
-            injector = by(str(path)).injector()  # type: ignore[attr-defined]
+            injector = by(str(path)).injector()
             (split,) = injector.plan(injector.start(), 1_000_000, 1).splits
             path.write_bytes(TEXT[:700] if by is text else table(seconds(100, 99)))
             with pytest.raises(ValueError, match=r"[Ff]iles must not change"):

@@ -48,7 +48,7 @@ class Inverse(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         number = record.value
         assert isinstance(number, int)
-        context.state = int(context.state or 0) + 1  # type: ignore[call-overload]
+        context.state = int(context.state or 0) + 1
         if is_poison(number) and not self.immune:
             context.produce("inverses", (number, "not this"))
             raise ZeroDivisionError(f"poison {number}")
@@ -70,7 +70,7 @@ def collect(epochs: dict[int, list[object]]) -> CallSink:
     """What is delivered in each epoch; a repeated delivery must be the same."""
 
     def deliver(epoch: int, rows: list[tuple[object, int]]) -> None:
-        values = sorted(value for value, _ in rows)  # type: ignore[type-var]
+        values = sorted(value for value, _ in rows)
         assert epochs.setdefault(epoch, values) == values
 
     return CallSink(deliver)
@@ -119,7 +119,7 @@ def test_it_is_set_aside_by_a_computation(run: Run, tally: Callable[[int], Tally
     letters = delivered(out["dead"])
     counts.fire(len(letters))
     assert all(isinstance(letter, DeadLetter) for letter in letters)
-    told = [(letter.step, letter.key, letter.value, letter.error.splitlines()[-1]) for letter in letters]  # type: ignore[attr-defined]
+    told = [(letter.step, letter.key, letter.value, letter.error.splitlines()[-1]) for letter in letters]
     poison = [("invert", key_of(number), number, f"ZeroDivisionError: poison {number}") for number in POISON]
     counts.compare(poison, told, "dead letters")
     well = counted(number for number in range(NUMBERS) if not is_poison(number))

@@ -92,9 +92,7 @@ ALWAYS = 10**6
 @pytest.mark.parametrize("times", [1, ALWAYS])
 def test_a_commit_whose_answer_is_lost_has_happened(s3: S3, tally: Begin, times: int) -> None:
     run = tally(1)
-    store = ObjectStore(s3.new_place(), patience=0.5)
-    checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
-    step(checkpoint, store)
+    checkpoint, store = begun(s3, 0.5)
     run.plan()
     s3.fail({"method": "PUT", "path": COMMIT_2, "mode": "lost", "times": times})
     step(checkpoint, store)
@@ -106,9 +104,7 @@ def test_a_commit_whose_answer_is_lost_has_happened(s3: S3, tally: Begin, times:
 
 def test_a_commit_of_which_nothing_is_heard_may_have_happened(s3: S3, tally: Begin) -> None:
     run = tally(1)
-    store = ObjectStore(s3.new_place(), patience=0.5)
-    checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
-    step(checkpoint, store)
+    checkpoint, store = begun(s3, 0.5)
     run.plan(2)
     lost = [{"method": method, "path": COMMIT_2, "mode": "lost", "times": ALWAYS} for method in ("PUT", "GET")]
     s3.fail(*lost)
@@ -121,6 +117,14 @@ def test_a_commit_of_which_nothing_is_heard_may_have_happened(s3: S3, tally: Beg
     check(Checkpoint.read(store), 3)
 
 
+def begun(s3: S3, patience: float) -> tuple[Checkpoint, ObjectStore]:
+    """A checkpoint with one epoch, on a store that waits so many seconds."""
+    store = ObjectStore(s3.new_place(), patience=patience)
+    checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
+    step(checkpoint, store)
+    return checkpoint, store
+
+
 def step_in_doubt(checkpoint: Checkpoint, store: ObjectStore) -> None:
     with pytest.raises(StoreError, match=r"whether epoch 2 is committed is not known: run again to find out"):
         step(checkpoint, store)
@@ -130,9 +134,7 @@ def step_in_doubt(checkpoint: Checkpoint, store: ObjectStore) -> None:
 
 def test_a_commit_that_never_arrives_has_not_happened(s3: S3, tally: Begin) -> None:
     run = tally(1)
-    store = ObjectStore(s3.new_place(), patience=0.5)
-    checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
-    step(checkpoint, store)
+    checkpoint, store = begun(s3, 0.5)
     s3.fail({"method": "PUT", "path": COMMIT_2, "mode": "error", "times": ALWAYS})
     run.plan()
     step_in_doubt(checkpoint, store)
@@ -146,9 +148,7 @@ def test_a_commit_that_never_arrives_has_not_happened(s3: S3, tally: Begin) -> N
 
 def test_a_slow_answer_to_a_commit_is_not_waited_for_for_ever(s3: S3, tally: Begin) -> None:
     run = tally(1)
-    store = ObjectStore(s3.new_place(), patience=0.6)
-    checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
-    step(checkpoint, store)
+    checkpoint, store = begun(s3, 0.6)
     run.plan()
     s3.fail({"method": "PUT", "path": COMMIT_2, "mode": "slow", "seconds": 2.0, "times": 1})
     step(checkpoint, store)

@@ -96,10 +96,10 @@ class Later(beam.DoFn):
         end: object = beam.DoFn.TimerParam(END),
         wake: object = beam.DoFn.TimerParam(WAKE),
     ) -> None:
-        bag.add(pair[1])  # type: ignore[attr-defined]
-        last.write(pair[0])  # type: ignore[attr-defined]
-        end.set(window.end)  # type: ignore[attr-defined]
-        wake.set_relative(10**9)  # type: ignore[attr-defined]
+        bag.add(pair[1])
+        last.write(pair[0])
+        end.set(window.end)
+        wake.set_relative(10**9)
 
     @on_timer(END)
     def on_end(
@@ -108,8 +108,8 @@ class Later(beam.DoFn):
         bag: object = beam.DoFn.StateParam(BAG),
         last: object = beam.DoFn.StateParam(LAST),
     ) -> Iterator[tuple[int, int]]:
-        assert last.read() == key  # type: ignore[attr-defined]
-        yield key, sum(bag.read())  # type: ignore[attr-defined]
+        assert last.read() == key
+        yield key, sum(bag.read())
 
     @on_timer(WAKE)
     def on_wake(self) -> None:

@@ -44,7 +44,7 @@ GLOBAL = threading.Lock()
 THINGS: dict[str, Callable[[], object]] = {
     "a lock": threading.Lock,
     "a thread": lambda: threading.Thread(target=print),
-    "a file to write to": lambda: open("/dev/null", "w"),  # noqa: SIM115
+    "a file to write to": lambda: open("/dev/null", "w"),  # noqa: SIM115 - it is to be open when it is pickled
     "a socket": socket.socket,
     "a generator": lambda: (number for number in range(3)),
     "a database": lambda: sqlite3.connect(":memory:"),
@@ -177,7 +177,7 @@ def test_a_topology_is_refused_before_there_is_spark_or_a_checkpoint(
     made.append((by_key, "step 'by key' .* the variable 'lock' of "))
     for topology, says in made:
         run.plan()
-        runner = SparkRunner(Nowhere())  # type: ignore[arg-type]
+        runner = SparkRunner(Nowhere())
         with pytest.raises(ShippingError, match=says):
             runner.run_topology(topology, RunOptions(str(tmp_path / "checkpoint")))
         assert not (tmp_path / "checkpoint").exists()

@@ -83,7 +83,7 @@ def test_weak_productions_beside_strong_ones(spark: SparkSession, tmp_path: Path
     assert any(process == os.getpid() and 20 in numbers for numbers, process, _ in taken), "stragglers by the driver"
     assert result.counters["service"]["rows"] == len(NUMBERS), "counters are exact"
     assert result.counters["service"]["stragglers"] > 0
-    assert Checkpoint.read(ObjectStore(str(tmp_path / "checkpoint"))).manifest.pending == ()  # type: ignore[union-attr]
+    assert Checkpoint.read(ObjectStore(str(tmp_path / "checkpoint"))).manifest.pending == ()
 
     assert not (tmp_path / "differs").exists()
     sums = [value for path in tmp_path.glob("sums-*.json") for value, _ in json.loads(path.read_text())]

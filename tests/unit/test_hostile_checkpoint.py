@@ -90,13 +90,13 @@ def plan(delta: str) -> Callable[[Manifest], Manifest]:
 
 
 def snapshot(token: str, level: object = 1) -> Callable[[Manifest], Manifest]:
-    order = SnapshotOrder(level, 0, 1, "", 1, token)  # type: ignore[arg-type]
-    made = CopyPlan(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))  # type: ignore[arg-type]
+    order = SnapshotOrder(level, 0, 1, "", 1, token)
+    made = CopyPlan(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))
     return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
 
 
 def at_level(level: object) -> Callable[[Manifest], Manifest]:
-    made = CopyPlan(level, 0, deltas=("1-t1-9",), replay_bytes=9)  # type: ignore[arg-type]
+    made = CopyPlan(level, 0, deltas=("1-t1-9",), replay_bytes=9)
     return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
 
 
@@ -212,7 +212,7 @@ def test_a_position_that_is_no_plain_value_is_refused_with_its_injector(tmp_path
 )
 def test_a_receipt_moves_no_other_file(tmp_path: Path, name: object) -> None:
     (tmp_path / "out").write_text("secret")
-    sink = FileSink(tmp_path / "results" / "part", ".txt", writer=None)  # type: ignore[arg-type]
+    sink = FileSink(tmp_path / "results" / "part", ".txt", writer=None)
     with pytest.raises(CheckpointError, match=r"has a receipt of .*begin with 'part-000001-'.*Nothing was moved"):
         sink.deliver(1, [json.dumps(name).encode()])
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["out"]

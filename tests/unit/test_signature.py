@@ -84,7 +84,7 @@ class Exploit:
     """What a pickle can do to who loads it."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.putenv, ("HEADRACE_TEST_EXPLOITED", "1")  # type: ignore[return-value]
+        return os.putenv, ("HEADRACE_TEST_EXPLOITED", "1")
 
 
 def test_every_object_that_somebody_else_wrote_is_refused() -> None:
@@ -163,8 +163,8 @@ print(pickle.loads(without).get("log/" + "1".zfill(20))[:8])
 def topology(rows: list[object]) -> Topology:
     class Count(Computation):
         def process_record(self, record: object, context: object) -> None:
-            context.state = (context.state or 0) + 1  # type: ignore[attr-defined]
-            context.produce("counts", context.state)  # type: ignore[attr-defined]
+            context.state = (context.state or 0) + 1
+            context.produce("counts", context.state)
 
     made = Topology()
     made.injector("in", BoundedInjector([("a", n) for n in range(9)]))
