@@ -106,7 +106,6 @@ class LoadBalancer:
         if (adopted := _adopted(intervals, tasks, costs, now)) is not intervals:
             return adopted
         view = _View(self._policy, intervals, costs, loads, tasks, now)
-        relief = view.relieved()
         # A single epoch counts once, however much it had; the smoothed cost says what is worth doing about it.
         last = {one.number: self._cost(one.number, loads) for one in intervals}
         uneven = view.is_uneven() and _View(self._policy, intervals, last, loads, tasks, now).is_uneven()
@@ -118,7 +117,7 @@ class LoadBalancer:
             return intervals
         after = view.parted()
         if after is None and memory.hot >= self._policy.patience:
-            after = relief
+            after = view.relieved()
         if after is None and memory.cold >= 4 * self._policy.patience:
             after = view.merged()
         if after is None:

@@ -364,7 +364,9 @@ def _run_interval(task: _Task, interval: int, parcels: Iterable[Parcel], plan: C
         bundle.watermark, bundle.wall_time = watermark, task.spec.clock
         copy = task.host.copy(name, task.sender.level, interval, task.spec.epoch, plan)
         commit = _run_one(task, name, interval, bundle, copy)
-        state += copy.size()
+        size = copy.size()
+        task.report.sizes[name] = task.report.sizes.get(name, 0) + size
+        state += size
         if commit.delta:
             deltas[name] = commit.delta
     if deltas:
@@ -381,7 +383,6 @@ def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) 
     worker = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial, task.host.states)
     commit = worker.run(bundle)
     report.add_counters(name, commit.counters)
-    report.sizes[name] = report.sizes.get(name, 0) + copy.size()
     if commit.hold is not None:
         key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
         report.holds[name, interval] = (commit.hold, key)
