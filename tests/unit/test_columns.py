@@ -1,39 +1,54 @@
-"""The quick way from Arrow to Python gives what pyarrow's own gives."""
+"""Batches of columns are batches like any other."""
 
-from __future__ import annotations
+import pickle
+from operator import itemgetter
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from headrace.sdk.io.columns import to_list
+from headrace.lowlevel.columns import ColumnBatch, shape_of_key
+from headrace.lowlevel.record import Batch
+from headrace.sdk.columns.shape import Fields, FieldsKind, Pair, Single
+from headrace.sdk.row import Row
 
-UNITS = {"s": 1, "ms": 10**3, "us": 10**6}
-# Years 1 to 9999, which a datetime can hold in every zone.
-SECONDS = st.integers(-62_100_000_000, 253_300_000_000)
-
-
-@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin", "America/New_York", "+02:30"])
-@pytest.mark.parametrize("unit", UNITS)
-@given(st.lists(st.tuples(SECONDS, st.integers(0, 999_999)) | st.none()))
-def test_instants(unit: str, zone: str | None, times: list[tuple[int, int] | None]) -> None:
-    values = [None if time is None else time[0] * UNITS[unit] + time[1] % UNITS[unit] for time in times]
-    column = pa.array(values, pa.timestamp(unit, zone))
-    found, expected = to_list(column), column.to_pylist()
-    assert found == expected
-    assert list(map(repr, found)) == list(map(repr, expected))
+TABLE = pa.record_batch({"carrier": ["UA", "AA"], "delay": [3, -1]})
+BATCH = ColumnBatch(TABLE, np.array([10, 20]), Pair(Single(0), Single(1)))
 
 
-@pytest.mark.parametrize("values", [[1, None], ["a", "ä"], [[1], None], [{"a": 1}], [1.5], [b"x"], []])
-def test_others(values: list[object]) -> None:
-    assert to_list(pa.array(values)) == values
+def test_values_are_made_once_and_only_when_asked_for():
+    batch = ColumnBatch(TABLE, np.array([10, 20]), Pair(Single(0), Single(1)))
+    assert len(batch) == 2
+    assert list(batch.rows()) == [(("UA", 3), 10), (("AA", -1), 20)]
+    assert batch.values is batch.values
+    assert batch.ids is None
+    assert isinstance(batch, Batch)
 
 
-def test_a_slice() -> None:
-    assert to_list(pa.array([0, 1, 2], pa.timestamp("us")).slice(1)) == pa.array([1, 2], pa.timestamp("us")).to_pylist()
+def test_a_batch_travels():
+    again = pickle.loads(pickle.dumps(BATCH))
+    assert (again.values, again.timestamps) == (BATCH.values, BATCH.timestamps)
 
 
-def test_nanoseconds() -> None:
-    column = pa.array([0, 1_000], pa.timestamp("ns", "UTC"))
-    assert to_list(column) == column.to_pylist()
+def test_rows_are_taken_by_their_places():
+    assert BATCH.taken(np.array([1])).values == [("AA", -1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [(FieldsKind.DICT, {"late": 3}), (FieldsKind.ROW, Row(late=3)), (FieldsKind.TUPLE, (3,))],
+)
+def test_fields_are_what_they_shall_be(kind, expected):
+    assert Fields(("late",), (Single(1),), kind, "Late").values(TABLE)[0] == expected
+
+
+def test_a_key_is_found_in_a_pair():
+    assert shape_of_key(itemgetter(0), BATCH.shape) == Single(0)
+    assert shape_of_key(itemgetter(2), BATCH.shape) is None
+    assert shape_of_key(itemgetter(0, 1), BATCH.shape) is None
+    assert shape_of_key(lambda value: value[0], BATCH.shape) is None
+
+
+def test_nothing_else_is_there():
+    with pytest.raises(AttributeError, match="ColumnBatch has no attribute 'rubbish'"):
+        _ = BATCH.rubbish

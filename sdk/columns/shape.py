@@ -1,0 +1,100 @@
+"""What: how elements are made of columns: single values, dicts, rows, named tuples, pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import cast
+
+import pyarrow as pa
+
+from headrace.lowlevel.columns import Shape
+from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.sdk.io.columns import to_list
+from headrace.sdk.row import Row
+
+
+@dataclass(frozen=True, slots=True)
+class Single:
+    """The value of one column.
+
+    >>> Single(1).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [3]
+    """
+
+    column: int
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `Shape`."""
+        return to_list(table.column(self.column))
+
+    def part(self, index: int) -> Shape | None:
+        """See `Shape`."""
+        return None
+
+
+class FieldsKind(Enum):
+    """What has the fields."""
+
+    DICT = "dict"
+    ROW = "Row"
+    TUPLE = "tuple"
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Named values.
+
+    >>> Fields(("late",), (Single(1),), FieldsKind.DICT).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [{'late': 3}]
+    """
+
+    names: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    """Of each field."""
+    kind: FieldsKind
+    tuple_name: str = ""
+    """Name of the type of named tuples."""
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `Shape`."""
+        if not self.names:
+            return [self._one({}) for _ in range(table.num_rows)]
+        columns = zip(*(shape.values(table) for shape in self.shapes), strict=True)
+        if self.kind is FieldsKind.TUPLE:
+            make = cast(Callable[..., object], dynamic_named_tuple(self.tuple_name, self.names))
+            return [make(*values) for values in columns]
+        return [self._one(dict(zip(self.names, values, strict=True))) for values in columns]
+
+    def _one(self, fields: dict[str, object]) -> object:
+        return Row.of(fields) if self.kind is FieldsKind.ROW else fields
+
+    def part(self, index: int) -> Shape | None:
+        """See `Shape`."""
+        is_one = self.kind is FieldsKind.TUPLE and 0 <= index < len(self.shapes)
+        return self.shapes[index] if is_one else None
+
+    def field(self, name: str) -> Shape | None:
+        """The shape of a field."""
+        return self.shapes[self.names.index(name)] if name in self.names else None
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A tuple of two, as of key and value.
+
+    >>> Pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    [('UA', 3)]
+    """
+
+    first: Shape
+    second: Shape
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `Shape`."""
+        return list(zip(self.first.values(table), self.second.values(table), strict=True))
+
+    def part(self, index: int) -> Shape | None:
+        """See `Shape`."""
+        return (self.first, self.second)[index] if index in (0, 1) else None
