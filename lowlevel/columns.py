@@ -77,8 +77,9 @@ class ColumnBatch(Batch):
 
 def shape_of_key(extract: KeyExtractor, shape: Shape) -> Shape | None:
     """The shape of what an extractor takes out of values of a shape; None if only calling it can tell."""
-    if isinstance(extract, itemgetter):
+    function: object = extract
+    if isinstance(function, itemgetter):
         # A function of C hides what it takes, but not from pickle.
-        where = cast("tuple[object, tuple[object, ...]]", extract.__reduce__())[1]
+        where = cast("tuple[object, tuple[object, ...]]", function.__reduce__())[1]
         return shape.part(where[0]) if len(where) == 1 and isinstance(where[0], int) else None
-    return extract.shape_in(shape) if isinstance(extract, ColumnExtractor) else None
+    return function.shape_in(shape) if isinstance(function, ColumnExtractor) else None
