@@ -28,6 +28,12 @@ class Shape(Protocol):
     def part(self, index: int) -> Shape | None:
         """The shape of `value[index]`, None if that is none."""
 
+    def columns(self) -> tuple[int, ...]:
+        """Places of the columns that make a value."""
+
+    def moved(self, by: int) -> Shape:
+        """The same for a table with so many more columns in front."""
+
 
 @runtime_checkable
 class ColumnExtractor(Protocol):
@@ -69,6 +75,14 @@ class ColumnBatch(Batch):
 
     def __reduce__(self) -> tuple[object, ...]:
         return ColumnBatch, (self.table, self.times, self.shape)
+
+    def greatest(self) -> int:
+        """See `Batch`."""
+        return int(self.times.max())
+
+    def count_before(self, watermark: int) -> int:
+        """See `Batch`."""
+        return int(np.count_nonzero(self.times < watermark))
 
     def taken(self, places: NDArray[np.int64]) -> ColumnBatch:
         """The rows at these places, in their order."""

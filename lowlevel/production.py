@@ -18,7 +18,6 @@ from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.part import count_late
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
@@ -206,7 +205,7 @@ class Router:
         if inline.name not in self._running:
             self._running[inline.name] = inline
             self._call(inline, inline.computation.start_bundle)
-        late = count_late(batch.timestamps, self._watermarks.get(inline.step, MIN_TIMESTAMP))
+        late = batch.count_before(self._watermarks.get(inline.step, MIN_TIMESTAMP))
         if late:
             self.late[inline.step] = self.late.get(inline.step, 0) + late
         if batch.ids is None:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from headrace.lowlevel.time import MIN_TIMESTAMP
+
 
 class Record(NamedTuple):
     """One (key, value, timestamp) triple as a computation sees it.
@@ -47,6 +49,14 @@ class Batch:
     def rows(self) -> Iterator[tuple[object, int]]:
         """Pairs of value and timestamp."""
         return zip(self.values, self.timestamps, strict=True)
+
+    def greatest(self) -> int:
+        """The greatest timestamp; there must be a record."""
+        return max(self.timestamps)
+
+    def count_before(self, watermark: int) -> int:
+        """How many records are behind the watermark (paper §4.5)."""
+        return sum(map(watermark.__gt__, self.timestamps)) if watermark > MIN_TIMESTAMP else 0
 
 
 Emit = Callable[[str, Batch], None]

@@ -248,7 +248,7 @@ def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]
     for batch in batches:
         if len(batch):
             counters["records"] += len(batch)
-            report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), max(batch.timestamps))
+            report.greatest[stream] = max(report.greatest.get(stream, MIN_TIMESTAMP), batch.greatest())
             router.emit(stream, batch)
 
 
@@ -265,7 +265,7 @@ def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[B
         if len(batch):
             seen = Lateness.of(batch.timestamps, greatest)
             task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(seen)
-            greatest = max(greatest, *batch.timestamps)
+            greatest = max(greatest, batch.greatest())
         yield batch
 
 

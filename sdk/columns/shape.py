@@ -1,9 +1,9 @@
-"""What: how elements are made of columns: single values, dicts, rows, named tuples, pairs."""
+"""What: how elements are made of columns: single values, dicts, rows, tuples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import cast
 
@@ -32,6 +32,14 @@ class Single:
     def part(self, index: int) -> Shape | None:
         """See `Shape`."""
         return None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `Shape`."""
+        return (self.column,)
+
+    def moved(self, by: int) -> Single:
+        """See `Shape`."""
+        return Single(self.column + by)
 
 
 class FieldsKind(Enum):
@@ -75,26 +83,49 @@ class Fields:
         is_one = self.kind is FieldsKind.TUPLE and 0 <= index < len(self.shapes)
         return self.shapes[index] if is_one else None
 
+    def columns(self) -> tuple[int, ...]:
+        """See `Shape`."""
+        return tuple(column for shape in self.shapes for column in shape.columns())
+
+    def moved(self, by: int) -> Fields:
+        """See `Shape`."""
+        return replace(self, shapes=tuple(shape.moved(by) for shape in self.shapes))
+
     def field(self, name: str) -> Shape | None:
         """The shape of a field."""
         return self.shapes[self.names.index(name)] if name in self.names else None
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """A tuple of two, as of key and value.
+class Tuple:
+    """A plain tuple, as of key and value.
 
-    >>> Pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
+    >>> pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
     [('UA', 3)]
     """
 
-    first: Shape
-    second: Shape
+    shapes: tuple[Shape, ...]
+    """Of each element."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `Shape`."""
-        return list(zip(self.first.values(table), self.second.values(table), strict=True))
+        if not self.shapes:
+            return [()] * table.num_rows
+        return list(zip(*(shape.values(table) for shape in self.shapes), strict=True))
 
     def part(self, index: int) -> Shape | None:
         """See `Shape`."""
-        return (self.first, self.second)[index] if index in (0, 1) else None
+        return self.shapes[index] if 0 <= index < len(self.shapes) else None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `Shape`."""
+        return tuple(column for shape in self.shapes for column in shape.columns())
+
+    def moved(self, by: int) -> Tuple:
+        """See `Shape`."""
+        return Tuple(tuple(shape.moved(by) for shape in self.shapes))
+
+
+def pair(first: Shape, second: Shape) -> Tuple:
+    """The shape of a pair."""
+    return Tuple((first, second))

@@ -9,15 +9,15 @@ import pytest
 
 from headrace.lowlevel.columns import ColumnBatch, shape_of_key
 from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.shape import Fields, FieldsKind, Pair, Single
+from headrace.sdk.columns.shape import Fields, FieldsKind, Single, pair
 from headrace.sdk.row import Row
 
 TABLE = pa.record_batch({"carrier": ["UA", "AA"], "delay": [3, -1]})
-BATCH = ColumnBatch(TABLE, np.array([10, 20]), Pair(Single(0), Single(1)))
+BATCH = ColumnBatch(TABLE, np.array([10, 20]), pair(Single(0), Single(1)))
 
 
 def test_values_are_made_once_and_only_when_asked_for():
-    batch = ColumnBatch(TABLE, np.array([10, 20]), Pair(Single(0), Single(1)))
+    batch = ColumnBatch(TABLE, np.array([10, 20]), pair(Single(0), Single(1)))
     assert len(batch) == 2
     assert list(batch.rows()) == [(("UA", 3), 10), (("AA", -1), 20)]
     assert batch.values is batch.values
