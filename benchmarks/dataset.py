@@ -10,12 +10,22 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from benchmarks.generator import SCHEMA, Plan, generate, split, write
+from benchmarks.generator import SCHEMA, Plan, clicks, generate, lines, split, write
 from benchmarks.workload import SENTINEL
 
 FILE_EVENTS = 50_000
 """Events in each of a row of files: a million events make twenty."""
 _DAY = 86_400_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The same rows twice, in order of arrival."""
+
+    one: Path
+    """All in one Parquet file."""
+    many: Path
+    """A folder of several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +40,10 @@ class Dataset:
     """A folder of files of `FILE_EVENTS` events; by modification time they are in order of arrival."""
     ended: Path
     """The same, and a last file with one event of the key `SENTINEL`, a day after the rest."""
+    clicks: Files
+    """Clicks on these events, in as many files."""
+    lines: Files
+    """The events as lines of text."""
 
 
 @contextmanager
@@ -42,8 +56,21 @@ def datasets(plan: Plan, sizes: list[int]) -> Iterator[dict[int, Dataset]]:
 
 def _write(plan: Plan, events: pa.Table, folder: Path) -> Dataset:
     end = pa.table([[SENTINEL], [0], [plan.start + plan.span + _DAY]], names=SCHEMA.names).cast(SCHEMA)
-    parts = split(events, -(-events.num_rows // FILE_EVENTS))
-    [one] = write([events], folder / "one")
-    write(parts, folder / "many")
-    write([*parts, end], folder / "ended")
-    return Dataset(events.num_rows, plan, one, folder / "many", folder / "ended")
+    parts = -(-events.num_rows // FILE_EVENTS)
+    shown = _write_files(events, parts, folder)
+    write([*split(events, parts), end], folder / "ended")
+    return Dataset(
+        events.num_rows,
+        plan,
+        shown.one,
+        shown.many,
+        folder / "ended",
+        _write_files(clicks(plan, events), parts, folder / "clicks"),
+        _write_files(lines(events), parts, folder / "lines"),
+    )
+
+
+def _write_files(rows: pa.Table, parts: int, folder: Path) -> Files:
+    [one] = write([rows], folder / "one")
+    write(split(rows, parts), folder / "many")
+    return Files(one, folder / "many")

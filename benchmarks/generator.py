@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 GRID = 7_000
+CLICKED_SHARE = 0.1
+CLICK_WITHIN = 30 * SECOND
 SCHEMA = pa.schema([("key", pa.string()), ("value", pa.int64()), ("timestamp", pa.timestamp("us", tz="UTC"))])
 
 
@@ -76,6 +79,35 @@ def _delays(plan: Plan, rng: np.random.Generator) -> npt.NDArray[np.int64]:
     usual = rng.integers(0, plan.disorder, plan.events)
     late = rng.integers(plan.disorder, plan.greatest_delay, plan.events)
     return np.where(rng.random(plan.events) < plan.late_share, late, usual)
+
+
+def clicks(plan: Plan, shown: pa.Table) -> pa.Table:
+    """Clicks on a tenth of the events, as if these were advertisements shown, in order of arrival.
+
+    A click has key and value of its event and comes less than `CLICK_WITHIN` after it; it arrives as late as events do.
+
+    >>> plan = Plan(events=1_000)
+    >>> 50 < clicks(plan, generate(plan)).num_rows < 200
+    True
+    """
+    rng = np.random.default_rng(plan.seed + 1)
+    clicked = shown.filter(pa.array(rng.random(shown.num_rows) < CLICKED_SHARE))
+    own = replace(plan, events=clicked.num_rows)
+    timestamps = clicked["timestamp"].cast(pa.int64()).to_numpy()
+    timestamps = timestamps + GRID * rng.integers(1, CLICK_WITHIN // GRID, clicked.num_rows)
+    order = np.argsort(timestamps + _delays(own, rng), kind="stable")
+    at = clicked.schema.get_field_index("timestamp")
+    return clicked.set_column(at, SCHEMA.field(at), pa.array(timestamps).cast(SCHEMA.field(at).type)).take(order)
+
+
+def lines(events: pa.Table) -> pa.Table:
+    """The events as text, in one column: `key,value,timestamp in microseconds`.
+
+    >>> lines(generate(Plan(events=1)))["line"][0].as_py().count(",")
+    2
+    """
+    fields = [column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column for column in events.columns]
+    return pa.table({"line": pc.binary_join_element_wise(*(field.cast(pa.string()) for field in fields), ",")})
 
 
 def split(events: pa.Table, parts: int) -> list[pa.Table]:

@@ -12,9 +12,10 @@ _SHOWN = 5
 
 
 def canonical(workload: Workload, result: pa.Table) -> pa.Table:
-    """The result with the workload's column names and types, sorted by all columns."""
+    """What systems must agree on of the result, with the workload's column names and types, sorted by all columns."""
     named = result.rename_columns(list(workload.columns)).cast(workload.schema)
-    return named.sort_by([(column, "ascending") for column in workload.columns]).combine_chunks()
+    settled = named if workload.settle is None else workload.settle(named)
+    return settled.sort_by([(column, "ascending") for column in settled.column_names]).combine_chunks()
 
 
 def difference(workload: Workload, expected: pa.Table, actual: pa.Table) -> str | None:

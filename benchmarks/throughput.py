@@ -35,7 +35,7 @@ class WrongResultError(Exception):
 def main(
     runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 3,
     events: Annotated[int | None, typer.Option(help="events for every system")] = None,
-    workload: Annotated[list[str] | None, typer.Option(help="W1, W2 or W3; several times for several")] = None,
+    workload: Annotated[list[str] | None, typer.Option(help="W1 to W9; several times for several")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="systems whose name contains this")] = None,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/throughput.json"),
 ) -> None:
@@ -49,20 +49,24 @@ def main(
 
 
 def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int | None) -> Measurements:
-    sizes = {peer.name: events or peer.events for peer in peers}
-    warm = {peer.name: sizes[peer.name] if peer.warm_whole else _TINY for peer in peers}
-    entries = [(each, peer) for each in chosen for peer in peers if each.name in peer.runs]
+    entries = [
+        (each, peer, events or peer.events_for(each.name))
+        for each in chosen
+        for peer in peers
+        if each.name in peer.runs
+    ]
+    sizes = [size for _, _, size in entries]
     measurements: Measurements = {each.name: {} for each in chosen}
-    for each, peer in entries:
-        measurements[each.name][peer.name] = Measurement(peer.name, sizes[peer.name], note=peer.note)
-    with datasets(Plan(events=max(*sizes.values(), _TINY)), [*sizes.values(), *warm.values(), _TINY]) as data:
+    for each, peer, size in entries:
+        measurements[each.name][peer.name] = Measurement(peer.name, size, note=peer.note)
+    with datasets(Plan(events=max(*sizes, _TINY)), [*sizes, _TINY]) as data:
         expected = _Expected()
-        for each, peer in entries:
-            _run("warm-up", each, peer, data[warm[peer.name]], expected)
+        for each, peer, size in entries:
+            _run("warm-up", each, peer, data[size if peer.warm_whole else _TINY], expected)
         for number in range(1, runs + 1):
-            for each, peer in entries:
+            for each, peer, size in entries:
                 peer.runs[each.name](data[_TINY])
-                seconds = _run(f"run {number} of {runs}", each, peer, data[sizes[peer.name]], expected)
+                seconds = _run(f"run {number} of {runs}", each, peer, data[size], expected)
                 measurements[each.name][peer.name].seconds.append(seconds)
     return measurements
 

@@ -5,35 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import PickleCoder
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
-from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions
 from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.dataset import Dataset
 from benchmarks.generator import SECOND
+from benchmarks.peers.beam_inputs import Row, events, run
+from benchmarks.peers.beam_pipelines import PIPELINES
 from benchmarks.peers.peer import Peer
-from benchmarks.workload import GAP, W1, W2, W3, WINDOW, Workload
-
-Row = tuple[str, *tuple[int, ...]]
-_collected: list[Row] = []
-"""The runner works in this process, so the quickest way out of it is a list."""
-
-
-def _collect(row: Row) -> None:
-    _collected.append(row)
-
-
-def _elements(batch: pa.Table) -> Iterator[TimestampedValue]:
-    columns = [batch["key"], batch["value"], batch["timestamp"].cast(pa.int64())]
-    for key, value, timestamp in zip(*(column.to_pylist() for column in columns), strict=True):
-        yield TimestampedValue((key, value), Timestamp(micros=timestamp))
+from benchmarks.workload import GAP, W1, W2, W3, W5, W8, W9, WINDOW, Workload
 
 
 def _with_window(counted: tuple[str, int], window: object = beam.DoFn.WindowParam) -> Row:
@@ -42,12 +29,7 @@ def _with_window(counted: tuple[str, int], window: object = beam.DoFn.WindowPara
 
 
 def _run(workload: Workload, dataset: Dataset, compute: beam.PTransform) -> pa.Table:
-    _collected.clear()
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        batches = pipeline | beam.io.ReadFromParquetBatched(str(dataset.one))
-        events = batches | beam.FlatMap(_elements).with_output_types(tuple[str, int])
-        _ = events | compute | beam.Map(_collect)
-    return pa.table(list(zip(*_collected, strict=True)), schema=workload.schema)
+    return run(workload, lambda pipeline: events(pipeline, dataset.one) | compute)
 
 
 def fixed_sums(dataset: Dataset) -> pa.Table:
@@ -121,7 +103,8 @@ def minute_totals(dataset: Dataset) -> pa.Table:
 
 BEAM = Peer(
     "Beam direct runner",
-    {W1.name: fixed_sums, W2.name: session_counts, W3.name: minute_totals},
+    {W1.name: fixed_sums, W2.name: session_counts, W3.name: minute_totals, **PIPELINES},
     events=100_000,
+    fewer={W5.name: 20_000, W8.name: 10_000, W9.name: 20_000},
     note="FnApiRunner, in memory",
 )

@@ -1,4 +1,4 @@
-"""Ours, on Spark: W1 and W2 as pipelines in Beam's names, W3 as a raw computation inside one.
+"""Ours, on Spark: pipelines in Beam's names, W3 as a raw computation inside one.
 
 Bounded: the file in one epoch (the default size), its end ends all windows. Streamed: the row of files in epochs of one
 file's size, with a watermark that stays the greatest delay behind, as in the queries of `transformWithState`.
@@ -15,10 +15,13 @@ import pyarrow as pa
 import headrace as beam
 from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import SECOND
+from benchmarks.panes import require_late
+from benchmarks.peers.headrace_inputs import Elements, Event, Inputs
+from benchmarks.peers.headrace_pipelines import PIPELINES, sum_row
 from benchmarks.peers.peer import Peer, Run
 from benchmarks.session import start_session
-from benchmarks.workload import GAP, W1, W2, W3, WINDOW, Workload
-from headrace.io import ReadFromParquet, Write
+from benchmarks.workload import GAP, W1, W2, W3, W4, WINDOW, Workload
+from headrace.io import Write
 from headrace.lowlevel import CallSink, Computation
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.record import Record
@@ -27,22 +30,12 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.window import FixedWindows, IntervalWindow, Sessions
 
 Row = tuple[object, ...]
-Event = tuple[str, int]
-"""Key and value."""
-Elements = beam.PCollection[object]
-_FIELDS = ["key", "value"]
-
-
-def _event(row: dict[str, object]) -> Event:
-    return cast(Event, (row["key"], row["value"]))
+_MANY = 10 * FILE_EVENTS
+"""Events in whose stream some are sure to be late."""
 
 
 def _key(event: object) -> str:
     return cast(Event, event)[0]
-
-
-def _sum_row(summed: Event, window: IntervalWindow = beam.DoFn.WindowParam) -> Row:
-    return summed[0], window.start.micros, summed[1]
 
 
 def _count_row(counted: Event, window: IntervalWindow = beam.DoFn.WindowParam) -> Row:
@@ -71,7 +64,7 @@ class MinuteTotals(Computation):
 
 def fixed_sums(events: Elements) -> Elements:
     windowed = events | beam.WindowInto(FixedWindows(WINDOW // SECOND))
-    return windowed | beam.CombinePerKey(sum) | "Row" >> beam.Map(_sum_row)
+    return windowed | beam.CombinePerKey(sum) | "Row" >> beam.Map(sum_row)
 
 
 def session_counts(events: Elements) -> Elements:
@@ -83,56 +76,60 @@ def minute_totals(events: Elements) -> Elements:
     return cast(Elements, events | beam.RunComputation(MinuteTotals(), key=_key, outputs="totals"))
 
 
-Build = Callable[[Elements], Elements]
-_BUILDS: list[tuple[Workload, Build]] = [(W1, fixed_sums), (W2, session_counts), (W3, minute_totals)]
+def _of_events(build: Callable[[Elements], Elements]) -> Callable[[Inputs], Elements]:
+    return lambda inputs: build(inputs.events())
 
 
-def _bounded(workload: Workload, build: Build, durable: bool) -> Run:
-    def run(dataset: Dataset) -> pa.Table:
-        return _run(workload, build, ReadFromParquet(str(dataset.one), columns=_FIELDS, timestamp="timestamp"), durable)
-
-    return run
-
-
-def _streamed(workload: Workload, build: Build) -> Run:
-    def run(dataset: Dataset) -> pa.Table:
-        delay = dataset.plan.greatest_delay // SECOND
-        pattern = f"{dataset.many}/*.parquet"
-        reading = ReadFromParquet(pattern, columns=_FIELDS, timestamp="timestamp", max_delay=delay)
-        return _run(workload, build, reading, durable=True, max_records_per_epoch=FILE_EVENTS)
-
-    return run
+_BUILDS = {
+    W1: _of_events(fixed_sums),
+    W2: _of_events(session_counts),
+    W3: _of_events(minute_totals),
+    **PIPELINES,
+}
 
 
-def _run(workload: Workload, build: Build, reading: ReadFromParquet, durable: bool, **options: object) -> pa.Table:
-    start_session()
-    rows: list[Row] = []
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-        if durable:
-            options["checkpoint"] = f"{folder}/checkpoint"
-        with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
-            events = pipeline | reading | "Event" >> beam.Map(_event)
-            sink = CallSink(lambda epoch, delivered: rows.extend(cast(Row, row) for row, _ in delivered))
-            _ = build(events) | Write(sink)
-    return pa.table(list(zip(*rows, strict=True)), schema=workload.schema)
+def _runs(durable: bool, streamed: bool) -> dict[str, Run]:
+    return {workload.name: _Run(workload, durable, streamed) for workload in _BUILDS}
+
+
+class _Run:
+    """A workload's run, in memory or durable; bounded, or streamed in epochs of a file's size."""
+
+    def __init__(self, workload: Workload, durable: bool, streamed: bool) -> None:
+        self._workload, self._durable, self._streamed = workload, durable, streamed
+
+    def __call__(self, dataset: Dataset) -> pa.Table:
+        start_session()
+        rows: list[Row] = []
+        options: dict[str, object] = {"max_records_per_epoch": FILE_EVENTS} if self._streamed else {}
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+            if self._durable:
+                options["checkpoint"] = f"{folder}/checkpoint"
+            with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
+                sink = CallSink(lambda epoch, delivered: rows.extend(cast(Row, row) for row, _ in delivered))
+                _ = _BUILDS[self._workload](Inputs(pipeline, dataset, self._streamed)) | Write(sink)
+        result = pa.table(list(zip(*rows, strict=True)), schema=self._workload.schema)
+        if self._workload is W4 and self._streamed and dataset.events >= _MANY:
+            require_late(result)
+        return result
 
 
 IN_MEMORY = Peer(
     "Headrace in memory",
-    {workload.name: _bounded(workload, build, durable=False) for workload, build in _BUILDS},
+    _runs(durable=False, streamed=False),
     events=1_000_000,
     warm_whole=True,
     note="local[2], bounded, the checkpoint goes with the run",
 )
 BOUNDED = Peer(
     "Headrace bounded",
-    {workload.name: _bounded(workload, build, durable=True) for workload, build in _BUILDS},
+    _runs(durable=True, streamed=False),
     events=1_000_000,
     note="local[2], durable checkpoint",
 )
 STREAMED = Peer(
     "Headrace streamed",
-    {workload.name: _streamed(workload, build) for workload, build in _BUILDS},
+    _runs(durable=True, streamed=True),
     events=1_000_000,
     note=f"local[2], epochs of {FILE_EVENTS:,}, durable checkpoint",
 )

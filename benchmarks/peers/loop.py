@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, product
+from math import inf
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.dataset import Dataset
+from benchmarks.dataset import FILE_EVENTS, Dataset
+from benchmarks.generator import MINUTE
+from benchmarks.panes import EARLY, LATE, ON_TIME
 from benchmarks.peers.peer import Peer
-from benchmarks.workload import GAP, W1, W2, W3, WINDOW, Workload
+from benchmarks.steps import DISCOUNT, DISCOUNT_FROM, LEAST, REGIONS
+from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, W7, W8, W9, WINDOW, Workload
+
+Row = tuple[object, ...]
 
 
 def _events(dataset: Dataset) -> Iterator[tuple[str, int, int]]:
-    columns = pq.read_table(dataset.one).columns
+    return _read(dataset.one)
+
+
+def _read(path: Path) -> Iterator[tuple[str, int, int]]:
+    columns = pq.read_table(path).columns
     keys, values, timestamps = columns[0], columns[1], columns[2].cast(pa.int64())
     return zip(keys.to_pylist(), values.to_pylist(), timestamps.to_pylist(), strict=True)
 
 
-def _table(workload: Workload, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+def _table(workload: Workload, rows: Sequence[Row]) -> pa.Table:
     return pa.table(list(zip(*rows, strict=True)), schema=workload.schema)
 
 
@@ -74,9 +86,129 @@ def minute_totals(dataset: Dataset) -> pa.Table:
     return _table(W3, rows)
 
 
+class _Panes:
+    """W4: sums by window, and the panes that they have put out."""
+
+    def __init__(self) -> None:
+        self._sums: dict[int, dict[str, list[int]]] = {}
+        """Start -> key -> sum and number of panes."""
+        self._open: set[int] = set()
+        """Starts of windows whose end the watermark has not reached."""
+        self.watermark = -inf
+        self.rows: list[Row] = []
+
+    def add(self, events: Iterable[tuple[str, int, int]]) -> int:
+        """Take a bundle in, and fire once for each window that got something; the greatest timestamp."""
+        touched: dict[int, dict[str, list[int]]] = {}
+        greatest = 0
+        for key, value, timestamp in events:
+            start = timestamp - timestamp % WINDOW
+            sums = self._sums.setdefault(start, {})
+            state = sums.get(key)
+            if state is None:
+                state = sums[key] = [0, 0]
+            state[0] += value
+            touched.setdefault(start, {})[key] = state
+            if timestamp > greatest:
+                greatest = timestamp
+        for start, states in touched.items():
+            self._fire(start, states, LATE if start + WINDOW <= self.watermark else EARLY)
+            if start + WINDOW > self.watermark:
+                self._open.add(start)
+        return greatest
+
+    def reach(self, watermark: float) -> None:
+        """The watermark moves on: windows that end fire again."""
+        for start in sorted(start for start in self._open if start + WINDOW <= watermark):
+            self._open.remove(start)
+            self._fire(start, self._sums[start], ON_TIME)
+        self.watermark = watermark
+
+    def _fire(self, start: int, states: dict[str, list[int]], timing: int) -> None:
+        for key, state in states.items():
+            self.rows.append((key, start, timing, state[1], state[0]))
+            state[1] += 1
+
+
+def panes(dataset: Dataset) -> pa.Table:
+    """In bundles of a file's size, with a watermark that late events are behind."""
+    events, windows, greatest = _events(dataset), _Panes(), 0
+    while bundle := list(islice(events, FILE_EVENTS)):
+        greatest = max(greatest, windows.add(bundle))
+        windows.reach(greatest - dataset.plan.disorder)
+    windows.reach(inf)
+    return _table(W4, windows.rows)
+
+
+def sliding_sums(dataset: Dataset) -> pa.Table:
+    sums: dict[tuple[str, int], int] = defaultdict(int)
+    for key, value, timestamp in _events(dataset):
+        last = timestamp - timestamp % PERIOD
+        for start in range(last, last - WINDOW, -PERIOD):
+            sums[key, start] += value
+    return _table(W5, [(key, start, total) for (key, start), total in sums.items()])
+
+
+def ten_steps(dataset: Dataset) -> pa.Table:
+    totals: dict[str, int] = defaultdict(int)
+    for line in pq.read_table(dataset.lines.one)["line"].to_pylist():
+        key, text, micros = line.split(",")
+        value, at = int(text), int(micros)
+        if value <= LEAST:
+            continue
+        number, minute = int(key[4:]), at // MINUTE % 60
+        for part in (value,) if value % 2 else (value, 101 - value):
+            amount = part * 3 + minute
+            region = REGIONS[number % 12]
+            if amount % 7 != 0:
+                totals[region] += amount - DISCOUNT if amount >= DISCOUNT_FROM else amount
+    return _table(W7, list(totals.items()))
+
+
+def summaries(dataset: Dataset) -> pa.Table:
+    pending: dict[int, dict[str, list[int]]] = {}
+    rows: list[Row] = []
+    greatest = due = 0
+
+    def fire(watermark: int) -> None:
+        for end in sorted(end for end in pending if end <= watermark):
+            rows.extend((key, end, len(bag), sum(bag), max(bag)) for key, bag in pending.pop(end).items())
+
+    for key, value, timestamp in _events(dataset):
+        end = timestamp - timestamp % WINDOW + WINDOW
+        pending.setdefault(end, {}).setdefault(key, []).append(value)
+        if timestamp > greatest:
+            greatest = timestamp
+            if (watermark := greatest - dataset.plan.greatest_delay) >= due:
+                fire(watermark)
+                due = watermark - watermark % WINDOW + WINDOW
+    fire(max(pending, default=0))
+    return _table(W8, rows)
+
+
+def clicked(dataset: Dataset) -> pa.Table:
+    groups: dict[tuple[str, int, int], tuple[list[int], list[int]]] = {}
+    for side, path in enumerate((dataset.one, dataset.clicks.one)):
+        for key, value, timestamp in _read(path):
+            group = key, value, timestamp - timestamp % WINDOW
+            if group not in groups:
+                groups[group] = [], []
+            groups[group][side].append(timestamp)
+    return _table(W9, [(*group, *pair) for group, sides in groups.items() for pair in product(*sides)])
+
+
 LOOP = Peer(
     "plain Python loop",
-    {W1.name: fixed_sums, W2.name: session_counts, W3.name: minute_totals},
+    {
+        W1.name: fixed_sums,
+        W2.name: session_counts,
+        W3.name: minute_totals,
+        W4.name: panes,
+        W5.name: sliding_sums,
+        W7.name: ten_steps,
+        W8.name: summaries,
+        W9.name: clicked,
+    },
     events=1_000_000,
     note="one core, no state kept",
 )

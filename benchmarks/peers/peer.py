@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
@@ -26,3 +26,9 @@ class Peer:
     """Whether all its events warm it up, not just a few: where the JVM's compiler has something to learn from them."""
     note: str = ""
     """How it runs, for the table."""
+    fewer: Mapping[str, int] = field(default_factory=dict)
+    """Workload name -> how many events it gets by default there, where that is not `events`."""
+
+    def events_for(self, workload: str) -> int:
+        """How many events it gets by default."""
+        return self.fewer.get(workload, self.events)

@@ -7,6 +7,7 @@ from benchmarks.peers.headrace import BOUNDED, IN_MEMORY, STREAMED
 from benchmarks.peers.loop import LOOP
 from benchmarks.peers.spark_sql import SPARK_SQL
 from benchmarks.peers.spark_state import STATE_BY_PANDAS, STATE_BY_ROW
+from benchmarks.peers.spark_stream import SPARK_STREAM
 
 OURS = [IN_MEMORY, BOUNDED, STREAMED]
-PEERS = [*OURS, LOOP, SPARK_SQL, STATE_BY_ROW, STATE_BY_PANDAS, BEAM]
+PEERS = [*OURS, LOOP, SPARK_SQL, SPARK_STREAM, STATE_BY_ROW, STATE_BY_PANDAS, BEAM]

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from benchmarks.dataset import Dataset
 from benchmarks.peers.peer import Peer
 from benchmarks.session import start_session
-from benchmarks.workload import W1, W2
+from benchmarks.workload import W1, W2, W5, W9
 
 
 def _events(dataset: Dataset) -> DataFrame:
@@ -27,9 +27,26 @@ def session_counts(dataset: Dataset) -> pa.Table:
     return counts.select("key", F.unix_micros("window.start"), F.unix_micros("window.end"), "count").toArrow()
 
 
+def sliding_sums(dataset: Dataset) -> pa.Table:
+    window = F.window("timestamp", "1 minute", "15 seconds").alias("window")
+    sums = _events(dataset).groupBy("key", window).agg(F.sum("value"))
+    return sums.select("key", F.unix_micros("window.start"), "sum(value)").toArrow()
+
+
+def clicked(dataset: Dataset) -> pa.Table:
+    shown, clicks = (
+        start_session()
+        .read.parquet(str(path))
+        .select("key", "value", F.window("timestamp", "1 minute").alias("window"), F.unix_micros("timestamp").alias(at))
+        for path, at in ((dataset.one, "shown"), (dataset.clicks.one, "clicked"))
+    )
+    joined = shown.join(clicks, ["key", "value", "window"])
+    return joined.select("key", "value", F.unix_micros("window.start"), "shown", "clicked").toArrow()
+
+
 SPARK_SQL = Peer(
     "Spark batch SQL",
-    {W1.name: fixed_sums, W2.name: session_counts},
+    {W1.name: fixed_sums, W2.name: session_counts, W5.name: sliding_sums, W9.name: clicked},
     events=1_000_000,
     warm_whole=True,
     note="local[2], no Python code",
