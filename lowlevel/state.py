@@ -1,13 +1,15 @@
 """Persistent state of one computation and key interval: committed copy, uncommitted overlay, delta (paper §4.4, §6.2).
 
-A *row* is the 16-byte hash of a key; everything of a key lies under its row. Four tables make up the state:
+A *row* is the 16-byte hash of a key; everything of a key lies under its row. Five tables make up the state:
 
 - keys: row -> the encoded key;
 - cells: (row, cell) -> bytes. The paper's one byte string per key is the cell `b""`; other cells let a computation
   change a part without rewriting the whole;
 - marks: (row, domain, tag) -> timestamp, also ordered by (domain, timestamp): timers on the low watermark, timers on
   wall time, and holds;
-- ids: ids of records already processed -> their timestamps.
+- ids: ids of records already processed -> their timestamps;
+- segments: name -> lines of many keys, each with its row, see `headrace.lowlevel.segment`: for computations that work
+  on a whole interval by columns, and read nothing before it is due.
 
 A `Copy` holds committed state only. A bundle reads through it and collects what it changes in a `Delta`; the delta
 becomes part of the copy once the epoch that names it is committed.
@@ -16,15 +18,16 @@ becomes part of the copy once the epoch that names it is committed.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-FORMAT_VERSION = 1
-"""Of everything that this module's tables persist. Change it with the layout."""
+FORMAT_VERSION = 2
+"""Of everything that this module's tables persist. Change it with the layout. Version 1 had no segments."""
 
 
 _MANY = 1_000
+_PIECE_BYTES = 8 << 20
 
 
 class Mark(NamedTuple):
@@ -52,9 +55,12 @@ class Delta:
     """record id -> timestamp after which it may be forgotten, in microseconds of event time."""
     forget_ids_before: int | None = None
     """Ids with a smaller timestamp than this are forgotten."""
+    segments: dict[bytes, bytes | None] = field(default_factory=dict)
+    """name (not empty) -> contents, see `headrace.lowlevel.segment`."""
 
     def __bool__(self) -> bool:
-        return bool(self.keys or self.cells or self.marks or self.ids or self.forget_ids_before is not None)
+        tables = self.keys or self.cells or self.marks or self.ids or self.segments
+        return bool(tables or self.forget_ids_before is not None)
 
 
 class Copy(Protocol):
@@ -84,6 +90,12 @@ class Copy(Protocol):
     def knows_id(self, record_id: bytes) -> bool:
         """Whether a record of this id was processed."""
 
+    def segment_names(self) -> list[bytes]:
+        """Names of all segments, in order."""
+
+    def segment(self, name: bytes) -> bytes | None:
+        """Contents of a segment."""
+
     def apply(self, delta: Delta) -> None:
         """Make a committed delta part of the copy."""
 
@@ -91,7 +103,7 @@ class Copy(Protocol):
         """Everything, as deltas of bounded size: for snapshots and for moving keys to other intervals."""
 
     def count(self) -> dict[str, int]:
-        """Number of entries by table: keys, cells, marks, ids."""
+        """Number of entries by table: keys, cells, marks, ids, segments."""
 
     def size(self) -> int:
         """About how many bytes it takes up, without looking through it."""
@@ -106,6 +118,7 @@ class MemoryCopy:
         self._marks: dict[bytes, dict[tuple[int, str], int]] = {}
         self._ordered: dict[int, list[Mark]] = {}
         self._ids: dict[bytes, int] = {}
+        self._segments: dict[bytes, bytes] = {}
         self._size = 0
 
     def key(self, row: bytes) -> bytes | None:
@@ -143,6 +156,14 @@ class MemoryCopy:
         """See `Copy`."""
         return record_id in self._ids
 
+    def segment_names(self) -> list[bytes]:
+        """See `Copy`."""
+        return sorted(self._segments)
+
+    def segment(self, name: bytes) -> bytes | None:
+        """See `Copy`."""
+        return self._segments.get(name)
+
     def apply(self, delta: Delta) -> None:
         """See `Copy`."""
         self._keys.update(delta.keys)
@@ -163,6 +184,15 @@ class MemoryCopy:
             self._ids = {record_id: timestamp for record_id, timestamp in self._ids.items() if timestamp >= limit}
         for row in {row for row, _ in delta.cells} | {row for row, _, _ in delta.marks} | set(delta.keys):
             self._forget_if_empty(row)
+        for name, contents in delta.segments.items():
+            self._set_segment(name, contents)
+
+    def _set_segment(self, name: bytes, contents: bytes | None) -> None:
+        if (old := self._segments.pop(name, None)) is not None:
+            self._size -= len(name) + len(old)
+        if contents is not None:
+            self._segments[name] = contents
+            self._size += len(name) + len(contents)
 
     def _set_mark(self, row: bytes, domain: int, tag: str, timestamp: int | None) -> None:
         marks = self._marks.setdefault(row, {})
@@ -205,6 +235,8 @@ class MemoryCopy:
             marks={(row, *mark): timestamp for row, marks in self._marks.items() for mark, timestamp in marks.items()},
             ids=dict(self._ids),
         )
+        for segments in pieces_of((name, self._segments[name]) for name in self.segment_names()):
+            yield Delta(segments=dict(segments))
 
     def count(self) -> dict[str, int]:
         """See `Copy`."""
@@ -213,8 +245,26 @@ class MemoryCopy:
             "cells": sum(map(len, self._cells.values())),
             "marks": sum(map(len, self._marks.values())),
             "ids": len(self._ids),
+            "segments": len(self._segments),
         }
 
     def size(self) -> int:
-        """Bytes of its cells with their names."""
+        """Bytes of its cells and segments with their names."""
         return self._size
+
+
+def pieces_of(segments: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """The segments in lists that exceed 8 MiB by less than their last entry.
+
+    >>> [len(piece) for piece in pieces_of((b"%d" % n, bytes(3 << 20)) for n in range(5))]
+    [3, 2]
+    """
+    piece, size = [], 0
+    for name, contents in segments:
+        piece.append((name, contents))
+        size += len(contents)
+        if size >= _PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 
 from headrace.lowlevel.checkpoint import paths
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, read_deltas
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, is_worth_snapshot
 from headrace.lowlevel.intervals import SPACE, Interval, place_of
+from headrace.lowlevel.segment import restricted
 from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from headrace.lowlevel.store import Store
+
+Bounds = tuple[int, int]
+"""First place of an interval, and the first one behind it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +115,9 @@ class CopyPlan:
     def _read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
         number, separator, rest = name.partition("/")
         if separator:
-            for computation, delta in self.origins[int(number)].read(store, rest, only):
-                yield computation, within(delta, self.start, self.stop)
+            origin = self.origins[int(number)]
+            for computation, delta in origin.read(store, rest, only):
+                yield computation, within(delta, (origin.plan.start, origin.plan.stop), (self.start, self.stop))
             return
         for path, header in self._headers(name, only):
             yield from read_deltas(store, path, header, only).items()
@@ -154,10 +160,12 @@ def epoch_of(name: str) -> int:
     return int(name.rpartition("/")[2].lstrip("s").split("-")[0]) if name else -1
 
 
-def within(delta: Delta, start: int, stop: int) -> Delta:
-    """What a delta says of keys in [start, stop). Ids stay whole: whose they are they do not say."""
-    if start == 0 and stop == SPACE:
-        return delta
+def within(delta: Delta, old: Bounds, new: Bounds) -> Delta:
+    """What a delta of an interval says of keys in another one. Ids stay whole: whose they are they do not say."""
+    start, stop = new
+    segments = {_inherited(name, old): _piece(contents, new) for name, contents in delta.segments.items()}
+    if new == (0, SPACE):
+        return replace(delta, segments=segments)
 
     def here(row: bytes) -> bool:
         return start <= place_of(row) < stop
@@ -168,7 +176,22 @@ def within(delta: Delta, start: int, stop: int) -> Delta:
         {mark: timestamp for mark, timestamp in delta.marks.items() if here(mark[0])},
         delta.ids,
         delta.forget_ids_before,
+        segments,
     )
+
+
+def _inherited(name: bytes, old: Bounds) -> bytes:
+    """The name of a piece of a segment, by the bounds of the interval that it comes from.
+
+    The origins of an interval have different bounds, so what they called by the same name has two names here, and
+    neither is one that the interval gives itself.
+    """
+    return name + blake2b(b"%d-%d" % old, digest_size=8).digest()
+
+
+def _piece(contents: bytes | None, new: Bounds) -> bytes | None:
+    """What an interval has of a segment; where that is nothing, it takes away what was there before."""
+    return contents if contents is None or new == (0, SPACE) else restricted(contents, *new)
 
 
 def merged(copies: Iterable[Copy]) -> MemoryCopy:

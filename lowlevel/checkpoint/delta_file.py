@@ -26,7 +26,11 @@ _SCHEMAS = {
     "cells": pa.schema([("row", _BYTES), ("cell", _BYTES), ("contents", _BYTES)]),
     "marks": pa.schema([("row", _BYTES), ("domain", _INTEGER), ("tag", _BYTES), ("timestamp", _INTEGER)]),
     "ids": pa.schema([("id", _BYTES), ("timestamp", _INTEGER)]),
+    "segments": pa.schema([("name", _BYTES), ("contents", _BYTES)]),
 }
+_WITHOUT_SEGMENTS = 1
+"""Format version of files that have none, as before there were any. A release of then goes on with such files and
+refuses others by their version; by itself it would pass over a table that it does not know, and so lose state."""
 
 
 class DeltaHeader(NamedTuple):
@@ -65,7 +69,8 @@ def encode_deltas(header: DeltaHeader, deltas: Mapping[str, Delta]) -> bytes:
         entries.append({"name": name, "tables": list(tables), "forget_ids_before": delta.forget_ids_before})
         blobs += [_ipc(table, columns) for table, columns in tables.items()]
     head = json.dumps({"header": header, "deltas": entries}).encode()
-    return envelope.wrap(KIND, FORMAT_VERSION, [head, *blobs])
+    version = FORMAT_VERSION if any(delta.segments for delta in deltas.values()) else _WITHOUT_SEGMENTS
+    return envelope.wrap(KIND, version, [head, *blobs])
 
 
 def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[DeltaHeader, dict[str, Delta]]:
@@ -73,7 +78,7 @@ def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[Delt
 
     Raises `CheckpointError` naming the file for anything that `encode_deltas` did not write.
     """
-    head, *blobs = envelope.unwrap(KIND, FORMAT_VERSION, data, name)
+    head, *blobs = envelope.unwrap(KIND, range(_WITHOUT_SEGMENTS, FORMAT_VERSION + 1), data, name)
     deltas = {}
     with envelope.understood(name):
         content = json.loads(bytes(head))
@@ -111,6 +116,7 @@ def _columns(delta: Delta) -> dict[str, list[Sequence[object]]]:
             list(delta.marks.values()),
         ],
         "ids": [list(delta.ids), list(delta.ids.values())],
+        "segments": [list(delta.segments), list(delta.segments.values())],
     }
     return {table: lists for table, lists in columns.items() if lists[0]}
 
@@ -126,6 +132,7 @@ def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> D
         marks=dict(zip(zip(mark_rows, domains, names, strict=True), timestamps, strict=True)),
         ids=dict(zip(*lists["ids"], strict=True)),
         forget_ids_before=forget_ids_before,
+        segments=dict(zip(*lists["segments"], strict=True)),
     )
 
 

@@ -9,7 +9,7 @@ That much of the layout is for all versions.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
@@ -20,6 +20,8 @@ MAGIC = b"HEADRACE"
 _SUM_BYTES = 16
 _BODY = len(MAGIC) + _SUM_BYTES
 Bytes = bytes | bytearray | memoryview
+Versions = int | range
+"""The one that is read, or all that are."""
 
 
 def wrap(kind: str, version: int, parts: Sequence[Bytes]) -> bytes:
@@ -36,7 +38,7 @@ def wrap(kind: str, version: int, parts: Sequence[Bytes]) -> bytes:
     return b"".join([MAGIC, summed.digest(), line, *parts])
 
 
-def unwrap(kind: str, version: int, data: bytes, name: str) -> list[memoryview]:
+def unwrap(kind: str, version: Versions, data: bytes, name: str) -> list[memoryview]:
     """The parts of an object called `name`; `CheckpointError` if it is damaged, of another kind or another version.
 
     >>> unwrap("note", 1, wrap("note", 2, []), "dir/x")
@@ -47,8 +49,8 @@ def unwrap(kind: str, version: int, data: bytes, name: str) -> list[memoryview]:
     return unwrap_any({kind: version}, data, name)[1]
 
 
-def unwrap_any(versions: dict[str, int], data: bytes, name: str) -> tuple[str, list[memoryview]]:
-    """Kind and parts of an object that may be of several kinds; `versions` has the version read of each."""
+def unwrap_any(versions: Mapping[str, Versions], data: bytes, name: str) -> tuple[str, list[memoryview]]:
+    """Kind and parts of an object that may be of several kinds; `versions` has what is read of each."""
     if data[: len(signature.MAGIC)] == signature.MAGIC:
         raise CheckpointError(
             f"{name} is signed, and no key was given; give the one that the checkpoint was made with in "
@@ -69,9 +71,11 @@ def unwrap_any(versions: dict[str, int], data: bytes, name: str) -> tuple[str, l
         raise CheckpointError(
             f"{name} is a {kind} where a {' or '.join(versions)} belongs; files were moved or renamed"
         )
-    if version != versions[kind]:
+    read = versions[kind]
+    if version not in (read if isinstance(read, range) else (read,)):
+        known = f"versions {read[0]} to {read[-1]}" if isinstance(read, range) else f"version {read}"
         raise CheckpointError(
-            f"{name} has format version {version} of a {kind}, this release reads version {versions[kind]}; "
+            f"{name} has format version {version} of a {kind}, this release reads {known}; "
             "go on with the release that wrote it, or start over on an empty checkpoint"
         )
     return kind, _split(memoryview(data)[end:], sizes)

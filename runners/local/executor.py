@@ -84,7 +84,10 @@ class LocalExecutor:
         return out
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
-        """Copies of new intervals are made of those that had their keys; after a restart, of the checkpoint."""
+        """Copies of new intervals are made of those that had their keys, as `CopyPlan.origins` has it.
+
+        After a restart they are made of the checkpoint.
+        """
         for level, intervals in before.items():
             for name in self._program.levels[level - 1]:
                 self._divide(name, intervals, after[level])
@@ -92,12 +95,14 @@ class LocalExecutor:
     def _divide(self, name: str, before: IntervalMap, after: IntervalMap) -> None:
         if {one.number for one in before} == {one.number for one in after}:
             return
-        had = {old: copy for old in before if (copy := self._copies.pop((name, old.number), None)) is not None}
-        for interval in after if had else ():
+        stay = {one.number for one in before} & {one.number for one in after}
+        gone = [old for old in before if old.number not in stay]
+        had = {old: copy for old in gone if (copy := self._copies.pop((name, old.number), None)) is not None}
+        for interval in (one for one in after if had and one.number not in stay):
             copy = self._copies[name, interval.number] = MemoryCopy()
             for old in filter(interval.overlaps, had):
                 for delta in had[old].dump():
-                    copy.apply(within(delta, interval.start, interval.stop))
+                    copy.apply(within(delta, (old.start, old.stop), (interval.start, interval.stop)))
 
     def committed(self, epoch: int) -> None:
         """What the tasks saved becomes the committed state."""

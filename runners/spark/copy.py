@@ -17,15 +17,17 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import lmdb
 
-from headrace.lowlevel.state import Delta, Mark
+from headrace.lowlevel.state import Delta, Mark, pieces_of
 from headrace.runners.spark import layout
 from headrace.runners.spark.copyfilter import CopyFilter
+from headrace.runners.spark.idtable import IdTable
 from headrace.runners.spark.room import MAX_READERS, reserve_lock, told
+from headrace.runners.spark.segmenttable import SegmentTable
 
 DAMAGE: tuple[type[Exception], ...] = (lmdb.Error,)
 """What LMDB raises for a file that is not, or no longer, a database: almost anything. Make the copy again, once."""
 
-_TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"meta")
+_TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"segments", b"meta")
 _LAYOUT = b"%d" % layout.LAYOUT_VERSION
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
@@ -86,7 +88,9 @@ class LmdbCopy:
     def _open_tables(self) -> None:
         with self._env.begin(write=True) as transaction:
             tables = [self._env.open_db(name, transaction) for name in _TABLES]
-            self._keys, self._cells, self._marks, self._order, self._ids, self._ages, self._meta = tables
+            *self._content, self._meta = tables
+            self._keys, self._cells, self._marks, self._order, ids, ages, segments = self._content
+            self._ids, self._segments = IdTable(ids, ages), SegmentTable(segments)
             if transaction.get(b"layout", _LAYOUT, self._meta) != _LAYOUT:
                 raise lmdb.VersionMismatchError(f"copy {self.path} has another layout than {_LAYOUT.decode()}")
             transaction.put(b"layout", _LAYOUT, db=self._meta)
@@ -198,22 +202,31 @@ class LmdbCopy:
         self._filter.chain, self._filter.read = chain, read
 
     def _all_ids(self) -> Iterator[tuple[bytes, int]]:
-        for pairs in self._pieces(self._ids):
+        for pairs in self._pieces(self._ids.ids):
             yield from ((record_id, layout.timestamp_of(time)) for record_id, time in pairs)
 
     def knows_id(self, record_id: bytes) -> bool:
         """See `Copy`."""
-        return self._view.get(layout.fit(record_id), None, self._ids) is not None
+        return self._ids.has(self._view, record_id)
+
+    def segment_names(self) -> list[bytes]:
+        """See `Copy`."""
+        return self._segments.names(self._view)
+
+    def segment(self, name: bytes) -> bytes | None:
+        """See `Copy`."""
+        return self._segments.get(self._view, name)
 
     def count(self) -> dict[str, int]:
         """See `Copy`."""
-        tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks, "ids": self._ids}
+        tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks}
+        tables |= {"ids": self._ids.ids, "segments": self._segments.table}
         return {name: self._view.stat(table)["entries"] for name, table in tables.items()}
 
     def size(self) -> int:
         """Bytes of the pages in use."""
         pages = 0
-        for table in (self._keys, self._cells, self._marks, self._order, self._ids, self._ages):
+        for table in self._content:
             stat = self._view.stat(table)
             pages += stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"]
         return pages * self._page_size
@@ -226,8 +239,10 @@ class LmdbCopy:
         for pairs in self._pieces(self._marks):
             marks = dict(layout.entry_of(name, time) for name, time in pairs)
             yield Delta(keys=self._keys_of({row for row, _, _ in marks}), marks=dict(marks))
-        for pairs in self._pieces(self._ids):
+        for pairs in self._pieces(self._ids.ids):
             yield Delta(ids={record_id: layout.timestamp_of(time) for record_id, time in pairs})
+        for segments in pieces_of(self._segments.all(self._view)):
+            yield Delta(segments=dict(segments))
 
     def _pieces(self, table: lmdb._Database) -> Iterator[Pairs]:
         piece, size = [], 0
@@ -263,7 +278,7 @@ class LmdbCopy:
         if self._position_in(transaction) != after:
             return False
         if clear:
-            for table in (self._keys, self._cells, self._marks, self._order, self._ids, self._ages):
+            for table in self._content:
                 transaction.drop(table, delete=False)
         for delta in read():
             self._change(transaction, delta)
@@ -291,7 +306,8 @@ class LmdbCopy:
         self._change_cells(transaction, delta)
         if delta.marks:
             self._change_marks(transaction, delta)
-        self._change_ids(transaction, delta)
+        self._ids.change(transaction, delta)
+        self._segments.change(transaction, delta.segments)
         self._forget_empty(transaction, delta)
         return True
 
@@ -340,29 +356,6 @@ class LmdbCopy:
             time = layout.time_bytes(timestamp)
             transaction.put(*layout.named(name, time), db=self._marks)
             transaction.put(*layout.named(layout.order_name(name, time), b""), db=self._order)
-
-    def _change_ids(self, transaction: Transaction, delta: Delta) -> None:
-        if delta.ids:
-            ids = [layout.named(record_id, layout.time_bytes(timestamp)) for record_id, timestamp in delta.ids.items()]
-            ages = [layout.named(layout.age_name(*entry), b"") for entry in delta.ids.items()]
-            self._put(transaction, self._ids, ids)
-            self._put(transaction, self._ages, ages)
-        if delta.forget_ids_before is not None:
-            self._forget_ids(transaction, delta.forget_ids_before)
-
-    def _forget_ids(self, transaction: Transaction, limit: int) -> None:
-        cursor = transaction.cursor(self._ages)
-        while cursor.first():
-            key, value = cursor.item()
-            timestamp, record_id = layout.age_of(layout.unnamed(key, value)[0])
-            if timestamp >= limit:
-                return
-            id_key = layout.fit(record_id)
-            time = transaction.get(id_key, None, self._ids)
-            # An id that came again at another time has an older entry here, which counts for nothing.
-            if time is not None and layout.timestamp_of(layout.unnamed(id_key, time)[1]) < limit:
-                transaction.delete(id_key, db=self._ids)
-            cursor.delete()
 
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:
         """Forget the keys of rows that have neither cells nor marks left."""

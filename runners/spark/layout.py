@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.lowlevel.state import Mark
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 """Of everything below. A copy of another version is thrown away and made again from the checkpoint."""
 _MAX_KEY = 511
 _DIGEST_SIZE = 16

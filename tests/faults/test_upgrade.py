@@ -68,6 +68,9 @@ def test_what_a_release_has_left_is_read(golden: Path, tally: Callable[[int], Ta
     assert view.manifest is not None and view.manifest.epoch == told["epoch"]
     contents = make.Contents.of(view)
     contents.check()
+    for counts in told["contents"]["state"].values():
+        # Of before there were any.
+        counts.setdefault("segments", 0)
     assert asdict(contents) == told["contents"]
     run.fire()
 

@@ -80,4 +80,4 @@ def test_as_worked_out_from_scratch(script):
     bench.run(watermark=MAX_TIMESTAMP // SECOND)
     bench.watermark = MAX_TIMESTAMP
     bench.run(reached=1_001)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}

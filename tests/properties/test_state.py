@@ -283,7 +283,7 @@ class StateMachine(RuleBasedStateMachine):
                     continue
         assert not scheduler.epochs - {0}, "a crash that did not happen"
         for copy in runner.copies.values():
-            assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+            assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
         return [rows[epoch] for epoch in range(1, len(self.model.epochs) + 1)]
 
 

@@ -4,6 +4,7 @@ import pickle
 from dataclasses import replace
 from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,9 +21,10 @@ from headrace.lowlevel.checkpoint import (
 )
 from headrace.lowlevel.checkpoint.copy_plan import merged
 from headrace.lowlevel.checkpoint.plans import advanced, rearranged
-from headrace.lowlevel.intervals import SPACE, IntervalMap, place_of
+from headrace.lowlevel.intervals import SPACE, Interval, IntervalMap, place_of
+from headrace.lowlevel.segment import decode, encode
 from headrace.lowlevel.sequencer import Sequencer
-from headrace.lowlevel.state import Delta, MemoryCopy
+from headrace.lowlevel.state import Copy, Delta, MemoryCopy
 from tests.checkpoints import contents
 from tests.stores import DictStore
 
@@ -116,6 +118,68 @@ def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(
             contents(reference).marks,
         )
         assert whole.ids.keys() >= contents(reference).ids.keys()
+
+
+def lines_of(copy: Copy) -> list[tuple[bytes, int]]:
+    """Row and number of each line in a copy's segments, in order."""
+    return sorted(line for name in copy.segment_names() for line in lines(copy.segment(name)))
+
+
+class Appending:
+    """A computation that keeps lines in segments, beside a model that has them all in one place."""
+
+    def __init__(self, random: Random) -> None:
+        self.random, self.lines = random, set[tuple[bytes, int]]()
+
+    def change(self, copy: Copy, inside: Interval, epoch: int) -> Delta:
+        """Some new segments, some old ones taken away or written again."""
+        # The same names in every interval, and some again in later epochs.
+        fresh = [b"%d" % self.random.choice([epoch, 100]) for _ in range(self.random.randrange(3))]
+        old = [name for name in copy.segment_names() if self.random.random() < 0.2]
+        delta = Delta(segments=dict.fromkeys(old))
+        for name in {*fresh, *(name for name in old if self.random.random() < 0.4)}:
+            delta.segments[name] = self._new(inside, epoch)
+        gone = {line for name in delta.segments for line in lines(copy.segment(name))}
+        self.lines -= gone
+        self.lines |= {line for contents in delta.segments.values() for line in lines(contents)}
+        return delta
+
+    def _new(self, inside: Interval, epoch: int) -> bytes:
+        places = [self.random.randrange(inside.start, inside.stop) for _ in range(self.random.randrange(5))]
+        rows = [
+            place.to_bytes(8, "big") + self.random.randbytes(8) for place in (*places, inside.start, inside.stop - 1)
+        ]
+        return encode(pa.record_batch({"row": pa.array(rows, pa.binary(16)), "epoch": [epoch] * len(rows)}))
+
+
+def lines(contents: bytes | None) -> list[tuple[bytes, int]]:
+    """Row and number of each line of a segment, if it is there."""
+    columns = () if contents is None else [column.to_pylist() for column in decode(contents)]
+    return list(zip(*columns, strict=True))
+
+
+@given(st.integers(0, 2**32))
+def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) -> None:
+    """Splits, merges, moves and snapshots at random, restarts too: the lines are those of one interval, unchanged."""
+    random, store = Random(seed), DictStore()
+    model, intervals = Appending(random), IntervalMap.evenly(random.randrange(1, 4))
+    plans = rearranged({}, {1: intervals})
+    for epoch in range(1, 20):
+        copies = {place[1]: plan.load(store).get("sums", MemoryCopy()) for place, plan in plans.items()}
+        found = {number: lines_of(copy) for number, copy in copies.items()}
+        for number, its in found.items():
+            assert all(intervals[number].start <= place_of(row) < intervals[number].stop for row, _ in its)
+        assert sorted(line for its in found.values() for line in its) == sorted(model.lines)
+        for number, copy in copies.items():
+            delta = model.change(copy, intervals[number], epoch)
+            header = DeltaHeader(epoch, 1, number, "t")
+            plans[1, number] = plans[1, number].after(write_deltas(store, header, {"sums": delta}))
+        if random.random() < 0.2:
+            place = random.choice(sorted(plans))
+            order = SnapshotOrder(*place, epoch, plans[place].last, 1, "s")
+            plans[place] = plans[place].on(write_snapshot(store, order, plans[place].load(store)))
+        intervals = changed(random, intervals, epoch)
+        plans = rearranged(plans, {1: intervals})
 
 
 def spread_delta(random: Random, epoch: int, intervals: IntervalMap) -> dict[int, Delta]:

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.checkpoint.delta_file import (
+    KIND,
     DeltaHeader,
     decode_deltas,
     encode_deltas,
     read_deltas,
     write_deltas,
 )
+from headrace.lowlevel.checkpoint.envelope import unwrap, wrap
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.state import Delta
 from tests.stores import DictStore
@@ -28,6 +30,7 @@ deltas = st.builds(
     marks=st.dictionaries(st.tuples(rows, st.integers(0, 2), tags), st.none() | timestamps),
     ids=st.dictionaries(rows, timestamps),
     forget_ids_before=st.none() | timestamps,
+    segments=st.dictionaries(st.binary(min_size=1), st.none() | st.binary(), max_size=3),
 )
 
 
@@ -48,6 +51,18 @@ def test_a_large_delta() -> None:
     content = {"count": Delta(cells={(b"%016d" % n, b""): None if n % 3 else b"%60d" % n for n in range(100_000)})}
     data = encode_deltas(HEADER, content)
     assert decode_deltas(data, "x")[1] == content
+
+
+def test_only_a_file_with_segments_is_of_the_version_that_knows_them() -> None:
+    """A release without segments reads what it can understand, and refuses what it would lose."""
+    plain = {"count": Delta(ids={b"x": 1})}
+    unwrap(KIND, 1, encode_deltas(HEADER, plain), "x")
+    for contents in (b"contents", None):
+        data = encode_deltas(HEADER, plain | {"sums": Delta(segments={b"1": contents})})
+        with pytest.raises(CheckpointError, match="version 2 of a delta file, this release reads version 1;"):
+            unwrap(KIND, 1, data, "x")
+    with pytest.raises(CheckpointError, match="version 3 of a delta file, this release reads versions 1 to 2;"):
+        decode_deltas(wrap(KIND, 3, []), "x")
 
 
 def test_writing_says_where_and_how_much() -> None:

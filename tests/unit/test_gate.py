@@ -69,7 +69,7 @@ def test_a_view_goes_when_no_element_can_look_at_it_any_more():
     bench.run(watermark=15)
     assert bench.cells == 2 and bench.run(("lost", 3)) == [] and bench.counters["dropped_late"] == 1
     bench.run(watermark=25)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
@@ -81,7 +81,7 @@ def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
     assert bench.run(reached=20) == [("b", ())] and bench.hold is None
     bench.watermark = MAX_TIMESTAMP
     bench.run(reached=30)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_what_is_known_of_one_side_input_stays_for_elements_that_wait_for_another():
@@ -93,7 +93,7 @@ def test_what_is_known_of_one_side_input_stays_for_elements_that_wait_for_anothe
     bench.run(reached=0, side=1)
     assert bench.run(views=[(0, 2)], side=1) == [("a", (1,), (2,))]
     assert bench.run(reached=20, side=1) == [("b", (), ())]
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_late_elements_wait_without_holding():

@@ -75,7 +75,7 @@ def test_a_window_has_one_cell_and_one_timer() -> None:
     harness.advance(60 * SECOND)
     assert stored(harness) == (1, 1)
     harness.advance(70 * SECOND)
-    assert harness.stored() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert harness.stored() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_a_window_within_one_bundle_is_never_stored() -> None:

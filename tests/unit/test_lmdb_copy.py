@@ -39,6 +39,7 @@ TAGS = [
 ]
 TIMES = [MIN_TIMESTAMP, -1, 0, 1, 10**15, MAX_TIMESTAMP]
 IDS = [b"id", b"id2", b"i" * 502, b"i" * 503, b"i" * 504, b"i" * 511, b"i" * 900]
+SEGMENTS = [b"s", b"s1", *(b"s" * size + end for size in (494, 495, 510, 511, 700) for end in (b"", b"\0", b"t"))]
 DOMAINS = (0, 1, 2)
 
 times = st.sampled_from(TIMES) | st.integers(MIN_TIMESTAMP, MAX_TIMESTAMP)
@@ -55,6 +56,7 @@ deltas = st.builds(
     ),
     ids=st.dictionaries(st.sampled_from(IDS), times),
     forget_ids_before=st.none() | times,
+    segments=st.dictionaries(st.sampled_from(SEGMENTS), st.none() | st.binary(max_size=20), max_size=6),
 )
 
 
@@ -68,6 +70,8 @@ def picture(copy: Copy) -> dict[str, object]:
         "marks": [sorted(copy.marks(row)) for row in ROWS],
         "until": [list(copy.until(domain, limit)) for domain in DOMAINS for limit in TIMES],
         "ids": [copy.knows_id(record_id) for record_id in IDS],
+        "segment names": copy.segment_names(),
+        "segments": [copy.segment(name) for name in SEGMENTS],
         "count": copy.count(),
     }
 
@@ -110,8 +114,10 @@ class AgainstMemory(RuleBasedStateMachine):
 
     @invariant()
     def size(self) -> None:
-        cells = [(cell, data) for piece in self.model.dump() for (_, cell), data in piece.cells.items()]
-        assert self.model.size() == sum(len(cell) + len(data or b"") for cell, data in cells)
+        pieces = list(self.model.dump())
+        named = [(cell, data) for piece in pieces for (_, cell), data in piece.cells.items()]
+        named += [entry for piece in pieces for entry in piece.segments.items()]
+        assert self.model.size() == sum(len(name) + len(data or b"") for name, data in named)
 
     @precondition(lambda self: self.model.count()["cells"])
     @rule()
@@ -184,6 +190,15 @@ def test_big_values_cut_pieces_too(tmp_path: Path) -> None:
     copy = LmdbCopy(tmp_path)
     copy.apply(Delta(cells={(row_of(b"%d" % i), b""): bytes(3 << 20) for i in range(6)}))
     assert len(list(copy.dump())) == 2
+
+
+@pytest.mark.parametrize("kind", ["memory", "LMDB"])
+def test_big_segments_come_in_several_pieces(tmp_path: Path, kind: str) -> None:
+    copy = MemoryCopy() if kind == "memory" else LmdbCopy(tmp_path)
+    copy.apply(Delta(segments={b"%d" % i: bytes(3 << 20) for i in range(6)}))
+    pieces = [list(piece.segments) for piece in copy.dump() if piece.segments]
+    assert pieces == [[b"0", b"1", b"2"], [b"3", b"4", b"5"]]
+    assert copy.size() >= 18 << 20
 
 
 def test_the_size_of_a_copy_needs_no_look_through_it(tmp_path: Path) -> None:

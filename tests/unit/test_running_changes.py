@@ -296,7 +296,7 @@ class TestRestart:
         begun(tmp_path, counting(), before=4, allow_removed=["again", "totals"])
         [archived] = view(tmp_path).archive
         assert (archived.name, archived.epoch) == (("computation", "again"), 2)
-        assert view(tmp_path).load("again").count() == {"keys": 2, "cells": 2, "marks": 0, "ids": 0}
+        assert view(tmp_path).load("again").count() == {"keys": 2, "cells": 2, "marks": 0, "ids": 0, "segments": 0}
         rows = Rows()
         begun(tmp_path, made(rows), before=6)
         assert view(tmp_path).archive == () and max(rows) == (1, 4)

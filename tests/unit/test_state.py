@@ -53,7 +53,7 @@ def told(fn, *bundles, windows=None, scheduler=None):
         out = pairs | "step" >> beam.ParDo(fn)
         out | beam.io.Write(CallSink(lambda epoch, its: rows.extend(value for value, _ in its)))
     for place, copy in runner.copies.items():
-        assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}, place
+        assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}, place
     return rows
 
 
@@ -258,7 +258,7 @@ def test_a_window_that_opens_and_closes_in_one_bundle_leaves_nothing():
     with beam.Pipeline(runner) as pipeline:
         pairs = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(FixedWindows(10))
         pairs | "step" >> beam.ParDo(KeepsEverything())
-    assert runner.copies["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert runner.copies["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_state_of_each_window_is_its_own():
@@ -334,8 +334,8 @@ def test_what_is_left_at_a_windows_end_is_gone_then():
     element = [(("k", 1), 1)]
     assert told(KeepsEverything(), element, element, 10, windows=FixedWindows(10), scheduler=watched) == []
     # A timer, its hold, and the timer that waits for the window to close.
-    kept = {"keys": 1, "cells": 3, "marks": 3, "ids": 0}
-    assert watched.counts[1:4] == [kept, kept, {"keys": 0, "cells": 0, "marks": 0, "ids": 0}]
+    kept = {"keys": 1, "cells": 3, "marks": 3, "ids": 0, "segments": 0}
+    assert watched.counts[1:4] == [kept, kept, {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}]
 
 
 def test_in_the_global_window_a_key_whose_state_is_cleared_leaves_nothing():

@@ -44,7 +44,7 @@ def told(fn, *events, windows=None, lateness=0):
         out = pairs | "step" >> beam.ParDo(fn)
         out | beam.io.Write(CallSink(lambda epoch, its: rows.extend((value, time / 1e6) for value, time in its)))
     for place, copy in runner.copies.items():
-        assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}, place
+        assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}, place
     return rows
 
 

@@ -61,7 +61,7 @@ def test_timers_fire_in_order_and_those_set_meanwhile_take_their_place():
     bench = Bench(Script())
     out, _ = bench.bundle(do(lambda c: c.set_timer("late", 50)), do(lambda c: c.set_timer("again", 10)), watermark=100)
     assert [(row[0][0], row[1]) for row in out] == [("again", 10), ("third", 15), ("late", 50)]
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_a_timer_fires_when_the_watermark_reaches_it_and_not_before():
@@ -214,7 +214,7 @@ def test_next_wall_timer_is_reported():
 def test_nothing_changes_without_a_commit():
     bench = Bench(Total())
     bench.bundle(("a", 1, 5), commit=False)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0}
+    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_what_user_code_raises_names_step_key_and_value():
