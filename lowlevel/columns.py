@@ -76,6 +76,10 @@ class ColumnBatch(Batch):
     def __reduce__(self) -> tuple[object, ...]:
         return ColumnBatch, (self.table, self.times, self.shape)
 
+    def instants(self) -> Times:
+        """See `Batch`."""
+        return self.times
+
     def greatest(self) -> int:
         """See `Batch`."""
         return int(self.times.max())

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
@@ -36,7 +37,7 @@ class Lateness:
     """Bucket -> records."""
 
     @classmethod
-    def of(cls, timestamps: Sequence[int], greatest: int = MIN_TIMESTAMP) -> Lateness:
+    def of(cls, timestamps: Sequence[int] | NDArray[np.int64], greatest: int = MIN_TIMESTAMP) -> Lateness:
         """Of records in the order in which they were read, `greatest` being the greatest timestamp before them."""
         times = np.asarray(timestamps, np.int64)
         reached = np.maximum.accumulate(np.append(np.int64(greatest), times))[1:]

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 
@@ -49,6 +52,10 @@ class Batch:
     def rows(self) -> Iterator[tuple[object, int]]:
         """Pairs of value and timestamp."""
         return zip(self.values, self.timestamps, strict=True)
+
+    def instants(self) -> Sequence[int] | NDArray[np.int64]:
+        """The event times in whatever form is at hand."""
+        return self.timestamps
 
     def greatest(self) -> int:
         """The greatest timestamp; there must be a record."""

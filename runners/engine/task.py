@@ -263,7 +263,7 @@ def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[B
     greatest = task.spec.before.injectors[stream].greatest
     for batch in batches:
         if len(batch):
-            seen = Lateness.of(batch.timestamps, greatest)
+            seen = Lateness.of(batch.instants(), greatest)
             task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(seen)
             greatest = max(greatest, batch.greatest())
         yield batch

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.columns import Shape
 from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.lowlevel.time import Timestamp
 from headrace.sdk.io.columns import to_list
 from headrace.sdk.row import Row
 
@@ -40,6 +41,33 @@ class Single:
     def moved(self, by: int) -> Single:
         """See `Shape`."""
         return Single(self.column + by)
+
+
+@dataclass(frozen=True, slots=True)
+class Instant:
+    """A `Timestamp`, of a column with its microseconds UTC as 64-bit integers.
+
+    >>> Instant(0).values(pa.record_batch({"start": [1_500_000]}))
+    [Timestamp(1.500000)]
+    """
+
+    column: int
+
+    def values(self, table: pa.RecordBatch) -> list[object]:
+        """See `Shape`."""
+        return [Timestamp(micros=micros) for micros in cast(list[int], table.column(self.column).to_pylist())]
+
+    def part(self, index: int) -> Shape | None:
+        """See `Shape`."""
+        return None
+
+    def columns(self) -> tuple[int, ...]:
+        """See `Shape`."""
+        return (self.column,)
+
+    def moved(self, by: int) -> Instant:
+        """See `Shape`."""
+        return Instant(self.column + by)
 
 
 class FieldsKind(Enum):

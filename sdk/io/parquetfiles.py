@@ -6,17 +6,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Unpack, cast
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from headrace.lowlevel.columns import ColumnBatch, Times
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
+from headrace.sdk.columns.reading import shape_of_rows, times_of
 from headrace.sdk.io.columns import to_dicts, to_list, to_rows
 from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource, FileTimes
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
+
+_MOST_ROWS = 50_000
+_MOST_VALUES = 500_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +45,47 @@ class ParquetFormat:
         return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
 
     def batch(self, table: pa.RecordBatch, file: Found) -> Batch:
-        """The elements of some rows."""
+        """The elements of some rows, as columns if that is certain to come to the same."""
         fields = table if self.columns is None else table.select(list(self.columns))
-        elements = to_rows(fields) if self.as_rows else to_dicts(fields)
-        return Batch(elements, self._timestamps(table, elements, file))
+        shape = shape_of_rows(fields, self.as_rows)
+        if shape is None:
+            elements = to_rows(fields) if self.as_rows else to_dicts(fields)
+            return Batch(elements, self._timestamps(table, elements, file))
+        times = self._times(table, file)
+        if times is not None and _in_time(times):
+            return ColumnBatch(fields, times, shape)
+        elements = shape.values(fields)
+        batch = ColumnBatch(fields, np.array(self._timestamps(table, elements, file), np.int64), shape)
+        batch.values = elements
+        return batch
+
+    def _times(self, table: pa.RecordBatch, file: Found) -> Times | None:
+        """The event times without a look at the elements; None if that cannot be."""
+        if self.timestamp is None:
+            return np.full(table.num_rows, self.times.default(file), np.int64)
+        if isinstance(self.timestamp, str) and self.timestamp in table.schema.names:
+            return times_of(table.column(self.timestamp))
+        return None
 
     def _timestamps(self, table: pa.RecordBatch, elements: Sequence[object], file: Found) -> list[int]:
         if isinstance(self.timestamp, str) and self.timestamp in table.schema.names:
             column = table.column(self.timestamp)
-            if pa.types.is_timestamp(column.type) and column.type.tz and not column.null_count:
-                exact = pc.CastOptions(pa.timestamp("us", tz=column.type.tz), allow_time_truncate=True)
-                micros = cast(list[int], pc.cast(pc.cast(column, options=exact), pa.int64()).to_pylist())
+            if pa.types.is_timestamp(column.type) and (times := times_of(column)) is not None:
+                micros = cast(list[int], times.tolist())
                 check_range(micros, elements)
                 return micros
             if self.columns is not None and self.timestamp not in self.columns:
                 return timestamps_of(to_list(column), _itself)
         return timestamps_of(elements, self.timestamp, self.times.default(file))
+
+
+def _in_time(times: Times) -> bool:
+    return not len(times) or bool(times.min() >= MIN_TIMESTAMP and times.max() < END_OF_GLOBAL_WINDOW)
+
+
+def _rows_at_once(columns: Sequence[str]) -> int:
+    """How many rows are read at once: columns pay with many, but rows of many fields take room once they are dicts."""
+    return max(BATCH, min(_MOST_ROWS, _MOST_VALUES // max(1, len(columns))))
 
 
 def _itself(value: object) -> object:
@@ -92,8 +123,9 @@ class RowRange:
     def _tables(self) -> Iterator[pa.RecordBatch]:
         system, path = filesystem_of(self.file.path)
         with pq.ParquetFile(path, filesystem=system) as opened:
+            columns = self._columns(opened)
             for first, group in self._groups(opened.metadata):
-                for table in opened.iter_batches(BATCH, [group], self._columns(opened)):
+                for table in opened.iter_batches(_rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
                     if low < high:
                         yield table.slice(low, high - low)
@@ -108,10 +140,10 @@ class RowRange:
                 yield first, group
             first = after
 
-    def _columns(self, opened: pq.ParquetFile) -> list[str] | None:
+    def _columns(self, opened: pq.ParquetFile) -> list[str]:
         wanted = self.format.columns
         if wanted is None:
-            return None
+            return cast(list[str], opened.schema_arrow.names)
         if unknown := [name for name in wanted if name not in opened.schema_arrow.names]:
             raise ValueError(f"{self.file.path} has no column {unknown}; it has {opened.schema_arrow.names}")
         if isinstance(self.format.timestamp, str) and self.format.timestamp in opened.schema_arrow.names:
