@@ -8,9 +8,12 @@ between two epochs. Whatever changes gets a new sequencer, and new bounds a numb
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headrace.lowlevel.sequencer import NO_SEQUENCER, Sequencer
 
@@ -106,6 +109,15 @@ class IntervalMap:
     def position_of(self, row: bytes) -> int:
         """Where in `intervals` the one is that a key's row lies in."""
         return bisect_right(self._starts, int.from_bytes(row[:8], "big")) - 1
+
+    def positions_of(self, rows: Sequence[bytes]) -> NDArray[np.intp]:
+        """`position_of` of each row.
+
+        >>> IntervalMap.evenly(2).positions_of([bytes(16), bytes([255]) * 16]).tolist()
+        [0, 1]
+        """
+        places = np.frombuffer(b"".join([row[:8] for row in rows]), ">u8").astype(np.uint64)
+        return np.searchsorted(np.array(self._starts, np.uint64), places, side="right") - 1
 
     def owned(self, owner: int) -> tuple[Interval, ...]:
         """The intervals that a task works on."""

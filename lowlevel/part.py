@@ -15,6 +15,8 @@ class Part(NamedTuple):
     values: Sequence[object]
     timestamps: Sequence[int]
     ids: Sequence[bytes] | None = None
+    oldest: int = MIN_TIMESTAMP
+    """No record is older."""
 
 
 def count_late(timestamps: Sequence[int], watermark: int) -> int:

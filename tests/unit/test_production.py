@@ -1,5 +1,7 @@
 """From streams to subscribers and intervals: nothing lost, order kept per key, equal keys together."""
 
+from typing import NamedTuple
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +110,84 @@ def _records(bundle):
         )
         for row, (key, parts) in bundle.keys.items()
     }
+
+
+plain = st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3) | st.booleans() | st.none() | st.just(2**63)
+
+
+@given(st.data(), st.sampled_from(["a", 7, (1, "a")]), st.booleans())
+def test_values_arrive_as_they_were_whatever_they_are(data, key, width_varies):
+    tuples = st.tuples(st.just(key), plain, plain)
+    nearly_one_type = [st.integers(0, 1) | st.booleans(), st.floats() | st.integers(), st.integers(), st.floats()]
+    kinds = [tuples, *(st.tuples(st.just(key), second) for second in nearly_one_type)]
+    values = data.draw(st.lists(st.one_of(kinds) if width_varies else data.draw(st.sampled_from(kinds)), min_size=1))
+    (bundle,) = route([Batch(values, list(range(len(values))))], 1)
+    found = [value for _, parts in bundle.keys.values() for part in parts for value in part.values]
+    assert list(map(_exactly, found)) == list(map(_exactly, values))
+
+
+def _exactly(value):
+    return [(type(part), repr(part)) for part in value], type(value)
+
+
+class Pair(NamedTuple):
+    key: str
+    number: int
+
+
+def test_tuples_of_a_class_stay_what_they_are():
+    (bundle,) = route([Batch([Pair("a", 1), Pair("a", 2)], [0, 1])], 1)
+    [(_, [part])] = bundle.keys.values()
+    assert list(map(_exactly, part.values)) == list(map(_exactly, [Pair("a", 1), Pair("a", 2)]))
+
+
+def test_a_column_that_is_the_key_is_not_sent_again():
+    sent = []
+    topology = Topology()
+    topology.injector("in", ManualInjector())
+    topology.computation("step", Computation(), {"in": lambda value: value[0]})
+    router = Router(topology, {"step": IntervalMap.evenly(1)}, lambda interval, parcel: sent.append(parcel.encode()))
+    router.emit("in", Batch([("a long key", number) for number in range(3)], [0, 1, 2]))
+    router.close()
+    assert sent[0].count(b"a long key") == 1
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(), st.binary(max_size=60)), min_size=1, max_size=40))
+def test_turned_values_travel_in_pieces_and_by_other_intervals(values):
+    parcels = []
+    topology = Topology()
+    topology.injector("in", ManualInjector())
+    topology.computation("step", Computation(), {"in": lambda value: value[0]})
+    router = Router(topology, {"step": IntervalMap.evenly(1)}, lambda interval, parcel: parcels.append(parcel))
+    router.emit("in", Batch(values, list(range(len(values)))))
+    router.close()
+    whole, in_pieces, divided = Bundle(), Bundle(), Bundle()
+    parcels[0].unpack(whole)
+    for _, data in parcels[0].pieces(limit=400):
+        Parcel.decode(data).unpack(in_pieces)
+    for parcel in Parcel.decode(parcels[0].encode()).divided(IntervalMap.evenly(3)).values():
+        parcel.unpack(divided)
+    assert _records(whole) == _records(in_pieces) == _records(divided)
+    assert sorted(value for _, records in _records(whole).values() for value, *_ in records) == sorted(values)
+
+
+@pytest.mark.parametrize("time", [10**30, -(10**30)])
+def test_a_record_beyond_the_end_of_time_is_named_where_it_is_sent(time):
+    says = (
+        r"^step 'step' raised for key 'b' at \('b', 2\); .*\n.* by stream 'in' at -?1e\+24 seconds since 1970, beyond"
+    )
+    with pytest.raises(StepError, match=says):
+        route([Batch([("a", 1), ("b", 2)], [0, time])], 1)
+
+
+def test_records_with_ids_and_without_do_not_mix():
+    (bundle,) = route([Batch([("a", 1)], [0], [b"one"]), Batch([("a", 2)], [1]), Batch([("a", 3)], [2], [b"two"])], 1)
+    [(_, parts)] = bundle.keys.values()
+    assert [(part.values, part.ids) for part in parts] == [
+        ([("a", 1)], [b"one"]),
+        ([("a", 2)], None),
+        ([("a", 3)], [b"two"]),
+    ]
 
 
 def test_a_record_that_is_too_large_is_named():
