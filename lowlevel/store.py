@@ -20,6 +20,7 @@ from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.folders import LastingFolders
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -99,6 +100,7 @@ class ObjectStore:
         self._root = _local_root(os.fspath(place))
         self._place = os.fspath(place) if self._root is None else str(self._root)
         self._objects: obstore.ObjectStore | None = None
+        self._folders = LastingFolders()
         if self._root is None:
             with self._explained("open", ""):
                 self._objects = _opened(self._place, patience)
@@ -180,12 +182,9 @@ class ObjectStore:
         """Bring a local file and the folders that lead to it to the disk; obstore leaves that to the system."""
         if self._root is None:
             return
-        place = self._root / path
         # A file that is gone already was somebody's garbage.
         with suppress(FileNotFoundError):
-            while place != self._root.parent:
-                _fsync(place)
-                place = place.parent
+            self._folders.sync(self._root / path, self._root)
 
     @contextmanager
     def _explained(self, action: str, path: str) -> Iterator[None]:
@@ -263,14 +262,6 @@ def _refuse_fork() -> None:
             f"process {os.getpid()} was forked from one that already used a checkpoint store, which cannot work; "
             "start processes with the method 'spawn', or fork before the first use"
         )
-
-
-def _fsync(place: Path) -> None:
-    descriptor = os.open(place, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _reason(error: Exception) -> str:

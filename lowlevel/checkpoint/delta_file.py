@@ -55,9 +55,16 @@ class DeltaFile(NamedTuple):
 
 def write_deltas(store: Store, header: DeltaHeader, deltas: Mapping[str, Delta]) -> DeltaFile:
     """Keep an attempt's deltas, by computation, where a commit can name them. Raises `StoreError`."""
+    path, data, file = delta_object(header, deltas)
+    store.put(path, data)
+    return file
+
+
+def delta_object(header: DeltaHeader, deltas: Mapping[str, Delta]) -> tuple[str, bytes, DeltaFile]:
+    """Name and contents of what is to be written, and how a commit names it once it is."""
     data = encode_deltas(header, deltas)
-    store.put(paths.delta(header.epoch, header.level, header.interval, header.token), data)
-    return DeltaFile(header.epoch, header.token, len(data))
+    path = paths.delta(header.epoch, header.level, header.interval, header.token)
+    return path, data, DeltaFile(header.epoch, header.token, len(data))
 
 
 def encode_deltas(header: DeltaHeader, deltas: Mapping[str, Delta]) -> bytes:

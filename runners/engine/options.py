@@ -59,6 +59,9 @@ class RunOptions:
     """Makes what splits, merges and moves intervals as their load changes (paper §7.1); None leaves them alone."""
     max_records_per_epoch: int = 1_000_000
     """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
+    one_task_epochs: bool = True
+    """Whether Spark may run an epoch of little work as one task, without a shuffle between the levels, where that is
+    quicker by what is measured. The local runner has one process anyway."""
     skew_limit: float | None = None
     """Seconds of event time by which an injector may run ahead of the least watermark of all: one that is further
     waits until the others have caught up, so that what it would bring need not be kept (paper §8.4). None: no limit."""

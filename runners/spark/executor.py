@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from pyspark.sql import SparkSession
 
@@ -12,9 +14,12 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.beside import Call, Release, Threads
-from headrace.runners.engine.epoch import EpochSpec, Row, work_rows
-from headrace.runners.spark.job import EpochJob
+from headrace.runners.engine.epoch import EpochSpec, Row, unpack, work_rows
+from headrace.runners.spark.extent import Extent
+from headrace.runners.spark.job import EpochJob, fits_property
 from headrace.runners.spark.leaving import ask_to_leave
+from headrace.runners.spark.level import WORKED
+from headrace.runners.spark.onetask import limited, was_too_much
 from headrace.runners.spark.shipment import Shipment, packed
 from headrace.runners.spark.snapshots import begin_snapshots
 from headrace.runners.spark.streams import close_streams
@@ -30,6 +35,7 @@ class SparkExecutor:
         code: bytes,
         bind: Callable[[Topology], Topology],
         ship: Callable[[bytes], Shipment],
+        one_task_epochs: bool,
     ) -> None:
         self.parallelism = session.sparkContext.defaultParallelism
         self._session = session
@@ -40,14 +46,48 @@ class SparkExecutor:
         self._shipment = ship(code)
         self._threads = Threads()
         self._jobs: dict[int, EpochJob] = {}
+        self._one_task_epochs = one_task_epochs
+        self._extent = self._new_extent()
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
-        """One Spark job; raises `SparkJobError`."""
+        """One Spark job, or a second one if the epoch turns out too large for one task; raises `SparkJobError`."""
+        if (found := self._run_in_one(spec, splits, rows)) is not None:
+            return found
+        began = time.perf_counter()
+        found = self._job(spec).run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
+        return self._noted(found, began, self._extent.levels + 1)
+
+    def _run_in_one(
+        self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]
+    ) -> list[Row] | None:
+        """The epoch in one task, if it seems small and was."""
+        if not self._extent.is_one([split for _, split in splits]):
+            return None
+        given = [*work_rows(spec, limited(splits)), *rows]
+        if not fits_property(given):
+            return None
+        began = time.perf_counter()
+        found = self._job(spec).run_in_one(spec.epoch, given)
+        if was_too_much(found):
+            self._extent.was_too_much()
+            return None
+        return self._noted(found, began, 1)
+
+    def _noted(self, rows: Sequence[Row], began: float, stages: int) -> list[Row]:
+        """Without what tasks say of themselves, which is noted."""
+        busy = sum(cast(float, unpack(blob)) for _, _, kind, blob in rows if kind == WORKED)
+        self._extent.took(time.perf_counter() - began, busy, stages)
+        return [row for row in rows if row[2] != WORKED]
+
+    def _new_extent(self) -> Extent:
+        return Extent(len(self.topology.levels()), self.parallelism, self._one_task_epochs)
+
+    def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:
             job = self._jobs[spec.tasks] = EpochJob(
                 self._session, self._shipment, len(self.topology.levels()), spec.tasks
             )
-        return job.run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
+        return job
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """Tasks make copies of new intervals when they need them."""
@@ -83,6 +123,7 @@ class SparkExecutor:
             close_streams(one for one in self.topology.injectors.values() if id(one) not in stays)
             self._given, self.topology, self._shipment = topology, ready, shipment
             self._jobs.clear()
+            self._extent = self._new_extent()
 
         return ready, switch
 

@@ -9,16 +9,18 @@ from contextlib import ExitStack
 from functools import partial
 from secrets import token_bytes
 
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader, write_deltas
+from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, DeltaHeader
 from headrace.lowlevel.checkpoint.copy_plan import epoch_of
+from headrace.lowlevel.checkpoint.delta_file import delta_object
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.store import Store, StoreError
 from headrace.runners.engine.beside import Call, Release, Threads
-from headrace.runners.engine.epoch import Kind, Row, Sender
+from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack
 from headrace.runners.spark.copies import Copies, advance, sweep
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.runners.spark.writes import Writes
 
 _REMEMBERED = 16
 """Deltas of the tasks that this process ran last. Often it runs the same interval again, and need not read them."""
@@ -37,6 +39,7 @@ class SparkHost:
         self._copies = Copies(run)
         self._leases = ExitStack()
         self._threads = Threads()
+        self._writes = Writes(store)
         self._leased: list[tuple[str, str]] = []
         self._anew = False
         self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
@@ -45,14 +48,19 @@ class SparkHost:
         """A task begins, Spark's attempt number `attempt` at it, from 0."""
         # What ends two attempts without a word may be the copy: a damaged file can crash the process that reads it.
         self._anew = attempt >= _LAST_TRUSTING
+        self._writes.forget()
 
     def finish(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Pass on what the task has to say; then it is over, and the views of its copies end."""
+        """Pass on what the task has to say; then it is over, all that it wrote is, and the views of its copies end."""
         try:
             for row in rows:
                 yield row
                 if row[2] == Kind.FAILURE and _LMDB in row[3]:
                     self._anew = True
+            try:
+                self._writes.settle()
+            except StoreError as error:
+                yield (0, DRIVER, Kind.FAILURE, pack(error))
         finally:
             self._leases.close()
             if self._anew:
@@ -102,8 +110,9 @@ class SparkHost:
         return time.process_time()
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Write the attempt's deltas to the checkpoint, where only a commit makes them count."""
-        written = write_deltas(self._store, DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
+        """Write the attempt's deltas to the checkpoint, where only a commit makes them count; see `finish`."""
+        path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
+        self._writes.begin(path, data)
         self._saved[interval, CopyPlan(sender.level, interval).after(written).last] = deltas
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)

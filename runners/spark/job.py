@@ -2,13 +2,14 @@
 
 The plan is the same in every epoch, so it is built once and only its input changes: rows of a small epoch reach level 0
 as a local property of the job, which spares most of what Spark does before the first task. Large input, and a
-session without local properties, takes the way of a DataFrame.
+session without local properties, takes the way of a DataFrame. An epoch of little work has one stage and one task.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -17,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.epoch import Kind, Row, pack
 from headrace.runners.spark.level import ROWS_PROPERTY, SCHEMA, Level, rows_of, table_of
+from headrace.runners.spark.onetask import OneTask
 from headrace.runners.spark.shipment import Shipment
 
 _SMALL = 64 << 10
@@ -37,25 +39,38 @@ class EpochJob:
         self._levels = [Level(number, shipment) for number in range(levels + 1)]
         self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
+        self._one = self._range(1).mapInArrow(OneTask(shipment, tasks), SCHEMA)
 
     def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
         """Run one epoch on rows for any level; returns those that come out of the last one."""
         groups = _grouped(rows, parallelism)
-        size = sum(len(blob) for *_, blob in rows)
-        if size > _SMALL:
+        if not fits_property(rows):
             given = self._session.createDataFrame(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
             return collected(self._deeper(given), f"epoch {epoch}")
+        with self._property(groups):
+            return collected(self._prepared(len(groups)), f"epoch {epoch}")
+
+    def run_in_one(self, epoch: int, rows: Sequence[Row]) -> list[Row]:
+        """Run one epoch in one task; its rows must fit into a property. It may give up: `was_too_much`."""
+        with self._property([list(rows)]):
+            # Without a shuffle there is nothing of its last run that Spark could give again.
+            return collected(self._one, f"epoch {epoch}")
+
+    @contextmanager
+    def _property(self, groups: list[list[Row]]) -> Iterator[None]:
         context = self._session.sparkContext
         context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
         try:
-            return collected(self._prepared(len(groups)), f"epoch {epoch}")
+            yield
         finally:
             context.setLocalProperty(ROWS_PROPERTY, "")
 
+    def _range(self, partitions: int) -> DataFrame:
+        return self._session.range(0, partitions, 1, partitions)
+
     def _prepared(self, partitions: int) -> DataFrame:
         if (plan := self._plans.get(partitions)) is None:
-            nothing = self._session.range(0, partitions, 1, partitions)
-            plan = self._plans[partitions] = self._deeper(nothing.mapInArrow(self._by_property, SCHEMA))
+            plan = self._plans[partitions] = self._deeper(self._range(partitions).mapInArrow(self._by_property, SCHEMA))
         # The same DataFrame again would give the result of its first run: Spark keeps the shuffles of a plan.
         return plan.alias("epoch")
 
@@ -63,6 +78,11 @@ class EpochJob:
         for level in self._levels[1:]:
             plan = plan.repartitionById(self._tasks, "target").mapInArrow(level, SCHEMA)
         return plan
+
+
+def fits_property(rows: Sequence[Row]) -> bool:
+    """Whether rows can reach level 0 as a property of the job."""
+    return sum(len(blob) for *_, blob in rows) <= _SMALL
 
 
 def _grouped(rows: Sequence[Row], parallelism: int) -> list[list[Row]]:

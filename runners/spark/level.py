@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from typing import cast
 import pyarrow as pa
 from pyspark import TaskContext
 
-from headrace.runners.engine.epoch import Row, unpack
+from headrace.runners.engine.epoch import DRIVER, Row, pack, unpack
 from headrace.runners.engine.task import read_splits, run_level
 from headrace.runners.spark.held import HELD
-from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.shipment import Contents, Shipment
 
 SCHEMA = "target int, level int, kind int, blob binary"
 """Of rows as Spark sees them. `repartitionById` wants an INT."""
@@ -22,6 +24,8 @@ ROWS_PROPERTY = "headrace.rows"
 """Local property that brings the rows of a small epoch to level 0; see `headrace.runners.spark.job`."""
 _ARROW = pa.schema([("target", pa.int32()), ("level", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
 _BATCH_BYTES = 32 << 20
+WORKED = 100
+"""Kind of the row that tells the executor how long one of Spark's tasks was busy: seconds, packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +42,31 @@ class Level:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the task."""
-        task = TaskContext.get()
-        assert task is not None, "Spark calls this inside a task"
-        _collector.task_begins()
-        contents, host = HELD.take(self.shipment)
-        host.begin(task.attemptNumber())
+        began = time.perf_counter()
+        task, contents, host = task_begins(self.shipment)
         index = task.partitionId()
-        rows = _property_rows(task, index, batches) if self.by_property else rows_of(batches)
+        rows = property_rows(task, index, batches) if self.by_property else rows_of(batches)
         if self.number == 0:
             done = read_splits(contents.program, host, index, rows)
         else:
             done = run_level(contents.program, host, self.number, index, rows)
-        yield from batches_of(host.finish(done))
+        yield from batches_of(host.finish(worked(done, began)))
+
+
+def task_begins(shipment: Shipment) -> tuple[TaskContext, Contents, SparkHost]:
+    """Get ready for one of Spark's tasks: which one it is, what it needs, and what it is offered here."""
+    task = TaskContext.get()
+    assert task is not None, "Spark calls this inside a task"
+    _collector.task_begins()
+    contents, host = HELD.take(shipment)
+    host.begin(task.attemptNumber())
+    return task, contents, host
+
+
+def worked(rows: Iterable[Row], began: float) -> Iterator[Row]:
+    """The rows, and how long it took since `began` (by `perf_counter`) until they were made."""
+    yield from rows
+    yield (0, DRIVER, WORKED, pack(time.perf_counter() - began))
 
 
 class _Collector:
@@ -78,7 +95,8 @@ class _Collector:
 _collector = _Collector()
 
 
-def _property_rows(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+def property_rows(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
+    """The rows of a group that came as the job's property."""
     for _ in batches:
         # Only there because a plan begins with something.
         continue

@@ -97,7 +97,7 @@ class SparkRunner:
         )
         bind = partial(bound, store=store, options=self._streams)
         ship = partial(Shipment.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
-        executor = SparkExecutor(engine_session(session), topology, code, bind, ship)
+        executor = SparkExecutor(engine_session(session), topology, code, bind, ship, options.one_task_epochs)
         goes_on = options.checkpoint is not None
         try:
             result = Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()

@@ -114,7 +114,8 @@ def topology(out: Path, folder: Path, strike: Callable[[Path], None]) -> Topolog
     return made
 
 
-OPTIONS = {"max_records_per_epoch": 8}
+OPTIONS = {"max_records_per_epoch": 8, "one_task_epochs": False}
+"""Spread, or there is nothing between levels that could be lost."""
 
 
 def main(place: str, out: str, folder: str) -> None:

@@ -6,6 +6,9 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -30,10 +33,12 @@ from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.metric import CounterCell
 from headrace.lowlevel.record import Batch, Emit
 from headrace.lowlevel.store import ObjectStore
+from headrace.runners.engine.epoch import Row
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner, job
 from headrace.runners.spark.copies import Copies
+from headrace.runners.spark.onetask import was_too_much
 from tests.unit.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.spark
@@ -85,13 +90,67 @@ def test_same_results_as_in_memory(spark: SparkSession, intervals: int, max_dela
 def test_small_and_large_epochs_take_different_ways_to_the_same_end(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    topology, minutes, _ = two_levels()
-    SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16))
-    monkeypatch.setattr(job, "_SMALL", 0)
-    topology, again, _ = two_levels()
-    SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16))
-    assert sorted(minutes) == sorted(again)
-    assert minutes
+    found = []
+    for options in ({}, {"one_task_epochs": False}, {"one_task_epochs": False}):
+        topology, minutes, _ = two_levels()
+        SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16, **options))
+        found.append(sorted(minutes))
+        if options:
+            monkeypatch.setattr(job, "_SMALL", 0)
+    assert found == [found[0]] * 3
+    assert found[0]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A split that does not say how large it is."""
+
+    count: int
+
+    def read(self) -> Iterator[Batch]:
+        for start in range(0, self.count, 5_000):
+            numbers = list(range(start, min(start + 5_000, self.count)))
+            yield Batch(numbers, numbers)
+
+
+class Growing(BaseInjector):
+    """Small epochs, and a large one among them."""
+
+    SIZES = (5, 5, 5, 5, 20_000, 5, 5)
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        assert isinstance(position, int)
+        return Delivery([Numbers(self.SIZES[position])], position + 1, done=position + 1 == len(self.SIZES))
+
+
+class Count(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = (context.state or 0) + 1
+        context.produce("counts", (context.key, context.state))
+
+
+def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    too_much = []
+    run_in_one = job.EpochJob.run_in_one
+
+    def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row]) -> list[Row]:
+        found = run_in_one(self, epoch, rows)
+        too_much.append(was_too_much(found))
+        return found
+
+    monkeypatch.setattr(job.EpochJob, "run_in_one", watched)
+    topology = Topology()
+    topology.injector("in", Growing())
+    topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])
+    rows = collect(topology, "counts")
+    result = SparkRunner(spark).run_topology(topology, RunOptions())
+    counts = [count for count, _ in rows]
+    assert too_much[-1] is True and too_much[:-1] == [False] * len(too_much[:-1])
+    assert Counter(key for key, _ in counts) == dict.fromkeys(range(5), sum(Growing.SIZES) // 5)
+    assert max(count for _, count in counts) == sum(Growing.SIZES) // 5
+    assert result.counters["in"]["records"] == sum(Growing.SIZES)
 
 
 def test_without_keyed_computations(spark: SparkSession) -> None:

@@ -98,7 +98,9 @@ def main(out: str, kind: str) -> None:
     from headrace.runners.spark import SparkRunner
 
     session = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
-    SparkRunner(session, intervals=2).run_topology(topology(Path(out), kind), RunOptions(f"{out}/checkpoint"))
+    # Spread, as tasks wait for each other.
+    options = RunOptions(f"{out}/checkpoint", one_task_epochs=False)
+    SparkRunner(session, intervals=2).run_topology(topology(Path(out), kind), options)
     session.stop()
 
 

@@ -96,6 +96,10 @@ def test_local_writes_reach_the_disk_with_the_folders_that_lead_to_them(
         if write == store.put:
             store.delete("deltas/1/x")
         assert synced == [str(tmp_path / part) for part in ("deltas/1/x", "deltas/1", "deltas", "")]
+    for path, reached in (("deltas/1/y", ["deltas/1"]), ("deltas/2/x", ["deltas/2", "deltas"])):
+        synced.clear()
+        store.put(path, b"x")
+        assert synced == [str(tmp_path / part) for part in (path, *reached)], "what is known to be there is left out"
 
 
 def test_places_can_be_written_in_several_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
