@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from typing import Protocol
 
 import pyarrow as pa
-
-from benchmarks.workload import Workload
 
 _SHOWN = 5
 
 
-def canonical(workload: Workload, result: pa.Table) -> pa.Table:
+class Expectation(Protocol):
+    """What is known of results before there is one."""
+
+    @property
+    def name(self) -> str:
+        """Of what was computed."""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Names and types of the columns."""
+
+    @property
+    def settle(self) -> Callable[[pa.Table], pa.Table] | None:
+        """What is the same for all systems in a result, if that is not all of it."""
+
+
+def canonical(of: Expectation, result: pa.Table) -> pa.Table:
     """What systems must agree on of the result, with the workload's column names and types, sorted by all columns."""
-    named = result.rename_columns(list(workload.columns)).cast(workload.schema)
-    settled = named if workload.settle is None else workload.settle(named)
+    named = result.rename_columns(list(of.columns)).cast(of.schema)
+    settled = named if of.settle is None else of.settle(named)
     return settled.sort_by([(column, "ascending") for column in settled.column_names]).combine_chunks()
 
 
-def difference(workload: Workload, expected: pa.Table, actual: pa.Table) -> str | None:
+def difference(of: Expectation, expected: pa.Table, actual: pa.Table) -> str | None:
     """What differs between two canonical results, or None.
 
     >>> from benchmarks.workload import W1
@@ -32,7 +52,7 @@ def difference(workload: Workload, expected: pa.Table, actual: pa.Table) -> str 
     if expected.equals(actual):
         return None
     wanted, got = _rows(expected), _rows(actual)
-    lines = [f"{workload.name}: {len(wanted)} rows expected, {len(got)} got"]
+    lines = [f"{of.name}: {len(wanted)} rows expected, {len(got)} got"]
     for label, rows in (("missing", _without(wanted, got)), ("wrong", _without(got, wanted))):
         if rows:
             lines.append(f"  {len(rows)} {label}: {rows[:_SHOWN]}")
