@@ -14,6 +14,10 @@ import pyarrow as pa
 
 ROW = "row"
 """Name of the first column."""
+KEY = "key"
+"""Name of the column with the keys, if a computation writes them down: for whoever looks into its state."""
+ENCODED = {b"encoded": b"1"}
+"""Metadata of that column where its values are encoded keys; else they are the keys themselves."""
 _ROW_TYPE = pa.binary(16)
 
 
@@ -24,9 +28,7 @@ def encode(batch: pa.RecordBatch) -> bytes:
     >>> decode(encode(batch)).equals(batch)
     True
     """
-    first = batch.schema.field(0) if batch.num_columns else None
-    if first is None or first.name != ROW or first.type != _ROW_TYPE or batch.column(0).null_count:
-        raise ValueError(f"a segment's first column must be {ROW!r} of type {_ROW_TYPE} without nulls, not {first}")
+    _check(batch)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
@@ -34,8 +36,17 @@ def encode(batch: pa.RecordBatch) -> bytes:
 
 
 def decode(contents: bytes | memoryview) -> pa.RecordBatch:
-    """The batch that `encode` was given; its columns are views of the contents. Raises `pyarrow.ArrowInvalid`."""
-    return pa.ipc.open_stream(pa.py_buffer(contents)).read_next_batch()
+    """The batch that `encode` was given; its columns are views of the contents. Raises ValueError for others."""
+    batch = pa.ipc.open_stream(pa.py_buffer(contents)).read_next_batch()
+    batch.validate()
+    _check(batch)
+    return batch
+
+
+def _check(batch: pa.RecordBatch) -> None:
+    first = batch.schema.field(0) if batch.num_columns else None
+    if first is None or first.name != ROW or first.type != _ROW_TYPE or batch.column(0).null_count:
+        raise ValueError(f"a segment's first column must be {ROW!r} of type {_ROW_TYPE} without nulls, not {first}")
 
 
 def restricted(contents: bytes, start: int, stop: int) -> bytes | None:

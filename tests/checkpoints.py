@@ -118,6 +118,7 @@ def contents(copy: Copy) -> Delta:
         total.cells |= delta.cells
         total.marks |= delta.marks
         total.ids |= delta.ids
+        total.segments |= delta.segments
     return total
 
 

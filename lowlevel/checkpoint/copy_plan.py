@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from headrace.lowlevel.checkpoint import paths
+from headrace.lowlevel.checkpoint import envelope, paths
 from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, read_deltas
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, is_worth_snapshot
 from headrace.lowlevel.intervals import SPACE, Interval, place_of
@@ -117,7 +117,9 @@ class CopyPlan:
         if separator:
             origin = self.origins[int(number)]
             for computation, delta in origin.read(store, rest, only):
-                yield computation, within(delta, (origin.plan.start, origin.plan.stop), (self.start, self.stop))
+                with envelope.understood(f"{name} in {store.describe()}"):
+                    here = within(delta, (origin.plan.start, origin.plan.stop), (self.start, self.stop))
+                yield computation, here
             return
         for path, header in self._headers(name, only):
             yield from read_deltas(store, path, header, only).items()
@@ -195,9 +197,10 @@ def _piece(contents: bytes | None, new: Bounds) -> bytes | None:
 
 
 def merged(copies: Iterable[Copy]) -> MemoryCopy:
-    """One copy out of copies of different intervals."""
+    """One copy out of copies of different intervals; names of segments get the number of the copy behind them."""
     total = MemoryCopy()
-    for copy in copies:
+    for number, copy in enumerate(copies):
         for delta in copy.dump():
-            total.apply(delta)
+            segments = {b"%b/%d" % (name, number): contents for name, contents in delta.segments.items()}
+            total.apply(replace(delta, segments=segments))
     return total

@@ -82,6 +82,17 @@ class StoredState:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredLine:
+    """A line of a segment: what a computation that works by columns has added for a key. A key may have many."""
+
+    computation: str
+    key: object
+    """The 16 bytes of its row if the computation does not write keys down."""
+    columns: Mapping[str, object]
+    """Its other columns by name, see `headrace.lowlevel.segment`."""
+
+
+@dataclass(frozen=True, slots=True)
 class PendingRecords:
     """Records on their way: part of the commit, delivered with the next epoch."""
 

@@ -7,11 +7,15 @@ part by part: memory follows from what changed since the last snapshot and from 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Set
-from itertools import groupby
+from itertools import chain, groupby
 
+import pyarrow as pa
+
+from headrace.lowlevel.checkpoint import envelope
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.log import look
 from headrace.lowlevel.errors import CheckpointError, CollectedError
+from headrace.lowlevel.segment import decode
 from headrace.lowlevel.state import Delta
 from headrace.lowlevel.store import Store
 
@@ -91,6 +95,17 @@ class StoredTables:
                 if of == row:
                     cells.setdefault(cell, contents)
         return _there(cells)
+
+    def segments(self) -> Iterator[pa.RecordBatch]:
+        """All segments, in no order; see `headrace.lowlevel.segment`."""
+        met: set[bytes] = set()
+        for delta in chain(self._deltas(), self._snapshots({}, set())):
+            for name, contents in delta.segments.items():
+                if name not in met and contents is not None:
+                    with envelope.understood(f"segment {name!r} of {self._computation!r} in {self._store.describe()}"):
+                        batch = decode(contents)
+                    yield batch
+                met.add(name)
 
     def count_ids(self) -> int:
         """How many ids of processed records are remembered."""

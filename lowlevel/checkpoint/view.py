@@ -16,12 +16,14 @@ from headrace.lowlevel.checkpoint.archive import Archived
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, merged
 from headrace.lowlevel.checkpoint.fence import Lease
 from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
+from headrace.lowlevel.checkpoint.lines import lines_in, of_row
 from headrace.lowlevel.checkpoint.listing import (
     CommittedEpoch,
     InjectorState,
     PendingRecords,
     StoredFile,
     StoredHold,
+    StoredLine,
     StoredState,
     StoredTimer,
     Watermarks,
@@ -208,14 +210,37 @@ class CheckpointView:
 
     def state_of(self, computation: str, key: object, coder: Coder | None = None) -> StoredState | None:
         """What is stored of one key, None if nothing is; the files of its key interval are read."""
-        knows = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
-        row = row_of(knows.encode(key))
-        here = place_of(row)
-        interval = next((plan.interval for plan in self._plans(computation) if plan.start <= here < plan.stop), None)
+        row, interval = self._place(computation, key)
         for tables in self._tables(computation, interval):
             if cells := tables.cells_of(row):
                 return self._state(computation, key, cells, coder)
         return None
+
+    def _place(self, computation: str, key: object) -> tuple[bytes, int | None]:
+        """A key's row, and the number of the interval that it lies in."""
+        knows = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
+        row = row_of(knows.encode(key))
+        here = place_of(row)
+        return row, next((plan.interval for plan in self._plans(computation) if plan.start <= here < plan.stop), None)
+
+    def lines(self, computation: str) -> Iterator[StoredLine]:
+        """What is stored in segments, in no order: the state of computations that work by columns.
+
+        A segment is in memory at a time, besides the names of all.
+        """
+        for tables in self._tables(computation):
+            for batch in tables.segments():
+                yield from lines_in(batch, computation, self._key)
+
+    def lines_of(self, computation: str, key: object) -> list[StoredLine]:
+        """The lines of one key in segments; the files of its key interval are read."""
+        row, interval = self._place(computation, key)
+        batches = (batch for tables in self._tables(computation, interval) for batch in tables.segments())
+        return [line for batch in batches for line in lines_in(of_row(batch, row), computation, self._key)]
+
+    def count_lines(self, computation: str) -> int:
+        """How many lines there are in segments."""
+        return sum(batch.num_rows for tables in self._tables(computation) for batch in tables.segments())
 
     @staticmethod
     def _state(computation: str, key: object, cells: dict[bytes, bytes], coder: Coder | None) -> StoredState:

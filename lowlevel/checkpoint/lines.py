@@ -1,0 +1,36 @@
+"""Segments as somebody sees them who looks into a checkpoint: lines by key (MillWheel paper §6.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lowlevel.checkpoint.listing import StoredLine
+from headrace.lowlevel.segment import ENCODED, KEY, ROW
+
+
+def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[bytes], object]) -> Iterator[StoredLine]:
+    """The lines of a segment.
+
+    >>> rows = pa.array([b"r" * 16, b"s" * 16], pa.binary(16))
+    >>> batch = pa.record_batch({"row": rows, "key": ["a", "b"], "sum": [3, 4]})
+    >>> [(line.key, line.columns) for line in lines_in(batch, "sums", bytes)]
+    [('a', {'sum': 3}), ('b', {'sum': 4})]
+    """
+    schema = batch.schema
+    names = schema.names
+    place = names.index(KEY) if KEY in names else names.index(ROW)
+    keys = batch.column(place).to_pylist()
+    if ENCODED.items() <= (schema.field(place).metadata or {}).items():
+        keys = [decode_key(key) for key in keys]
+    others = [n for n, name in enumerate(names) if n and name != KEY]
+    columns = [batch.column(n).to_pylist() for n in others]
+    for key, *values in zip(keys, *columns, strict=True):
+        yield StoredLine(computation, key, dict(zip((names[n] for n in others), values, strict=True)))
+
+
+def of_row(batch: pa.RecordBatch, row: bytes) -> pa.RecordBatch:
+    """The lines of one key."""
+    return batch.filter(pc.equal(batch.column(0), pa.scalar(row, pa.binary(16))))
