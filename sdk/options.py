@@ -197,6 +197,8 @@ class EngineOptions(PipelineOptions):
     intervals: int | None
     balance: bool
     max_records_per_epoch: int | None
+    latency_aim: float | None
+    one_task_epochs: bool
     skew_limit: float | None
     straggler_delay: float | None
     cache_mb: int | None
@@ -218,6 +220,15 @@ class EngineOptions(PipelineOptions):
             help="split, merge and move key intervals as their load changes",
         )
         parser.add_argument("--max_records_per_epoch", type=int, default=None, help="records to read in one epoch")
+        parser.add_argument(
+            "--latency_aim", type=float, default=None, help="seconds in which results are wanted: sizes epochs"
+        )
+        parser.add_argument(
+            "--one_task_epochs",
+            action=argparse.BooleanOptionalAction,
+            default=True,
+            help="run an epoch of little work as one Spark task",
+        )
         parser.add_argument("--skew_limit", type=float, default=None, help="seconds one source may be ahead of another")
         parser.add_argument(
             "--straggler_delay",

@@ -66,6 +66,8 @@ def run_options(options: PipelineOptions) -> object:
         "checkpoint": view.checkpoint or os.environ.get("HEADRACE_CHECKPOINT"),
         "intervals": view.intervals,
         "max_records_per_epoch": view.max_records_per_epoch,
+        "latency_aim": view.latency_aim,
+        "one_task_epochs": view.one_task_epochs,
         "skew_limit": view.skew_limit,
         "straggler_delay": view.straggler_delay,
         "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,

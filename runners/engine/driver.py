@@ -15,7 +15,6 @@ from headrace.lowlevel.authority import Authority
 from headrace.lowlevel.checkpoint import Change, Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
-from headrace.lowlevel.injector import Delivery
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import Sequencer
@@ -29,9 +28,8 @@ from headrace.runners.engine.measures import measured
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.ownership import Ownership, divided
-from headrace.runners.engine.plan import Plan
+from headrace.runners.engine.plan import Plan, delivered
 from headrace.runners.engine.running import Changes, Request
-from headrace.runners.engine.skew import too_far_ahead
 from headrace.runners.engine.steps import EveryStep, Steps
 from headrace.runners.engine.stragglers import Stragglers
 from headrace.runners.engine.totals import progress_of, summed
@@ -63,6 +61,7 @@ class Driver:
         self._snapshots: Callable[[], list[Snapshot] | None] | None = None
         self._simulated: int | None = None
         self._sizes: dict[str, int] = {}
+        self._size = options.epoch_size()
         self._straggler_delay = int(options.straggler_delay * 1e6)
         self._changes = changes or Changes(topology)
         self._topology = topology
@@ -97,7 +96,7 @@ class Driver:
 
     def step(self, plan: Plan) -> None:
         """One epoch: run, check, commit, deliver."""
-        started = time.perf_counter()
+        started, began = time.perf_counter(), self._clock.now()
         spec = self._spec(plan)
         outcome = self._attempt(spec, plan)
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
@@ -111,6 +110,9 @@ class Driver:
         self._steps.step("deliver", spec.epoch)
         self._deliver(self._state)
         self._steps.step("delivered", spec.epoch)
+        if self._size is not None:
+            records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
+            self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6)
         if self._options.progress is not None:
             self._options.progress(
                 progress_of(self._topology, self._state, self._metrics(), time.perf_counter() - started)
@@ -217,17 +219,9 @@ class Driver:
         state = self._state
         self._steps.step("plan", state.epoch + 1)
         splits = self._executor.parallelism
-        limit = self._steps.bundle_size(state.epoch + 1, self._options.max_records_per_epoch)
-        deliveries = {}
-        waiting = too_far_ahead(state.injectors, self._options.skew_limit)
-        for stream, injector in self._topology.injectors.items():
-            if stream in state.done:
-                deliveries[stream] = Delivery([], state.positions[stream], done=True, idle=True)
-            elif stream in waiting:
-                progress = state.injectors[stream]
-                deliveries[stream] = Delivery([], state.positions[stream], progress.watermark, idle=True)
-            else:
-                deliveries[stream] = injector.plan(state.positions[stream], limit, splits)
+        most = self._options.max_records_per_epoch if self._size is None else self._size.records
+        limit = self._steps.bundle_size(state.epoch + 1, most)
+        deliveries = delivered(self._topology.injectors, state, self._options.skew_limit, limit, splits)
         for delivery in deliveries.values():
             if delivery.clock is not None:
                 self._simulated = max(delivery.clock, self._simulated or delivery.clock)

@@ -9,6 +9,7 @@ from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.runners.engine.epochsize import EpochSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,9 @@ class RunOptions:
     """Makes what splits, merges and moves intervals as their load changes (paper §7.1); None leaves them alone."""
     max_records_per_epoch: int = 1_000_000
     """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
+    latency_aim: float | None = None
+    """Seconds from when a record is there until its result should be. Epochs are then as large as they can be in half
+    of that, at least of 1,000 records and at most of `max_records_per_epoch`. None: always up to that."""
     one_task_epochs: bool = True
     """Whether Spark may run an epoch of little work as one task, without a shuffle between the levels, where that is
     quicker by what is measured. The local runner has one process anyway."""
@@ -83,6 +87,10 @@ class RunOptions:
     drop_pending: Collection[str] = ()
     """Names of computations to which productions on their way need not be delivered."""
 
+    def epoch_size(self) -> EpochSize | None:
+        """What chooses the size of epochs; None where it is fixed."""
+        return None if self.latency_aim is None else EpochSize.of(self.latency_aim, self.max_records_per_epoch)
+
     @property
     def consent(self) -> Consent:
         """What the user agrees to, should this be another topology than the checkpoint's."""
@@ -91,6 +99,8 @@ class RunOptions:
     def __post_init__(self) -> None:
         if self.cache_bytes < 0:
             raise ValueError(f"cache_bytes is {self.cache_bytes}; give a number of bytes, or 0 to keep nothing")
+        if self.latency_aim is not None and not self.latency_aim > 0:
+            raise ValueError(f"latency_aim is {self.latency_aim}; give seconds, more than 0, or None for no aim")
 
 
 @dataclass(frozen=True, slots=True)
