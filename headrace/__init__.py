@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from headrace import coders, metrics, options, pvalue, testing, transforms, typehints, utils
 from headrace.pvalue import PCollection, Row, TaggedOutput
+from headrace.sdk.columns.expression import col
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.transforms.computation import RunComputation
 from headrace.transforms import (
@@ -116,6 +117,7 @@ __all__ = [
     "Windowing",
     "WithKeys",
     "coders",
+    "col",
     "combiners",
     "io",
     "metrics",

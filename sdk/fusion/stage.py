@@ -9,11 +9,13 @@ from functools import partial
 from types import TracebackType
 from typing import cast
 
+from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.record import Batch, Emit
+from headrace.sdk.fusion.columnar import ColumnRun, Paths, paths
 from headrace.sdk.fusion.loop import LoopWriter
 from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
@@ -72,6 +74,10 @@ class Stage(InlineComputation):
         """Those that a step with weak productions puts out; what is only passed on is as strong as it came."""
         return outputs & self.plan.weak_streams(weak_inputs >= self.plan.entries.keys())
 
+    def paths(self) -> Paths:
+        """Each step, and where elements leave, with the reason why it never takes columns; None where it may."""
+        return paths(self.plan)
+
     def start_bundle(self) -> None:
         """Start a bundle in every step."""
         assert self._live is not None, "setup() comes first"
@@ -80,7 +86,7 @@ class Stage(InlineComputation):
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Run a batch of an input stream through all steps."""
         assert self._live is not None, "setup() comes first"
-        self._live.run(0, self.plan.entries[stream], batch.values, batch.timestamps, emit)
+        self._live.run(0, self.plan.entries[stream], batch, emit)
 
     def finish_bundle(self, emit: Emit) -> None:
         """Finish the bundle in every step; what they put out then goes through the steps behind."""
@@ -99,6 +105,7 @@ class _LiveStage:
         self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
         self._throughput = Throughput(plan)
+        self._columns = ColumnRun(plan, self._throughput, self._run_batch)
 
     def start_bundle(self) -> None:
         self._throughput.clear()
@@ -121,10 +128,16 @@ class _LiveStage:
 
     # Batches
 
-    def run(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+    def run(self, node: int, form: Form, batch: Batch, emit: Emit) -> None:
         """Run elements of a collection through what reads it, and then those that were set apart on the way."""
-        self._run_loop(node, form, values, timestamps, emit)
+        if isinstance(batch, ColumnBatch):
+            self._columns.run(node, form, batch, emit)
+        else:
+            self._run_batch(node, form, batch, emit)
         self._drain(emit)
+
+    def _run_batch(self, node: int, form: Form, batch: Batch, emit: Emit) -> None:
+        self._run_loop(node, form, batch.values, batch.timestamps, emit)
 
     def _drain(self, emit: Emit) -> None:
         while self._apart:

@@ -17,6 +17,7 @@ from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey, grouped
+from headrace.sdk.transforms.pairs import Second, UnderNone
 from headrace.sdk.transforms.percentile import PercentileWatermark
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.triggers import DefaultTrigger
@@ -167,12 +168,14 @@ class CombineGlobally(_Combine):
                 )
             if isinstance(inputs.windowing.trigger, DefaultTrigger):
                 inputs, combine_fn = _with_mark(inputs), SkippingMarks(combine_fn)
-        keyed = inputs | "Key" >> Map(_under_none)
+        keyed = inputs | "Key" >> Map(UnderNone())
         if self.has_side_inputs:
             groups = keyed | "Group" >> GroupByKey() | "Unmark" >> Map(_without_marks)
             combine = CombineValues(self._fn, *self._args, **self._kwargs)
-            return groups | "Combine" >> combine | "Unkey" >> Map(_second)
-        return keyed | "Combine" >> CombinePerKey(combine_fn).with_hot_key_fanout(self.fanout) | "Unkey" >> Map(_second)
+            return groups | "Combine" >> combine | "Unkey" >> Map(Second())
+        return (
+            keyed | "Combine" >> CombinePerKey(combine_fn).with_hot_key_fanout(self.fanout) | "Unkey" >> Map(Second())
+        )
 
 
 class CombinedView(PTransform[Collection, AsSingleton]):
@@ -295,11 +298,3 @@ class SkippingMarks(CurriedCombineFn):
 def _without_marks(group: tuple[object, Iterable[object]]) -> tuple[object, list[object]]:
     key, values = group
     return key, [value for value in values if value is not _Mark.MARK]
-
-
-def _under_none(value: object) -> tuple[None, object]:
-    return None, value
-
-
-def _second(pair: tuple[object, object]) -> object:
-    return pair[1]

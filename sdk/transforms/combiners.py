@@ -20,6 +20,7 @@ from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
 from headrace.sdk.transforms.combinefn import Combining
 from headrace.sdk.transforms.element import DoFn, FlatMap, Map
 from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
+from headrace.sdk.transforms.pairs import WithNothing
 
 Collection: TypeAlias = PCollection[object]
 SortKey: TypeAlias = Callable[[object], object]
@@ -93,7 +94,7 @@ class Count:
 
         def expand(self, inputs: Collection) -> Collection:
             """Count under the element as the key."""
-            return inputs | "Key" >> Map(_with_nothing) | "Count" >> Count.PerKey()
+            return inputs | "Key" >> Map(WithNothing()) | "Count" >> Count.PerKey()
 
 
 class Top:
@@ -258,10 +259,6 @@ class Latest:
         def expand(self, inputs: Collection) -> Collection:
             """Combine values with their timestamps."""
             return inputs | "Time" >> Map(_value_with_time) | "Latest" >> _PerKey(LatestCombineFn())
-
-
-def _with_nothing(element: object) -> tuple[object, None]:
-    return element, None
 
 
 def _with_time(element: object, timestamp: object = DoFn.TimestampParam) -> tuple[object, object]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from headrace.lowlevel.columns import Shape
+from headrace.sdk.columns.expression import Expression as ColumnExpression
+from headrace.sdk.columns.expression import col
+from headrace.sdk.columns.tree import FieldOf
 from headrace.sdk.types.annotations import annotations_of
 from headrace.sdk.types.fields import fields_of
+
+if TYPE_CHECKING:
+    from headrace.sdk.columns.view import View
 
 Expression: TypeAlias = "str | Callable[[object], object]"
 """Name of a field, or a function of the element."""
@@ -28,6 +35,18 @@ class Field:
         """The name."""
         return self.name
 
+    def shape_in(self, shape: Shape) -> Shape | None:
+        """See `ColumnExtractor`."""
+        return col(self.name).shape_in(shape)
+
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        return col(self.name).on_columns(view)
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
+
 
 def expression(what: Expression, step: str) -> Callable[[object], object]:
     """The function of an expression. Raises `TypeError` for what is none."""
@@ -42,6 +61,9 @@ def expression_type(function: Callable[[object], object], input_type: object) ->
     """The type of what an expression gives for elements of a type; `Any` where it is not known."""
     if isinstance(function, Field):
         return (fields_of(input_type) or {}).get(function.name, Any)
+    if isinstance(function, ColumnExpression):
+        node = function.node
+        return expression_type(Field(node.name), input_type) if isinstance(node, FieldOf) else function.output_hints[0]
     return annotations_of(function)[1]
 
 
@@ -51,6 +73,14 @@ def missing_field(functions: Mapping[str, Callable[[object], object]], input_typ
     if known is None:
         return None
     for function in functions.values():
-        if isinstance(function, Field) and function.name not in known and not hasattr(input_type, function.name):
-            return f"has no field {function.name!r}; it has {', '.join(known) or 'none'}"
+        for name in _names(function):
+            if name not in known and not hasattr(input_type, name):
+                return f"has no field {name!r}; it has {', '.join(known) or 'none'}"
     return None
+
+
+def _names(function: Callable[[object], object]) -> list[str]:
+    """The fields that a function is known to take."""
+    if isinstance(function, Field):
+        return [function.name]
+    return function.fields() if isinstance(function, ColumnExpression) else []

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
+from headrace.lowlevel.columns import Shape
 from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.sdk.columns.expression import Expression as ColumnExpression
+from headrace.sdk.columns.expression import names_from_engine, take_from_engine
+from headrace.sdk.columns.shape import Fields, FieldsKind, Tuple, pair
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.row import Row
@@ -19,6 +23,9 @@ from headrace.sdk.transforms.tuples import TupleCombineFn
 from headrace.sdk.types.errors import TypeCheckError
 from headrace.sdk.types.fields import RowTypeConstraint
 from headrace.sdk.types.hints import shown, tuple_of
+
+if TYPE_CHECKING:
+    from headrace.sdk.columns.view import View
 
 Collection = PCollection[object]
 Functions = dict[str, Callable[[object], object]]
@@ -152,44 +159,90 @@ class GroupAndAggregate(PTransform[Collection, Collection]):
         return keyed | "Combine" >> CombinePerKey(combine_fn) | "Result" >> MapTuple(result)
 
 
-class _ToRow:
+class _Made:
+    """What is made of the results of functions of the element, some of which may look at its window or timestamp."""
+
+    from_engine: tuple[str, ...]
+
+    def __init__(self, functions: Iterable[Callable[..., object]]) -> None:
+        self._functions = list(functions)
+        take_from_engine(self, names_from_engine(self._functions))
+
+    def results(self, element: object, from_engine: dict[str, object]) -> list[object]:
+        """Of all functions."""
+        if not from_engine:
+            return [function(element) for function in self._functions]
+        return [
+            function(element, **{name: from_engine[name] for name in getattr(function, "from_engine", ())})
+            for function in self._functions
+        ]
+
+    def column_parts(self) -> list[Callable[..., object]]:
+        """See `ColumnFunction`."""
+        return self._functions
+
+
+class _ToRow(_Made):
     """A row of expressions."""
 
     def __init__(self, fields: Functions) -> None:
+        super().__init__(fields.values())
         self._fields = fields
 
-    def __call__(self, element: object) -> Row:
-        return Row.of({name: function(element) for name, function in self._fields.items()})
+    def __call__(self, element: object, **from_engine: object) -> Row:
+        if not from_engine:
+            return Row.of({name: function(element) for name, function in self._fields.items()})
+        return Row.of(dict(zip(self._fields, self.results(element, from_engine), strict=True)))
+
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        return Fields(tuple(self._fields), tuple(map(view.shape_of, self._functions)), FieldsKind.ROW)
 
 
-class _ToTuple:
+class _ToTuple(_Made):
     """A named tuple of expressions, whose type is the same in every process."""
 
     def __init__(self, name: str, fields: Functions) -> None:
+        super().__init__(fields.values())
         self._make = dynamic_named_tuple(name, tuple(fields))
         self._name, self._fields = name, fields
 
-    def __call__(self, element: object) -> tuple[object, ...]:
-        return self._make(*[function(element) for function in self._fields.values()])
+    def __call__(self, element: object, **from_engine: object) -> tuple[object, ...]:
+        return self._make(*self.results(element, from_engine))
+
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        shapes = tuple(map(view.shape_of, self._functions))
+        return Fields(tuple(self._fields), shapes, FieldsKind.TUPLE, self._name)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _ToTuple, (self._name, self._fields)
 
 
-class _Keyed:
+class _Keyed(_Made):
     """Pairs of an element's key and the element, or values of it."""
 
     def __init__(self, key: Callable[[object], object], values: Functions | None = None) -> None:
+        super().__init__([key, *(values or {}).values()])
         self._key, self._values = key, values
 
-    def __call__(self, element: object) -> tuple[object, object]:
-        if self._values is None:
+    def __call__(self, element: object, **from_engine: object) -> tuple[object, object]:
+        if not from_engine and self._values is None:
             return self._key(element), element
-        return self._key(element), tuple(function(element) for function in self._values.values())
+        key, *values = self.results(element, from_engine)
+        return key, element if self._values is None else tuple(values)
+
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        key, *values = map(view.shape_of, self._functions)
+        return pair(key, view.shape if self._values is None else Tuple(tuple(values)))
 
 
 class _Result:
     """The named tuple of a key and combined values."""
+
+    takes_items = True
+    """For `MapTuple`: called with key and values, not with the pair of them."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -197,11 +250,21 @@ class _Result:
     def __call__(self, key: Iterable[object], values: Iterable[object]) -> tuple[object, ...]:
         return dynamic_named_tuple("Result", self._names)(*key, *values)
 
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        shapes = tuple(shape for part in view.pair() for shape in view.items(part))
+        return Fields(self._names, shapes, FieldsKind.TUPLE, "Result")
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
+
 
 def _functions(step: str, fields: tuple[Expression, ...], named: dict[str, Expression], pattern: str) -> Functions:
     functions: Functions = {}
     for index, field in enumerate(fields):
-        name = field if isinstance(field, str) else pattern % index if "%" in pattern else pattern
+        named_itself = field.name if isinstance(field, ColumnExpression) else None
+        name = field if isinstance(field, str) else named_itself or (pattern % index if "%" in pattern else pattern)
         if name in functions or name in named:
             raise ValueError(f"{step} is given the field {name!r} twice; name one of them otherwise: other={name!r}")
         functions[name] = expression(field, step)

@@ -1,0 +1,369 @@
+"""What: column expressions, functions of an element that can be computed for many elements at once (`headrace.col`)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, cast
+
+from headrace.lowlevel.columns import Shape
+from headrace.sdk.columns.tree import (
+    OPERATIONS,
+    FieldOf,
+    FromEngine,
+    Literal,
+    Node,
+    Operation,
+    compiled,
+    parts,
+    shown,
+)
+from headrace.sdk.transforms.parameters import Given
+
+if TYPE_CHECKING:
+    from headrace.sdk.columns.view import View
+
+_CASTS = {int: "cast_int", float: "cast_float", str: "cast_str", bool: "cast_bool"}
+_REMEDY = "; write & for and, | for or, ~ for not, each comparison in parentheses: (col.delay > 15) & (col.delay < 60)"
+
+
+class Expression:
+    """A value made of an element's fields; `col` makes the first ones, operators and methods the others.
+
+    It is a function of the element and gives what the same operators give in Python; only `&`, `|` and `~` are Python's
+    `and`, `or` and `not`, so the right side of `&` is not asked where the left is false. Where elements come as columns
+    the engine computes it for all of them at once, with the same results.
+
+    >>> from headrace import Row, col
+    >>> late = (col.delay > 15) & ~col.cancelled
+    >>> late({"delay": 20, "cancelled": False}), late(Row(delay=20, cancelled=True))
+    (True, False)
+    """
+
+    from_engine: tuple[str, ...]
+    """What it takes besides the element: `window`, `timestamp`."""
+
+    def __init__(self, node: Node, name: str | None = None) -> None:
+        self.node = node
+        """What it computes."""
+        self.name = name if name is not None or not isinstance(node, FieldOf) else node.name
+        """Of the field that it makes in a `Select` or a `GroupBy`; None if it has none."""
+        self._function: Callable[..., object] | None = None
+        names = {each.name.partition("_")[0] for each in parts(node) if isinstance(each, FromEngine)}
+        take_from_engine(self, names)
+
+    def __call__(self, element: object, window: object = None, timestamp: object = None) -> object:
+        """Its value for an element. What the operators raise for it is raised."""
+        for name in self.from_engine:
+            if {"window": window, "timestamp": timestamp}[name] is None:
+                raise TypeError(
+                    f"{self!r} takes the {name} of the element, which it is not given here; use it in Map, Filter, "
+                    "Select or GroupBy"
+                )
+        return self.as_function()(element, window, timestamp)
+
+    def as_function(self) -> Callable[..., object]:
+        """The same without the checks, for loops."""
+        if self._function is None:
+            self._function = compiled(self.node)
+        return self._function
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Expression, (self.node, self.name)
+
+    # What steps ask
+
+    def fields(self) -> list[str]:
+        """The fields that it takes of the element."""
+        return list(dict.fromkeys(node.name for node in parts(self.node) if isinstance(node, FieldOf)))
+
+    def shape_in(self, shape: Shape) -> Shape | None:
+        """Where its value lies in values of a shape; None if it must be computed."""
+        find = getattr(shape, "field", None)
+        return cast("Shape | None", find(self.node.name)) if find and isinstance(self.node, FieldOf) else None
+
+    def on_columns(self, view: View) -> Shape:
+        """See `ColumnFunction`."""
+        # Arrow's functions take a tenth of a second to load, which a program without columns need not wait for.
+        from headrace.sdk.columns.vectors import shape_of
+
+        return shape_of(self.node, view)
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
+
+    @property
+    def output_hints(self) -> tuple[object, dict[str | None, object]]:
+        """The type of its values, for the steps that it is given to."""
+        gives = OPERATIONS[self.node.name].gives if isinstance(self.node, Operation) else None
+        return (Any if gives is None else gives), {}
+
+    def default_label(self) -> str:
+        """As it was written."""
+        return self.name or shown(self.node)
+
+    def __repr__(self) -> str:
+        return f"<column expression {shown(self.node)}>"
+
+    # Arithmetic
+
+    def __add__(self, other: object) -> Expression:
+        return self._with("add", other)
+
+    def __radd__(self, other: object) -> Expression:
+        return self._after("add", other)
+
+    def __sub__(self, other: object) -> Expression:
+        return self._with("subtract", other)
+
+    def __rsub__(self, other: object) -> Expression:
+        return self._after("subtract", other)
+
+    def __mul__(self, other: object) -> Expression:
+        return self._with("multiply", other)
+
+    def __rmul__(self, other: object) -> Expression:
+        return self._after("multiply", other)
+
+    def __truediv__(self, other: object) -> Expression:
+        return self._with("divide", other)
+
+    def __rtruediv__(self, other: object) -> Expression:
+        return self._after("divide", other)
+
+    def __floordiv__(self, other: object) -> Expression:
+        return self._with("floor_divide", other)
+
+    def __rfloordiv__(self, other: object) -> Expression:
+        return self._after("floor_divide", other)
+
+    def __mod__(self, other: object) -> Expression:
+        return self._with("modulo", other)
+
+    def __rmod__(self, other: object) -> Expression:
+        return self._after("modulo", other)
+
+    def __neg__(self) -> Expression:
+        return self._with("negate")
+
+    def __abs__(self) -> Expression:
+        return self._with("absolute")
+
+    # Comparisons
+
+    # An expression is what these are for, as in every library of columns; type checkers expect a bool of == and !=.
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._with("equal", other)
+
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+        return self._with("not_equal", other)
+
+    __hash__ = object.__hash__
+
+    def __lt__(self, other: object) -> Expression:
+        return self._with("less", other)
+
+    def __le__(self, other: object) -> Expression:
+        return self._with("less_equal", other)
+
+    def __gt__(self, other: object) -> Expression:
+        return self._with("greater", other)
+
+    def __ge__(self, other: object) -> Expression:
+        return self._with("greater_equal", other)
+
+    # Logic
+
+    def __and__(self, other: object) -> Expression:
+        return self._with("and", other)
+
+    def __rand__(self, other: object) -> Expression:
+        return self._after("and", other)
+
+    def __or__(self, other: object) -> Expression:
+        return self._with("or", other)
+
+    def __ror__(self, other: object) -> Expression:
+        return self._after("or", other)
+
+    def __invert__(self) -> Expression:
+        return self._with("not")
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            f"{self!r} is true or false for an element, not while the pipeline is built: `and`, `or`, `not`, `if` and "
+            f"a < b < c cannot be used on it{_REMEDY}"
+        )
+
+    def __contains__(self, other: object) -> bool:
+        raise TypeError(f"`in` cannot be used on {self!r}; write .contains(...) or .isin([...])")
+
+    def __iter__(self) -> object:
+        raise TypeError(f"{self!r} has no items; it is a value of an element, known when the pipeline runs")
+
+    # Nothing
+
+    def is_null(self) -> Expression:
+        """Whether the value is None."""
+        return self._with("is_null")
+
+    def is_not_null(self) -> Expression:
+        """Whether the value is not None."""
+        return self._with("is_not_null")
+
+    def fill_null(self, other: object) -> Expression:
+        """The value, or another one (a constant or an expression) where it is None.
+
+        >>> from headrace import col
+        >>> col.delay.fill_null(0)({"delay": None})
+        0
+        """
+        return self._with("fill_null", other)
+
+    def isin(self, values: Iterable[object]) -> Expression:
+        """Whether the value is one of these; all of them must be hashable.
+
+        >>> from headrace import col
+        >>> col.carrier.isin(["UA", "AA"])({"carrier": "UA"})
+        True
+        """
+        if isinstance(values, (str, bytes, Expression)):
+            raise TypeError(f"isin takes a list of values, got {values!r:.80}; for a part of a text use .contains()")
+        members = tuple(values)
+        hash(members)
+        return Expression(Operation("isin", (self.node, Literal(members))))
+
+    # Text
+
+    def lower(self) -> Expression:
+        """The text in lower case."""
+        return self._with("lower")
+
+    def upper(self) -> Expression:
+        """The text in upper case."""
+        return self._with("upper")
+
+    def strip(self) -> Expression:
+        """The text without white space around it."""
+        return self._with("strip")
+
+    def startswith(self, prefix: str) -> Expression:
+        """Whether the text begins so."""
+        return self._with("startswith", prefix)
+
+    def endswith(self, suffix: str) -> Expression:
+        """Whether the text ends so."""
+        return self._with("endswith", suffix)
+
+    def contains(self, part: object) -> Expression:
+        """Whether the text has this in it; or a list, or whatever `in` works for."""
+        return self._with("contains", part)
+
+    def replace(self, old: str, new: str) -> Expression:
+        """The text with every `old` replaced."""
+        return self._with("replace", old, new)
+
+    def length(self) -> Expression:
+        """The number of characters; or of items, for what has items."""
+        return self._with("length")
+
+    # Other
+
+    def cast(self, kind: type) -> Expression:
+        """The value as an `int`, `float`, `str` or `bool`, as Python makes one of it.
+
+        >>> from headrace import col
+        >>> col.delay.cast(float)({"delay": "1.5"})
+        1.5
+        """
+        if kind not in _CASTS:
+            raise TypeError(f"cast takes int, float, str or bool, got {kind!r:.80}; use Map for other types")
+        return self._with(_CASTS[kind])
+
+    def alias(self, name: str) -> Expression:
+        """The same under a name: the field's in a `Select` or a `GroupBy`.
+
+        >>> from headrace import Select, col
+        >>> Select("carrier", (col.delay / 60).alias("hours")).label
+        'ToRows(carrier, hours)'
+        """
+        if not str(name).isidentifier():
+            raise ValueError(f"an alias is the name of a field, got {name!r:.80}; letters, digits and _ make one")
+        return Expression(self.node, name)
+
+    def _with(self, operation: str, *others: object) -> Expression:
+        return Expression(Operation(operation, (self.node, *map(node_of, others))))
+
+    def _after(self, operation: str, other: object) -> Expression:
+        return Expression(Operation(operation, (node_of(other), self.node)))
+
+
+_GIVEN = {"window": Given.WINDOW, "timestamp": Given.TIMESTAMP}
+
+
+def take_from_engine(function: object, names: Iterable[str]) -> None:
+    """Let a callable object get these from the engine besides the element, by name."""
+    taken = tuple(sorted(names))
+    attributes: dict[str, object] = {"from_engine": taken}
+    if taken:
+        # Where steps look for what a function takes.
+        given = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_GIVEN[name]) for name in taken]
+        element = inspect.Parameter("element", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        attributes["__signature__"] = inspect.Signature([element, *given])
+    vars(function).update(attributes)
+
+
+def names_from_engine(functions: Iterable[object]) -> set[str]:
+    """What functions take besides the element."""
+    return {name for function in functions for name in getattr(function, "from_engine", ())}
+
+
+def node_of(value: object) -> Node:
+    """The node of an operand: an expression's, or a constant."""
+    return value.node if isinstance(value, Expression) else Literal(value)
+
+
+class Columns:
+    """Makes column expressions: `col("delay")` or `col.delay` is a field of the element.
+
+    Four names mean something else as attributes; fields of these names are found with `col("timestamp")`:
+    """
+
+    def __call__(self, name: str) -> Expression:
+        """A field of the element."""
+        if not isinstance(name, str):
+            raise TypeError(f"col takes the name of a field, got {name!r:.80}; a constant is col.literal(value)")
+        return Expression(FieldOf(name))
+
+    def __getattr__(self, name: str) -> Expression:
+        if name.startswith("__"):
+            # Python itself asks for these, to find out what an object can do.
+            raise AttributeError(name)
+        return Expression(FieldOf(name))
+
+    def __repr__(self) -> str:
+        return "col"
+
+    @property
+    def window_start(self) -> Expression:
+        """The first instant of the element's window, a `Timestamp`."""
+        return Expression(FromEngine("window_start"), "window_start")
+
+    @property
+    def window_end(self) -> Expression:
+        """The first instant after the element's window, a `Timestamp`."""
+        return Expression(FromEngine("window_end"), "window_end")
+
+    @property
+    def timestamp(self) -> Expression:
+        """The element's event time, a `Timestamp`."""
+        return Expression(FromEngine("timestamp"), "timestamp")
+
+    def literal(self, value: object) -> Expression:
+        """The same value for every element."""
+        return Expression(Literal(value))
+
+
+col = Columns()
+"""Makes column expressions; see `Columns`."""

@@ -1,0 +1,250 @@
+"""A stage does with columns what it does with elements: the same elements, times, windows and counts."""
+
+import typing
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import headrace as beam
+from headrace import Row, col
+from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.metric import Collector
+from headrace.lowlevel.record import Batch
+from headrace.sdk.columns.fired import Fired
+from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
+from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.transforms import trigger, window
+
+NAMES = ("word", "number", "share")
+
+
+def anything():
+    return beam.Create([]).with_output_types(typing.Any)
+
+
+def unseen(element):
+    return None
+
+
+def plain_row(row):
+    return Row.of({**vars(row), "number": row.number + 1})
+
+
+STEPS = {
+    "many": lambda: beam.Filter(col.number > 2),
+    "some": lambda: beam.Filter(col.word.is_not_null() & col.word.startswith("a")),
+    "failing": lambda: beam.Filter(col.word.length() > 0),
+    "doubled": lambda: beam.Select("word", "share", number=col.number * 2),
+    "windowed": lambda: beam.Select("word", "share", number=col.window_start.cast(int) + col.number),
+    "stamped": lambda: beam.Select("word", "share", number=col.timestamp.cast(int) % 7),
+    "by hand": lambda: beam.Map(plain_row),
+    "picked by hand": lambda: beam.Filter(lambda row: row.number % 2),
+    "fixed": lambda: beam.WindowInto(window.FixedWindows(10)),
+    "sliding": lambda: beam.WindowInto(window.SlidingWindows(10, 5)),
+    "sessions": lambda: beam.WindowInto(window.Sessions(3)),
+    "counted": lambda: beam.WindowInto(
+        window.FixedWindows(5),
+        trigger=trigger.Repeatedly(trigger.AfterCount(2)),
+        accumulation_mode=trigger.AccumulationMode.DISCARDING,
+    ),
+    "there and back": lambda: beam.WithKeys(col.word) | beam.KvSwap() | beam.Keys(),
+}
+ENDS = {
+    "bare": lambda: beam.Map(col.number + 1),
+    "keyed": lambda: beam.WithKeys("word") | beam.GroupByKey(),
+    "by field": lambda: beam.WithKeys(col.word) | beam.GroupByKey(),
+    "by fields": lambda: beam.GroupBy("word", half=col.number // 2),
+    "aggregated": lambda: beam.GroupBy("word").aggregate_field(col.number + 1, sum, "total"),
+    "counted": lambda: beam.combiners.Count.PerElement(),
+    "counted in all": lambda: beam.combiners.Count.Globally().without_defaults(),
+    "no pairs": lambda: beam.GroupByKey(),
+    "flattened": None,
+}
+
+
+@dataclass
+class Seen:
+    """What came out of a stage."""
+
+    streams: dict = field(default_factory=dict)
+    counts: dict = field(default_factory=dict)
+    columns: set = field(default_factory=set)
+    error: str | None = None
+
+    def emit(self, stream, batch):
+        if isinstance(batch, ColumnBatch):
+            self.columns.add(stream)
+        rows = [(repr(value), type(value), timestamp) for value, timestamp in batch.rows()]
+        self.streams.setdefault(stream, []).extend(rows)
+
+    def same(self, other):
+        if self.error or other.error:
+            return bool(self.error and other.error)
+        mine, theirs = ({name: rows for name, rows in each.streams.items() if rows} for each in (self, other))
+        return mine == theirs and self.counts == other.counts
+
+
+def run(stage, batches):
+    seen = Seen()
+    stage.setup()
+    with Collector(0) as collector:
+        try:
+            stage.start_bundle()
+            for batch in batches:
+                stage.process_batch(next(iter(stage.plan.entries)), batch, seen.emit)
+            stage.finish_bundle(seen.emit)
+        except StepError as error:
+            seen.error = str(error)
+    stage.teardown()
+    seen.counts = {
+        step: {metric.name: cell.total for metric, cell in cells.items()} for step, cells in collector.cells.items()
+    }
+    return seen
+
+
+def stage_of(pipeline, begin):
+    return next(
+        inline.computation for name, inline in compile_pipeline(pipeline).inlines.items() if begin in inline.inputs
+    )
+
+
+def end(collection, name):
+    if name == "flattened":
+        return (collection, collection | "Few" >> beam.Filter(col.number > 3)) | beam.Flatten() | beam.Map(unseen)
+    return collection | name >> ENDS[name]() | f"{name} out" >> beam.Map(unseen)
+
+
+@st.composite
+def plans(draw):
+    return draw(st.lists(st.sampled_from(list(STEPS)), max_size=4)), draw(
+        st.lists(st.sampled_from(list(ENDS)), min_size=1, max_size=2, unique=True)
+    )
+
+
+@st.composite
+def batches(draw):
+    made = []
+    for _ in range(draw(st.integers(1, 2))):
+        count = draw(st.integers(1, 5))
+        several = lambda values: draw(st.lists(values, min_size=count, max_size=count))  # noqa: B023, E731
+        table = pa.record_batch(
+            {
+                "word": pa.array(several(st.sampled_from(["a", "ab", "b", None])), pa.string()),
+                "number": pa.array(several(st.integers(-3, 9)), pa.int64()),
+                "share": pa.array(several(st.floats(0, 1)), pa.float64()),
+            }
+        )
+        made.append((table, np.array(several(st.integers(-30, 30)), np.int64) * 1_000_000))
+    return made
+
+
+def fields(kind):
+    return Fields(NAMES, tuple(map(Single, range(3))), kind, "Words")
+
+
+@given(plans(), batches())
+def test_a_stage_does_the_same_with_columns(plan, made):
+    steps, ends = plan
+    pipeline = beam.Pipeline("LocalRunner", argv=["--no_pipeline_type_check"])
+    collection = pipeline | "In" >> anything()
+    for number, name in enumerate(steps):
+        collection = collection | f"{name} {number}" >> STEPS[name]()
+    for name in ends:
+        end(collection, name)
+    stage = stage_of(pipeline, "In")
+    columns = [ColumnBatch(table, times, fields(FieldsKind.ROW)) for table, times in made]
+    assert run(stage, columns).same(run(stage, [Batch(batch.values, batch.timestamps) for batch in columns]))
+
+
+PANE = pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0)
+BEHIND = {
+    "selected": lambda: beam.MapTuple(lambda key, total: Row(word=key, number=total, share=0.5)),
+    "kept": lambda: beam.Filter(lambda pair: pair[1] > 0),
+    "keys": lambda: beam.Keys(),
+    "values": lambda: beam.Values(),
+    "windowed": lambda: beam.WindowInto(window.FixedWindows(20)) | beam.KvSwap(),
+    "in windows": lambda: beam.Map(lambda pair, where=beam.DoFn.WindowParam: (pair, where)),
+}
+
+
+@given(st.lists(st.sampled_from(list(BEHIND)), min_size=1, max_size=3, unique=True), batches(), st.booleans())
+def test_a_stage_behind_a_grouping_does_the_same_with_columns(names, made, in_global):
+    pipeline = beam.Pipeline("LocalRunner")
+    windows = window.GlobalWindows() if in_global else window.FixedWindows(10)
+    windowed = pipeline | anything() | beam.WindowInto(windows)
+    totals = windowed | "Sum" >> beam.CombinePerKey(sum)
+    for name in names:
+        behind = totals | name >> BEHIND[name]()
+        if name == "windowed":
+            behind | beam.GroupByKey() | "out" >> beam.Map(unseen)
+    stage = stage_of(pipeline, "Sum")
+    columns = []
+    for table, times in made:
+        starts = times // 10_000_000 * 10_000_000
+        more = [*table.columns, pa.array(starts), pa.array(starts + 10_000_000)]
+        wide = pa.RecordBatch.from_arrays(more, [*NAMES, "start", "end"])
+        shape = Fired(pair(Single(0), Single(1)), 3, 4, PANE, in_global)
+        columns.append(ColumnBatch(wide, starts + 9_999_999, shape))
+    assert run(stage, columns).same(run(stage, [Batch(batch.values, batch.timestamps) for batch in columns]))
+
+
+TABLE = pa.record_batch({"word": ["a", "b"], "number": [3, 4], "share": [0.5, 1.0]})
+TIMES = np.array([1_000_000, 12_000_000])
+
+
+@pytest.mark.parametrize("kind", FieldsKind)
+def test_columns_stay_columns_up_to_the_grouping(kind):
+    pipeline = beam.Pipeline("LocalRunner")
+    rows = pipeline | "In" >> anything()
+    late = rows | beam.Filter(col.number > 3) | beam.WindowInto(window.FixedWindows(10))
+    late | beam.Select("word", hour=col.window_start, half=col.number / 2) | beam.GroupBy("word", "hour")
+    late | beam.GroupBy("word").aggregate_field("number", sum, "total")
+    stage = stage_of(pipeline, "In")
+    seen = run(stage, [ColumnBatch(TABLE, TIMES, fields(kind))])
+    assert len(seen.columns) == 2
+    assert seen.columns == set(seen.streams)
+    assert {why for _, why in stage.paths()} == {None}
+
+
+def test_results_of_groupings_stay_columns():
+    pipeline = beam.Pipeline("LocalRunner")
+    totals = pipeline | anything() | beam.WindowInto(window.FixedWindows(10)) | "Sum" >> beam.CombinePerKey(sum)
+    totals | beam.KvSwap() | "Longer" >> beam.WindowInto(window.FixedWindows(20)) | beam.GroupByKey()
+    stage = stage_of(pipeline, "Sum")
+    table = pa.record_batch({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
+    seen = run(stage, [ColumnBatch(table, TIMES[:1], Fired(pair(Single(0), Single(1)), 2, 3, PANE))])
+    assert seen.columns == {"GroupByKey#in"}
+    assert [row[0] for row in seen.streams["GroupByKey#in"]] == ["(5, 'a')"]
+
+
+def test_results_of_aggregations_stay_columns():
+    pipeline = beam.Pipeline("LocalRunner")
+    rows = pipeline | "In" >> anything() | beam.WindowInto(window.FixedWindows(10))
+    totals = rows | beam.GroupBy("word").aggregate_field("number", sum, "total")
+    selected = totals | beam.Select("total", "word", start=col.window_start)
+    selected | "All" >> beam.WindowInto(window.GlobalWindows()) | "Again" >> beam.GroupBy("word")
+    stage = stage_of(pipeline, "GroupBy(word)/Combine")
+    table = pa.record_batch({"key": ["a"], "total": [5], "start": [0], "end": [10_000_000]})
+    key = Fields(("word",), (Single(0),), FieldsKind.TUPLE, "Key")
+    seen = run(stage, [ColumnBatch(table, TIMES[:1], Fired(pair(key, Tuple((Single(1),))), 2, 3, PANE))])
+    (stream,) = seen.columns
+    assert [row[0] for row in seen.streams[stream]] == ["('a', Row(total=5, word='a', start=Timestamp(0)))"]
+
+
+def test_the_way_of_each_step_is_told():
+    pipeline = beam.Pipeline("LocalRunner")
+    rows = pipeline | "In" >> anything()
+    kept = rows | "Keep" >> beam.Filter(col.number > 3)
+    kept | "Double" >> beam.Map(lambda row: row) | "After" >> beam.Map(col.number)
+    kept | "Beside" >> beam.Map(col.number)
+    told = dict(stage_of(pipeline, "In").paths())
+    assert told["Keep"] is None
+    assert told["Double"].startswith("<lambda at test_columnar.py")
+    assert told["After"] == "it comes behind Double"
+    assert told["Beside"].startswith("Double beside it does not: <lambda")

@@ -1,0 +1,231 @@
+"""Column expressions give by column what they give element by element, or say that they cannot."""
+
+import datetime
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headrace import Row, col
+from headrace.sdk.columns.expression import Expression
+from headrace.sdk.columns.reading import shape_of_rows
+from headrace.sdk.columns.vectors import mask_of, shape_of
+from headrace.sdk.columns.view import Unable, View
+from headrace.sdk.windows import IntervalWindow
+from headrace.utils.timestamp import Timestamp
+
+LONG = st.integers(-(2**63), 2**63 - 1)
+WHOLE = st.one_of(st.integers(-3, 3), LONG, st.sampled_from([2**53, 2**53 + 1, -(2**63)]))
+FLOAT = st.one_of(st.sampled_from([0.0, -0.0, 1.5, -2.0, 2.0**53, 2.0**63, math.inf, -math.inf, math.nan]), st.floats())
+TEXT = st.one_of(
+    st.sampled_from(["", "a", "A b", " x\x1f", "ß", "ΑΣ", "\U0001f600", "7", "\xa0y"]), st.text(max_size=3)
+)
+COLUMNS = {
+    "whole": (pa.int64(), WHOLE),
+    "small": (pa.int8(), st.integers(-3, 3)),
+    "natural": (pa.uint64(), st.one_of(st.integers(0, 3), st.just(2**64 - 1))),
+    "float": (pa.float64(), FLOAT),
+    "half": (pa.float32(), st.floats(width=32)),
+    "text": (pa.string(), TEXT),
+    "coded": (pa.dictionary(pa.int32(), pa.string()), TEXT),
+    "flag": (pa.bool_(), st.booleans()),
+    "bytes": (pa.binary(), st.binary(max_size=2)),
+    "day": (pa.date32(), st.dates()),
+    "nothing": (pa.null(), st.none()),
+}
+CONSTANTS = st.one_of(
+    WHOLE,
+    FLOAT,
+    TEXT,
+    st.booleans(),
+    st.none(),
+    st.just(2**70),
+    st.just("\ud800"),
+    st.just(Timestamp(5)),
+    st.just(b"a"),
+)
+
+
+@st.composite
+def tables(draw):
+    rows = draw(st.integers(0, 6))
+    drawn = {}
+    for name, (kind, values) in COLUMNS.items():
+        column = draw(st.lists(values if draw(st.booleans()) else st.none() | values, min_size=rows, max_size=rows))
+        drawn[name] = pa.array(column, pa.string()).dictionary_encode() if name == "coded" else pa.array(column, kind)
+    return pa.record_batch(drawn).slice(draw(st.integers(0, rows)))
+
+
+FIELDS = st.sampled_from([*map(col, COLUMNS), col.timestamp, col.window_start, col.window_end])
+BINARY = [
+    "__add__",
+    "__sub__",
+    "__mul__",
+    "__truediv__",
+    "__floordiv__",
+    "__mod__",
+    "__eq__",
+    "__ne__",
+    "__lt__",
+    "__le__",
+]
+BINARY += ["__gt__", "__ge__", "__and__", "__or__", "__radd__", "__rsub__", "__rmod__", "__rfloordiv__", "fill_null"]
+UNARY = ["__neg__", "__abs__", "__invert__", "is_null", "is_not_null", "lower", "upper", "strip", "length"]
+WITH_TEXT = ["startswith", "endswith", "contains"]
+
+
+def larger(inner):
+    constants = st.one_of(CONSTANTS, inner)
+    return st.one_of(
+        st.builds(lambda one, name, other: getattr(one, name)(other), inner, st.sampled_from(BINARY), constants),
+        st.builds(lambda one, name: getattr(one, name)(), inner, st.sampled_from(UNARY)),
+        st.builds(lambda one, name, other: getattr(one, name)(other), inner, st.sampled_from(WITH_TEXT), TEXT),
+        st.builds(lambda one, old, new: one.replace(old, new), inner, TEXT, TEXT),
+        st.builds(lambda one, kind: one.cast(kind), inner, st.sampled_from([int, float, str, bool])),
+        st.builds(lambda one, members: one.isin(members), inner, st.lists(CONSTANTS, max_size=3)),
+    )
+
+
+EXPRESSIONS = st.recursive(FIELDS, larger, max_leaves=5)
+
+
+def view_of(table, times):
+    times = np.array(times, np.int64)
+    return View(table, times, shape_of_rows(table, as_rows=True), lambda: (times - 7, times + 3))
+
+
+def one_by_one(expression, view):
+    rows = [
+        Row.of(dict(zip(view.table.schema.names, row, strict=True)))
+        for row in zip(*view.table.to_pydict().values(), strict=True)
+    ]
+    return [
+        expression(row, IntervalWindow.of_micros(time - 7, time + 3), Timestamp(micros=time))
+        for row, time in zip(rows, view.times.tolist(), strict=True)
+    ]
+
+
+def exact(values):
+    return [(type(value), repr(value)) for value in values]
+
+
+@settings(max_examples=200)
+@given(tables(), EXPRESSIONS, st.integers(-(10**15), 10**15))
+def test_by_column_is_one_by_one(table, expression, time):
+    view = view_of(table, [time + 10**6 * row for row in range(table.num_rows)])
+    try:
+        shape = shape_of(expression.node, view)
+    except (Unable, pa.ArrowException, ValueError, OverflowError):
+        return
+    batch = view.result(shape)
+    assert exact(batch.values) == exact(one_by_one(expression, view))
+
+
+@settings(max_examples=100)
+@given(tables(), EXPRESSIONS)
+def test_conditions_by_column_are_those_one_by_one(table, expression):
+    view = view_of(table, [10**6 * row for row in range(table.num_rows)])
+    try:
+        mask = mask_of(expression.node, view)
+    except (Unable, pa.ArrowException, ValueError, OverflowError):
+        return
+    assert mask.to_pylist() == list(map(bool, one_by_one(expression, view)))
+
+
+TABLE = pa.record_batch(
+    {
+        "whole": pa.array([3, None, -4]),
+        "more": pa.array([2, 5, -3]),
+        "float": pa.array([0.5, None, math.nan]),
+        "text": pa.array(["a B", None, " c"]),
+        "flag": pa.array([True, None, False]),
+        "coded": pa.array(["x", "y", "x"]).dictionary_encode(),
+    }
+)
+BY_COLUMN = [
+    col.more + 1,
+    1 - col.more,
+    col.more * 0.9,
+    col.more / 2,
+    col.more // 2,
+    7 % col.more,
+    -col.more,
+    abs(col.more),
+    col.more == 5,
+    col.whole != 3,
+    col.whole == col.more,
+    col.whole.is_null() | (col.whole > 0),
+    col.whole.is_not_null() & (col.whole + 1 > 0) & (col.float < 1.0),
+    ~col.flag,
+    col.flag.fill_null(True),
+    col.text.fill_null("-").lower() + "!",
+    col.text.fill_null("-").upper().strip(),
+    col.text.is_not_null() & col.text.startswith("a"),
+    col.text.is_not_null() & col.text.contains("B"),
+    col.coded.endswith("x"),
+    col.coded + col.coded,
+    col.coded.replace("x", "yy").length(),
+    col.coded.isin(["x", "z"]),
+    col.whole.isin([3, None]),
+    col.more.cast(float),
+    (col.more / 2).cast(int),
+    col.more.cast(str),
+    col.more.cast(bool),
+    col.window_start,
+    col.window_end > Timestamp(1),
+    col.timestamp.cast(float),
+    col.timestamp.cast(int) // 60,
+    col.literal("x"),
+    col.timestamp >= 1,
+]
+
+
+@pytest.mark.parametrize("expression", BY_COLUMN, ids=repr)
+def test_what_is_computed_by_column(expression):
+    view = view_of(TABLE, [10**6, 2 * 10**6, 1_999_999])
+    assert exact(view.result(shape_of(expression.node, view)).values) == exact(one_by_one(expression, view))
+
+
+GENERAL = [
+    col.whole + 1,
+    col.more * 2**62,
+    col.more / 0,
+    col.more // 0.5,
+    col.text.lower(),
+    col.more > "a",
+    col.more == True,  # noqa: E712
+    col.more.isin([1, True]),
+    col.float.isin([math.nan]),
+    col.more == datetime.date(2020, 1, 1),
+    col.coded == "\ud800",
+    col.coded.cast(int),
+    col.rubbish,
+]
+
+
+@pytest.mark.parametrize("expression", GENERAL, ids=repr)
+def test_what_is_left_to_python(expression):
+    with pytest.raises((Unable, pa.ArrowException, ValueError, OverflowError)):
+        shape_of(expression.node, view_of(TABLE, [0, 0, 0]))
+
+
+def test_an_expression_is_no_value():
+    with pytest.raises(TypeError, match="write & for and"):
+        _ = col.delay > 15 and col.delay < 60
+    with pytest.raises(TypeError, match="write & for and"):
+        _ = 15 < col.delay < 60
+    with pytest.raises(TypeError, match=r"write \.contains"):
+        _ = "a" in col.text
+    with pytest.raises(TypeError, match="takes a list of values"):
+        col.text.isin("abc")
+    with pytest.raises(TypeError, match="cast takes int, float, str or bool"):
+        col.text.cast(datetime.date)
+    with pytest.raises(ValueError, match="an alias is the name of a field"):
+        col.text.alias("a b")
+    with pytest.raises(TypeError, match="has no items"):
+        list(col.text)
+    assert isinstance(col("window_start")({"window_start": 5}), int)
+    assert isinstance(col.window_start, Expression)
