@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TypeVar
@@ -27,6 +27,14 @@ class Measurement:
     """How many events each run works through."""
     seconds: list[float] = field(default_factory=list)
     note: str = ""
+    megabytes: dict[str, float] = field(default_factory=dict)
+    """Kind of process -> its peak in any run."""
+
+    def took(self, seconds: float, megabytes: Mapping[str, float]) -> None:
+        """Note one run."""
+        self.seconds.append(seconds)
+        for kind, peak in megabytes.items():
+            self.megabytes[kind] = max(peak, self.megabytes.get(kind, 0.0))
 
     @property
     def median(self) -> float:

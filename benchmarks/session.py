@@ -10,6 +10,8 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
+from benchmarks.peak import children, is_java
+
 CORES = 2
 QUICK_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Writes a checkpoint file without starting a process for it, as the default manager does on a local disk."""
@@ -45,6 +47,11 @@ def start_session() -> SparkSession:
         session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
     return session
+
+
+def spark_processes() -> list[int]:
+    """The session's JVM, which starts all Python workers; none before the session."""
+    return [pid for pid in children().get(os.getpid(), ()) if is_java(pid)]
 
 
 @contextmanager

@@ -16,8 +16,9 @@ import typer
 from benchmarks.dataset import Dataset, datasets
 from benchmarks.generator import Plan
 from benchmarks.measurement import Measurement, timed
+from benchmarks.peak import PeakMemory
 from benchmarks.peers.loop import LOOP
-from benchmarks.peers.peer import Peer
+from benchmarks.peers.peer import Outcome, Peer
 from benchmarks.peers.registry import OURS, PEERS
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.result import canonical, difference
@@ -41,11 +42,21 @@ def main(
 ) -> None:
     """Run the workloads on all systems and compare."""
     chosen = [WORKLOADS[name] for name in workload or WORKLOADS]
-    peers = [known for known in PEERS if not peer or any(part.lower() in known.name.lower() for part in peer)]
+    named = [known for known in PEERS if not peer or any(part.lower() in known.name.lower() for part in peer)]
+    peers = _able(named)
     measurements = _measure(chosen, peers, runs, events)
     for each in chosen:
         _print(each, measurements[each.name])
     save(output, _figures(measurements, runs))
+
+
+def _able(peers: list[Peer]) -> list[Peer]:
+    """Those that can run here; of each other one a line says why it is left out."""
+    lacking = {peer.name: peer.lacking() for peer in peers}
+    for name, remedy in lacking.items():
+        if remedy:
+            console.print(f"left out: {name}, {remedy}")
+    return [peer for peer in peers if not lacking[peer.name]]
 
 
 def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int | None) -> Measurements:
@@ -66,8 +77,9 @@ def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int |
         for number in range(1, runs + 1):
             for each, peer, size in entries:
                 peer.runs[each.name](data[_TINY])
-                seconds = _run(f"run {number} of {runs}", each, peer, data[size], expected)
-                measurements[each.name][peer.name].seconds.append(seconds)
+                with PeakMemory(peer.processes()) as peak:
+                    seconds = _run(f"run {number} of {runs}", each, peer, data[size], expected)
+                measurements[each.name][peer.name].took(seconds, peak.megabytes())
     return measurements
 
 
@@ -80,18 +92,24 @@ class _Expected:
     def of(self, workload: Workload, dataset: Dataset) -> pa.Table:
         place = workload.name, dataset.events
         if place not in self._results:
-            self._results[place] = canonical(workload, LOOP.runs[workload.name](dataset))
+            self._results[place] = canonical(workload, _outcome(LOOP, workload, dataset).result)
         return self._results[place]
 
 
 def _run(label: str, workload: Workload, peer: Peer, dataset: Dataset, expected: _Expected) -> float:
     """Seconds of a run. Raises `WrongResultError` when its result is not the expected one."""
-    result, seconds = timed(lambda: peer.runs[workload.name](dataset))
-    wrong = difference(workload, expected.of(workload, dataset), canonical(workload, result))
+    outcome = _outcome(peer, workload, dataset)
+    wrong = difference(workload, expected.of(workload, dataset), canonical(workload, outcome.result))
     if wrong:
         raise WrongResultError(f"{peer.name} differs from the plain loop on {dataset.events:,} events\n{wrong}")
-    console.print(f"{label}  {workload.name}  {peer.name}: {dataset.events:,} events in {seconds:.2f} s")
-    return seconds
+    console.print(f"{label}  {workload.name}  {peer.name}: {dataset.events:,} events in {outcome.seconds:.2f} s")
+    return outcome.seconds
+
+
+def _outcome(peer: Peer, workload: Workload, dataset: Dataset) -> Outcome:
+    """Of one run; a process of its own has taken the time itself."""
+    result, seconds = timed(lambda: peer.runs[workload.name](dataset))
+    return result if isinstance(result, Outcome) else Outcome(result, seconds)
 
 
 def _print(workload: Workload, measured: dict[str, Measurement]) -> None:
@@ -102,13 +120,24 @@ def _print(workload: Workload, measured: dict[str, Measurement]) -> None:
         ratios = [rounded(mine.times_faster(each)) if each.name not in names else "" for mine in ours]
         seconds = (min(each.seconds), each.median, max(each.seconds))
         rows.append(
-            [each.name, f"{each.events:,}", rounded(each.rate / 1000), " ".join(map(rounded, seconds)), *ratios]
+            [
+                each.name,
+                f"{each.events:,}",
+                rounded(each.rate / 1000),
+                " ".join(map(rounded, seconds)),
+                _memory(each),
+                *ratios,
+            ]
         )
     headings = [f"× {mine.name.removeprefix('Headrace ')}" for mine in ours]
     notes = [f"{each.name}: {each.note}" for each in measured.values()]
     notes.append("× bounded: how many times as fast as the system in that line our bounded run is; and so on")
-    columns = ["system", "events", "thousand/s", "seconds: least, median, most", *headings]
+    columns = ["system", "events", "thousand/s", "seconds: least, median, most", "peak MB", *headings]
     print_table(f"{workload.name}: {workload.title}", columns, rows, "\n".join(notes))
+
+
+def _memory(measured: Measurement) -> str:
+    return ", ".join(f"{kind} {megabytes:,.0f}" for kind, megabytes in sorted(measured.megabytes.items())) or "–"
 
 
 def _figures(measurements: Measurements, runs: int) -> dict[str, object]:
@@ -117,7 +146,13 @@ def _figures(measurements: Measurements, runs: int) -> dict[str, object]:
         "runs": runs,
         "workloads": {
             workload: {
-                each.name: {"events": each.events, "seconds": each.seconds, "rate": each.rate, "note": each.note}
+                each.name: {
+                    "events": each.events,
+                    "seconds": each.seconds,
+                    "rate": each.rate,
+                    "megabytes": each.megabytes,
+                    "note": each.note,
+                }
                 for each in measured.values()
             }
             for workload, measured in measurements.items()

@@ -19,7 +19,7 @@ from benchmarks.panes import require_late
 from benchmarks.peers.headrace_inputs import Elements, Event, Inputs
 from benchmarks.peers.headrace_pipelines import PIPELINES, sum_row
 from benchmarks.peers.peer import Peer, Run
-from benchmarks.session import start_session
+from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import GAP, W1, W2, W3, W4, WINDOW, Workload
 from headrace.io import Write
 from headrace.lowlevel import CallSink, Computation
@@ -120,16 +120,19 @@ IN_MEMORY = Peer(
     events=1_000_000,
     warm_whole=True,
     note="local[2], bounded, the checkpoint goes with the run",
+    processes=spark_processes,
 )
 BOUNDED = Peer(
     "Headrace bounded",
     _runs(durable=True, streamed=False),
     events=1_000_000,
     note="local[2], durable checkpoint",
+    processes=spark_processes,
 )
 STREAMED = Peer(
     "Headrace streamed",
     _runs(durable=True, streamed=True),
     events=1_000_000,
     note=f"local[2], epochs of {FILE_EVENTS:,}, durable checkpoint",
+    processes=spark_processes,
 )

@@ -9,8 +9,27 @@ import pyarrow as pa
 
 from benchmarks.dataset import Dataset
 
-Run = Callable[[Dataset], pa.Table]
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run in a process of its own came to: its result, and the time that was taken there."""
+
+    result: pa.Table
+    seconds: float
+
+
+Run = Callable[[Dataset], pa.Table | Outcome]
 """Reads the dataset's files, computes, and brings the result into this process, columns in the workload's order."""
+
+
+def nothing_lacking() -> str | None:
+    """A system that runs in this environment can always run."""
+    return None
+
+
+def no_processes() -> list[int]:
+    """A system that runs in the benchmark's own process has no memory that could be told from the benchmark's."""
+    return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +45,10 @@ class Peer:
     """Whether all its events warm it up, not just a few: where the JVM's compiler has something to learn from them."""
     note: str = ""
     """How it runs, for the table."""
+    lacking: Callable[[], str | None] = nothing_lacking
+    """Why it cannot run here, with the remedy, or None."""
+    processes: Callable[[], list[int]] = no_processes
+    """Ids of the processes that it runs in, with everything that they start; the benchmark's own is not one of them."""
     fewer: Mapping[str, int] = field(default_factory=dict)
     """Workload name -> how many events it gets by default there, where that is not `events`."""
 

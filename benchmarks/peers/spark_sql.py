@@ -8,7 +8,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.dataset import Dataset
 from benchmarks.peers.peer import Peer
-from benchmarks.session import start_session
+from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import W1, W2, W5, W9
 
 
@@ -50,4 +50,5 @@ SPARK_SQL = Peer(
     events=1_000_000,
     warm_whole=True,
     note="local[2], no Python code",
+    processes=spark_processes,
 )

@@ -7,7 +7,6 @@ as the greatest delay, so nothing is late; an event far in the future ends the i
 from __future__ import annotations
 
 import pickle
-import tempfile
 from collections.abc import Iterable, Iterator
 
 import pandas as pd
@@ -23,7 +22,8 @@ from pyspark.sql.streaming.stateful_processor import (
 from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import SECOND
 from benchmarks.peers.peer import Peer
-from benchmarks.session import start_session
+from benchmarks.peers.spark_stream import collect
+from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import W3, WINDOW
 
 _INPUT = "key STRING, value LONG, timestamp TIMESTAMP"
@@ -99,37 +99,27 @@ class MinuteTotalsByPandas(_MinuteTotals):
 
 
 def _events(dataset: Dataset) -> DataFrame:
+    """The row of files and its end as a stream, with the greatest delay as its watermark's."""
     files = start_session().readStream.schema(_INPUT).option("maxFilesPerTrigger", 1).parquet(str(dataset.ended))
     delay = f"{dataset.plan.greatest_delay // SECOND} seconds"
     events = files.selectExpr("key", "value", "unix_micros(timestamp) AS micros", "timestamp")
     return events.withWatermark("timestamp", delay)
 
 
-def _collect(stream: DataFrame) -> pa.Table:
-    """Run the stream to its end, a micro-batch a file."""
-    parts: list[pa.Table] = []
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as checkpoint:
-        query = (
-            stream.writeStream.outputMode("append")
-            .foreachBatch(lambda frame, _: parts.append(frame.toArrow()))
-            .option("checkpointLocation", checkpoint)
-            .trigger(availableNow=True)
-            .start()
-        )
-        query.awaitTermination()
-    return pa.concat_tables(parts)
-
-
 def by_row(dataset: Dataset) -> pa.Table:
     keyed = _events(dataset).groupBy("key")
-    return _collect(keyed.transformWithState(MinuteTotalsByRow(), _OUTPUT, "append", "eventTime"))
+    return collect(keyed.transformWithState(MinuteTotalsByRow(), _OUTPUT, "append", "eventTime"))
 
 
 def by_pandas(dataset: Dataset) -> pa.Table:
     keyed = _events(dataset).groupBy("key")
-    return _collect(keyed.transformWithStateInPandas(MinuteTotalsByPandas(), _OUTPUT, "append", "eventTime"))
+    return collect(keyed.transformWithStateInPandas(MinuteTotalsByPandas(), _OUTPUT, "append", "eventTime"))
 
 
 _NOTE = f"local[2], micro-batches of {FILE_EVENTS:,}, RocksDB, durable"
-STATE_BY_ROW = Peer("Spark transformWithState", {W3.name: by_row}, events=200_000, note=_NOTE)
-STATE_BY_PANDAS = Peer("Spark transformWithStateInPandas", {W3.name: by_pandas}, events=200_000, note=_NOTE)
+STATE_BY_ROW = Peer(
+    "Spark transformWithState", {W3.name: by_row}, events=200_000, note=_NOTE, processes=spark_processes
+)
+STATE_BY_PANDAS = Peer(
+    "Spark transformWithStateInPandas", {W3.name: by_pandas}, events=200_000, note=_NOTE, processes=spark_processes
+)

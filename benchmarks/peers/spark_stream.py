@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -15,9 +16,9 @@ from pyspark.sql import functions as F
 
 from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import SECOND
-from benchmarks.peers.peer import Peer
-from benchmarks.session import start_session
-from benchmarks.workload import W5, W9
+from benchmarks.peers.peer import Peer, Run
+from benchmarks.session import DEFAULT_MANAGER, MANAGER_OPTION, QUICK_MANAGER, spark_processes, start_session
+from benchmarks.workload import W1, W2, W5, W9
 
 _INPUT = "key STRING, value LONG, timestamp TIMESTAMP"
 
@@ -42,6 +43,18 @@ def collect(stream: DataFrame) -> pa.Table:
     return pa.concat_tables(parts)
 
 
+def fixed_sums(dataset: Dataset) -> pa.Table:
+    window = F.window("timestamp", "1 minute").alias("window")
+    sums = _events(dataset, dataset.ended).groupBy("key", window).agg(F.sum("value"))
+    return collect(sums.select("key", F.unix_micros("window.start"), "sum(value)"))
+
+
+def session_counts(dataset: Dataset) -> pa.Table:
+    window = F.session_window("timestamp", "30 seconds").alias("window")
+    counts = _events(dataset, dataset.ended).groupBy("key", window).count()
+    return collect(counts.select("key", F.unix_micros("window.start"), F.unix_micros("window.end"), "count"))
+
+
 def sliding_sums(dataset: Dataset) -> pa.Table:
     window = F.window("timestamp", "1 minute", "15 seconds").alias("window")
     sums = _events(dataset, dataset.ended).groupBy("key", window).agg(F.sum("value"))
@@ -60,9 +73,32 @@ def clicked(dataset: Dataset) -> pa.Table:
     return collect(joined.select("key", "value", F.unix_micros("window.start"), "shown", "clicked"))
 
 
+def _by_default_manager(run: Run) -> Run:
+    """The same with the manager of checkpoint files that Spark takes if it is told none."""
+
+    def by_default_manager(dataset: Dataset) -> pa.Table:
+        settings = start_session().conf
+        settings.set(MANAGER_OPTION, DEFAULT_MANAGER)
+        try:
+            return cast(pa.Table, run(dataset))
+        finally:
+            settings.set(MANAGER_OPTION, QUICK_MANAGER)
+
+    return by_default_manager
+
+
+_NOTE = f"local[2], micro-batches of {FILE_EVENTS:,}, RocksDB, durable"
 SPARK_STREAM = Peer(
     "Spark Structured Streaming",
-    {W5.name: sliding_sums, W9.name: clicked},
+    {W1.name: fixed_sums, W2.name: session_counts, W5.name: sliding_sums, W9.name: clicked},
     events=1_000_000,
-    note=f"local[2], micro-batches of {FILE_EVENTS:,}, RocksDB, durable",
+    note=_NOTE,
+    processes=spark_processes,
+)
+SPARK_STREAM_DEFAULT = Peer(
+    "Spark Structured Streaming, default manager",
+    {W1.name: _by_default_manager(fixed_sums), W2.name: _by_default_manager(session_counts)},
+    events=500_000,
+    note=f"{_NOTE}, Spark's default manager of checkpoint files",
+    processes=spark_processes,
 )

@@ -1,0 +1,1 @@
+"""Programs for frameworks that have their own environments; each runs there and knows nothing of this one."""

@@ -1,0 +1,46 @@
+"""A framework's side of the protocol: run what is asked for, and measure it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from typing import TextIO
+
+import pyarrow as pa
+
+from benchmarks.peers.foreign.protocol import Answer, Job
+
+Run = Callable[[Job], pa.Table]
+"""Reads the job's files and computes the workload; columns in the workload's order, times as int64 microseconds."""
+
+
+def serve(runs: Mapping[str, Run]) -> None:
+    """Answer jobs from the standard input until it ends.
+
+    What the framework prints goes to the standard error, as answers have the standard output to themselves.
+    """
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    answer_all(sys.stdin, answers, runs)
+
+
+def answer_all(jobs: TextIO, answers: TextIO, runs: Mapping[str, Run]) -> None:
+    """Answer each line."""
+    for line in jobs:
+        answers.write(_answer(Job.read(line), runs).line())
+        answers.flush()
+
+
+def _answer(job: Job, runs: Mapping[str, Run]) -> Answer:
+    try:
+        start = time.perf_counter()
+        result = runs[job.workload](job)
+        seconds = time.perf_counter() - start
+        with pa.OSFile(job.result, "wb") as file, pa.ipc.new_file(file, result.schema) as writer:
+            writer.write_table(result)
+    except Exception:
+        return Answer(error=traceback.format_exc())
+    return Answer(seconds)
