@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, partial
 from hashlib import blake2b
+from math import inf
 from pathlib import Path
 
 from headrace.lowlevel.errors import CheckpointError
@@ -149,8 +150,11 @@ def sweep(root: Path | None = None) -> None:
 
 
 def _last_written(run: Path) -> float:
-    files = [run, *run.rglob("data.mdb")]
-    return max(file.stat().st_mtime for file in files if file.exists())
+    """Seconds; infinity for a run that ends, and takes its files along, while they are looked at."""
+    try:
+        return max(file.stat().st_mtime for file in [run, *run.rglob("data.mdb")])
+    except FileNotFoundError:
+        return inf
 
 
 def _folders(parent: Path) -> list[Path]:

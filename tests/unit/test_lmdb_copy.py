@@ -380,6 +380,12 @@ def test_sweep_takes_what_no_run_will_use(tmp_path: Path) -> None:
     assert [path.name[:3] for path in root.iterdir()] == ["new"]
 
 
+def test_sweep_passes_over_a_run_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "boot"
+    monkeypatch.setattr(copies_module, "_folders", lambda parent: [root / "ended"] if parent == root else [])
+    sweep(root)
+
+
 def test_a_root_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(copies_module.ROOT_VARIABLE, str(tmp_path))
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
