@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from heapq import heapify, heappop, heappush, merge
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush, merge
+from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.metric import ENGINE, Cells, Metric, collector, report
-from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.metric import ENGINE, Metric, collector, report
+from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
+from headrace.lowlevel.savepoint import Due, Savepoint
 from headrace.lowlevel.softstate import SMALLEST, KeyStates
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -23,25 +24,29 @@ _FLUSH_AT = 10_000
 _UNREAD = object()
 _RECORDS_OUT = Metric("counter", ENGINE, "records_out")
 _DOMAINS = tuple(TimeDomain)
+_LOW_WATERMARK = TimeDomain.LOW_WATERMARK
 
 
-class Savepoint(NamedTuple):
-    """A key in the middle of its records; see `KeyContext.savepoint`."""
+class _State:
+    """What stands for `KeyContext.state` until it is there: the first look loads it, the next ones cost nothing."""
 
-    cells: dict[bytes, bytes | None]
-    marks: dict[tuple[int, str], int | None]
-    due: list[tuple[int, int, str]]
-    is_read: bool
-    """Whether the state was looked at."""
-    state: bytes | None
-    produced: dict[str, int]
-    """Stream -> number of records so far."""
-    counters: dict[str, int]
-    metrics: Cells
+    def __get__(self, context: KeyContext, owner: type[KeyContext]) -> object:
+        context.state = state = context._load()
+        return state
 
 
 class KeyContext:
-    """The `Context` of a bundle, moved from key to key."""
+    """The `Context` of a bundle, moved from key to key.
+
+    `look_ahead` says which keys come next, so that what is stored of them can be read in one go.
+    """
+
+    if TYPE_CHECKING:
+        state: object
+        """See `Context.state`."""
+    else:
+        # An object without `__set__` gives way to an attribute of the same name.
+        state = _State()
 
     def __init__(self, place: Keyed, copy: Copy, emit: Emit, states: KeyStates | None = None) -> None:
         self.delta = Delta()
@@ -55,52 +60,56 @@ class KeyContext:
         self._states = states
         """Decoded state of earlier bundles; None where none is kept."""
         self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in place.outputs}
+        self._stored: dict[bytes, bytes] | None = None
+        """States of the keys ahead, by row; None if they are better read one by one."""
+        self._rows_ahead = self._states_asked = 0
 
     def open(self, watermark_before: int, watermark: int, wall_time: int) -> None:
         """Set the bundle's clocks."""
         self._before, self._after = watermark_before, watermark
         self.watermark = watermark_before
         self.wall_time = wall_time
-        self._limits = {TimeDomain.LOW_WATERMARK: watermark, TimeDomain.WALL_TIME: wall_time}
         # Most computations hold nothing: one look at the bundle's start spares two for every timer.
         self._may_hold = next(self._copy.until(HOLD, MAX_TIMESTAMP), None) is not None
 
-    def begin(self, row: bytes, key: object, encoded: bytes, due: Iterable[tuple[TimeDomain, int, str]]) -> None:
-        """Turn to a key."""
+    def look_ahead(self, rows: Sequence[bytes]) -> None:
+        """Read what the keys of these rows have, which come next; their states only if those before were asked for."""
+        self._encoded_keys = self._copy.keys_of(rows)
+        self._stored = self._copy.states_of(rows) if 2 * self._states_asked > self._rows_ahead else None
+        self._rows_ahead, self._states_asked = len(rows), 0
+
+    def encoded_key(self, row: bytes) -> bytes:
+        """The key of a row that has timers; `look_ahead` was told of it."""
+        return self._encoded_keys[row]
+
+    def begin(self, row: bytes, key: object, encoded: bytes, due: list[Due]) -> None:
+        """Turn to a key that `look_ahead` was told of; `due` is in order, and is the context's from now on."""
         self.key = key
         self._row, self._encoded = row, encoded
         self._cells: dict[bytes, bytes | None] = {}
-        self._marks: dict[tuple[int, str], int | None] = {}
-        self._known = self._copy.key(row) is not None
-        self._state: object = _UNREAD
-        self._loaded: bytes | None = None
+        self._marks: dict[tuple[bytes, int, str], int | None] = {}
+        self._known = row in self._encoded_keys
+        self._loaded: object = _UNREAD
+        self.__dict__.pop("state", None)
         self.watermark = self._before
-        self._due = [(-domain, timestamp, tag) for domain, timestamp, tag in due]
-        heapify(self._due)
+        self.due = due
+        """Timers to fire, as a heap."""
 
     # State
 
-    @property
-    def state(self) -> object:
-        """See `Context.state`."""
-        if self._state is _UNREAD:
-            self._load()
-        return self._state
+    def _load(self) -> object:
+        data = self._loaded = self._stored_state()
+        if data is None:
+            return self._place.computation.initial_state()
+        if self._states is None or len(data) < SMALLEST:
+            return self._coder.decode(data)
+        return self._states.load(self._row, data)
 
-    @state.setter
-    def state(self, value: object) -> None:
-        if self._state is _UNREAD:
-            self._load()
-        self._state = value
-
-    def _load(self) -> None:
-        self._loaded = self._copy.get(self._row, b"") if self._known else None
-        if self._loaded is None:
-            self._state = self._place.computation.initial_state()
-        elif self._states is None or len(self._loaded) < SMALLEST:
-            self._state = self._coder.decode(self._loaded)
-        else:
-            self._state = self._states.load(self._row, self._loaded)
+    def _stored_state(self) -> bytes | None:
+        self._states_asked += 1
+        if not self._known:
+            return None
+        return self._copy.get(self._row, b"") if self._stored is None else self._stored.get(self._row)
 
     def read(self, cell: bytes) -> bytes | None:
         """See `Context.read`."""
@@ -130,21 +139,21 @@ class KeyContext:
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
     ) -> None:
         """See `Context.set_timer`."""
-        mark = (domain, tag)
-        if hold is None and not self._may_hold and self._marks.get(mark) == timestamp:
-            return
+        mark = (self._row, 0 if domain is _LOW_WATERMARK else int(domain), tag)
         if hold is not None:
             self.hold(hold, _hold_tag(domain, tag))
         elif self._may_hold:
             self._release_of(domain, tag)
+        elif self._marks.get(mark) == timestamp:
+            return
         timestamp = min(timestamp, MAX_TIMESTAMP)
         self._marks[mark] = timestamp
-        if timestamp <= self._limits[domain]:
-            heappush(self._due, (-domain, timestamp, tag))
+        if timestamp <= (self._after if domain is _LOW_WATERMARK else self.wall_time):
+            heappush(self.due, (-mark[1], timestamp, tag))
 
     def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
         """See `Context.delete_timer`."""
-        self._marks[domain, tag] = None
+        self._marks[self._row, int(domain), tag] = None
         if self._may_hold:
             self._release_of(domain, tag)
 
@@ -156,23 +165,23 @@ class KeyContext:
         """See `Context.timers`."""
         stored = self._copy.marks(self._row) if self._known else ()
         found: dict[str, int | None] = {tag: timestamp for its, tag, timestamp in stored if its == domain}
-        found.update((tag, timestamp) for (its, tag), timestamp in self._marks.items() if its == domain)
+        found.update((tag, timestamp) for (_, its, tag), timestamp in self._marks.items() if its == domain)
         return ((tag, timestamp) for tag, timestamp in found.items() if timestamp is not None)
 
     def mark(self, domain: int, tag: str) -> int | None:
         """A mark of the key as it is now."""
-        if (domain, tag) in self._marks:
-            return self._marks[domain, tag]
+        if (self._row, domain, tag) in self._marks:
+            return self._marks[self._row, domain, tag]
         return self._copy.mark(self._row, domain, tag) if self._known else None
 
     def hold(self, timestamp: int, tag: str = "") -> None:
         """See `Context.hold`."""
         self._may_hold = True
-        self._marks[HOLD, tag] = timestamp
+        self._marks[self._row, HOLD, tag] = timestamp
 
     def release(self, tag: str = "") -> None:
         """See `Context.release`."""
-        self._marks[HOLD, tag] = None
+        self._marks[self._row, HOLD, tag] = None
 
     def _release_of(self, domain: TimeDomain, tag: str) -> int | None:
         """End the hold that belongs to a timer, if it has one; where it was."""
@@ -183,22 +192,23 @@ class KeyContext:
 
     def advance(self) -> None:
         """Records are done: what follows runs at the new watermark, but wall-time timers go first at the old one."""
-        if not self._due or self._due[0][0] == -TimeDomain.LOW_WATERMARK:
+        if not self.due or self.due[0][0] == -_LOW_WATERMARK:
             self.watermark = self._after
 
     def pop_due(self) -> Timer | None:
         """The next timer to fire, taken away; None when nothing is due."""
-        while self._due:
-            negative, timestamp, tag = heappop(self._due)
-            domain = _DOMAINS[-negative]
+        while self.due:
+            negative, timestamp, tag = heappop(self.due)
+            mark = (self._row, -negative, tag)
             # What is not among the changes came from the committed marks.
-            if self._marks.get((domain, tag), timestamp) != timestamp:
+            if self._marks.get(mark, timestamp) != timestamp:
                 continue
-            if domain is TimeDomain.LOW_WATERMARK:
+            if not negative:
                 self.watermark = self._after
-            self._marks[domain, tag] = None
+            self._marks[mark] = None
+            domain = _DOMAINS[-negative]
             held = self._release_of(domain, tag) if self._may_hold else None
-            return Timer(tag, timestamp, domain, held)
+            return new_tuple(Timer, (tag, timestamp, domain, held))
         self.watermark = self._after
         return None
 
@@ -252,15 +262,14 @@ class KeyContext:
 
     def savepoint(self) -> Savepoint:
         """What the key's processing has come to, to be restored if a record turns out to be poison."""
-        state = None
-        if self._state is not _UNREAD and self._state is not None:
-            state = self._encode(self._state)
+        held = self.__dict__.get("state", _UNREAD)
+        state = None if held is _UNREAD or held is None else self._encode(held)
         metrics = collector()
         return Savepoint(
             dict(self._cells),
             dict(self._marks),
-            list(self._due),
-            self._state is not _UNREAD,
+            list(self.due),
+            held is not _UNREAD,
             state,
             {stream: len(values) for stream, (values, _) in self._produced.items()},
             dict(self.counters),
@@ -269,10 +278,10 @@ class KeyContext:
 
     def restore(self, saved: Savepoint) -> None:
         """Forget everything since the savepoint; the key must not have ended."""
-        self._cells, self._marks, self._due = dict(saved.cells), dict(saved.marks), list(saved.due)
-        self._state = _UNREAD
+        self._cells, self._marks, self.due = dict(saved.cells), dict(saved.marks), list(saved.due)
+        self.__dict__.pop("state", None)
         if saved.is_read:
-            self._state = None if saved.state is None else self._coder.decode(saved.state)
+            self.state = None if saved.state is None else self._coder.decode(saved.state)
         for stream, count in saved.produced.items():
             values, timestamps = self._produced[stream]
             del values[count:], timestamps[count:]
@@ -285,18 +294,24 @@ class KeyContext:
 
     def end(self) -> None:
         """Close the key: its changes join the bundle's delta."""
-        if self._state is not _UNREAD:
-            data = None if self._state is None else self._encode(self._state)
-            if data != self._loaded:
-                self._cells[b""] = data
-            if self._states is not None and data is not None and len(data) >= SMALLEST:
-                self._states.keep(self._row, data, self._state, self._needed_at(self._states.due_of(self._row)))
+        state = self.__dict__.get("state", _UNREAD)
+        if state is not _UNREAD:
+            self._end_state(state)
         if self._cells or self._marks:
             self._merge()
         for values, _ in self._produced.values():
             if len(values) >= _FLUSH_AT:
                 self.flush()
                 return
+
+    def _end_state(self, state: object) -> None:
+        data = None if state is None else self._encode(state)
+        if self._loaded is _UNREAD:
+            self._loaded = self._stored_state()
+        if data != self._loaded:
+            self._cells[b""] = data
+        if self._states is not None and data is not None and len(data) >= SMALLEST:
+            self._states.keep(self._row, data, state, self._needed_at(self._states.due_of(self._row)))
 
     def _encode(self, state: object) -> bytes:
         try:
@@ -312,13 +327,13 @@ class KeyContext:
 
     def _needed_at(self, known: int | None) -> int:
         """When the key's next timer is due, microseconds of event time; `known` is what was known of it before."""
-        marks: dict[tuple[int, str], int | None] = {}
+        marks: dict[tuple[bytes, int, str], int | None] = {}
         if known is None or known <= self._after:
             known = MAX_TIMESTAMP
             stored = self._copy.marks(self._row) if self._known else ()
-            marks.update(((domain, tag), timestamp) for domain, tag, timestamp in stored)
+            marks.update(((self._row, domain, tag), timestamp) for domain, tag, timestamp in stored)
         marks.update(self._marks)
-        for (domain, _), timestamp in marks.items():
+        for (_, domain, _), timestamp in marks.items():
             if timestamp is None or domain == HOLD:
                 continue
             if domain == TimeDomain.WALL_TIME:
@@ -328,18 +343,15 @@ class KeyContext:
 
     def _merge(self) -> None:
         """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""
-        row, delta, known = self._row, self.delta, self._known
-        kept = False
-        for cell, data in self._cells.items():
-            if known or data is not None:
-                delta.cells[row, cell] = data
-                kept = True
-        for (domain, tag), timestamp in self._marks.items():
-            if known or timestamp is not None:
-                delta.marks[row, int(domain), tag] = timestamp
-                kept = True
-        if kept and not known:
-            delta.keys[row] = self._encoded
+        row, delta, cells, marks = self._row, self.delta, self._cells, self._marks
+        if not self._known:
+            cells = {cell: data for cell, data in cells.items() if data is not None}
+            marks = {mark: timestamp for mark, timestamp in marks.items() if timestamp is not None}
+            if cells or marks:
+                delta.keys[row] = self._encoded
+        for cell, data in cells.items():
+            delta.cells[row, cell] = data
+        delta.marks.update(marks)
 
     def flush(self) -> None:
         """Send what was produced so far on its way."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.lowlevel.time import MIN_TIMESTAMP
+
+_Tuple = TypeVar("_Tuple", bound=tuple[object, ...])
 
 
 class Record(NamedTuple):
@@ -65,6 +67,9 @@ class Batch:
         """How many records are behind the watermark (paper §4.5)."""
         return sum(map(watermark.__gt__, self.timestamps)) if watermark > MIN_TIMESTAMP else 0
 
+
+new_tuple: Callable[[type[_Tuple], Iterable[object]], _Tuple] = cast("Any", tuple.__new__)
+"""Makes a named tuple of all its fields, in half the time of the class's own constructor, which is Python."""
 
 Emit = Callable[[str, Batch], None]
 """Hands a batch to the stream of that name."""

@@ -18,7 +18,7 @@ becomes part of the copy once the epoch that names it is committed.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -69,8 +69,14 @@ class Copy(Protocol):
     def key(self, row: bytes) -> bytes | None:
         """The encoded key of a row; None for a row never seen."""
 
+    def keys_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """The encoded keys of those of the rows that were seen."""
+
     def get(self, row: bytes, cell: bytes) -> bytes | None:
         """Contents of a cell."""
+
+    def states_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Contents of the cell `b""` of those of the rows that have it."""
 
     def scan(self, row: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Cells of a row whose names begin with `prefix`, by name."""
@@ -124,6 +130,15 @@ class MemoryCopy:
     def key(self, row: bytes) -> bytes | None:
         """See `Copy`."""
         return self._keys.get(row)
+
+    def keys_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """See `Copy`."""
+        return {row: self._keys[row] for row in rows if row in self._keys}
+
+    def states_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """See `Copy`."""
+        found = ((row, self.get(row, b"")) for row in rows)
+        return {row: contents for row, contents in found if contents is not None}
 
     def get(self, row: bytes, cell: bytes) -> bytes | None:
         """See `Copy`."""

@@ -9,24 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
-from itertools import repeat
+from itertools import pairwise, repeat
 from operator import itemgetter
 
-from headrace.lowlevel.computation import BundleComputation
+from headrace.lowlevel.computation import BundleComputation, Computation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.poison import run_around_poison
-from headrace.lowlevel.record import Batch, Emit, Record
+from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
+from headrace.lowlevel.savepoint import Due
 from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta, Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
+from headrace.lowlevel.timer import HOLD, TimeDomain
 from headrace.lowlevel.topology import Keyed
 
+_FIRST_LOOK = 16
+"""Keys of a bundle that are looked up before it is known whether states are asked for,"""
+_LOOK_AHEAD = 1_024
+"""and keys that are looked up together after that."""
 ENDLESS = 1_000_000
 """Timers that one key may fire in one bundle before it counts as an endless loop."""
 
@@ -79,9 +84,13 @@ class Worker:
         """Streams of which it is known already how many of the elements that their records stand for were late."""
         self._states = states
         """What this process keeps decoded from bundle to bundle."""
+        self._run_part = self._way_of(self._computation)
+        self._finishes = type(self._computation).finish_key is not Computation.finish_key
+        self._records = self._fired = 0
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
+        self._records = self._fired = 0
         states = None
         if self._states is not None:
             states = self._states.of(self._place.name, self._computation, bundle.watermark_before)
@@ -93,16 +102,14 @@ class Worker:
                 self._run_keys(context, bundle, due)
         return self._commit(context, bundle)
 
-    def _run_keys(
-        self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[tuple[TimeDomain, int, str]]]
-    ) -> None:
+    def _run_keys(self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[Due]]) -> None:
         self._bracket(self._computation.start_bundle)
-        for row, (encoded, parts) in bundle.keys.items():
-            self._run_key(context, row, encoded, parts, due.pop(row, ()))
-        for row, marks in due.items():
-            encoded_key = self._copy.key(row)
-            assert encoded_key is not None, "a row with timers has its key"
-            self._run_key(context, row, encoded_key, [], marks)
+        rows = [*bundle.keys, *(row for row in due if row not in bundle.keys)]
+        for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
+            context.look_ahead(rows[start:stop])
+            for row in rows[start:stop]:
+                encoded, parts = bundle.keys.get(row) or (context.encoded_key(row), ())
+                self._run_key(context, row, encoded, parts, due.get(row) or [])
         context.flush()
         self._bracket(lambda: self._computation.finish_bundle(self._emit))
 
@@ -113,34 +120,39 @@ class Worker:
         except Exception as error:
             raise failed_step(error, self._place.name, None, None) from error
 
-    def _due(self, bundle: Bundle) -> dict[bytes, list[tuple[TimeDomain, int, str]]]:
-        """Committed timers that this bundle reaches, by row; rows in order of their earliest timer."""
-        due: dict[bytes, list[tuple[TimeDomain, int, str]]] = {}
+    def _due(self, bundle: Bundle) -> dict[bytes, list[Due]]:
+        """Committed timers that this bundle reaches, in order by row; rows in order of their earliest timer."""
+        due: dict[bytes, list[Due]] = {}
         limits = ((TimeDomain.WALL_TIME, bundle.wall_time), (TimeDomain.LOW_WATERMARK, bundle.watermark))
         for domain, limit in limits:
+            first = -int(domain)
             for timestamp, row, tag in self._copy.until(domain, limit):
-                due.setdefault(row, []).append((domain, timestamp, tag))
+                if (timers := due.get(row)) is None:
+                    due[row] = [(first, timestamp, tag)]
+                else:
+                    timers.append((first, timestamp, tag))
         return due
 
-    def _run_key(
-        self,
-        context: KeyContext,
-        row: bytes,
-        encoded: bytes,
-        parts: list[Part],
-        due: Iterable[tuple[TimeDomain, int, str]],
-    ) -> None:
+    def _run_key(self, context: KeyContext, row: bytes, encoded: bytes, parts: Iterable[Part], due: list[Due]) -> None:
         context.begin(row, self._key(encoded), encoded, due)
         for part in parts:
-            checked = part.ids is not None and self._computation.exactly_once
-            self._run_part(context, self._unseen(context, part) if checked else part)
+            if part.ids is not None and self._computation.exactly_once:
+                part = self._unseen(context, part)
+            if part.values:
+                self._count(context, part)
+                self._run_part(context, part)
         context.advance()
-        self._fire(context)
+        if context.due:
+            self._fire(context)
+        if self._finishes:
+            self._finish(context)
+        context.end()
+
+    def _finish(self, context: KeyContext) -> None:
         try:
             self._computation.finish_key(context)
         except Exception as error:
             raise failed_step(error, self._place.name, context.key, None) from error
-        context.end()
 
     def _key(self, encoded: bytes) -> object:
         try:
@@ -163,26 +175,25 @@ class Worker:
         pick = itemgetter(*fresh) if len(fresh) > 1 else lambda column: (column[fresh[0]],)
         return Part(part.stream, pick(part.values), pick(part.timestamps), pick(part.ids))
 
-    def _run_part(self, context: KeyContext, part: Part) -> None:
-        if not part.values:
-            return
-        self._count(context, part)
-        if isinstance(self._computation, BundleComputation):
-            self._run_batch(context, self._computation, part)
-        elif self._place.dead_letters is None:
-            self._run_records(context, part)
-        else:
-            run_around_poison(self._place, context, part)
+    def _way_of(self, computation: Computation) -> Callable[[KeyContext, Part], None]:
+        """How records are processed."""
+        if isinstance(computation, BundleComputation):
+            return partial(self._run_batch, computation)
+        if self._place.dead_letters is None:
+            return self._run_records
+        return partial(run_around_poison, self._place)
 
     def _count(self, context: KeyContext, part: Part) -> None:
         if part.stream in self._place.aside:
             context.count("aside", len(part.values))
             return
-        context.count("records", len(part.values))
-        if part.stream not in self._partial and (late := count_late(part.timestamps, context.watermark)):
+        self._records += len(part.values)
+        if part.oldest >= context.watermark or part.stream in self._partial:
+            return
+        if late := count_late(part.timestamps, context.watermark):
             context.count("late", late)
 
-    def _run_batch(self, context: KeyContext, computation: BundleComputation, part: Part) -> None:
+    def _run_batch(self, computation: BundleComputation, context: KeyContext, part: Part) -> None:
         context.now = part.timestamps[-1]
         try:
             computation.process_batch(part.stream, Batch(part.values, part.timestamps, part.ids), context)
@@ -191,17 +202,17 @@ class Worker:
 
     def _run_records(self, context: KeyContext, part: Part) -> None:
         process = self._computation.process_record
-        ids = part.ids or repeat(None)
+        fields = zip(repeat(context.key), part.values, part.timestamps, part.ids or repeat(None))
         record = None
         try:
-            for record in map(Record, repeat(context.key), part.values, part.timestamps, ids):
-                context.now = record.timestamp
+            for context.now, record in zip(part.timestamps, map(new_tuple, repeat(Record), fields), strict=True):
                 process(record, context)
         except Exception as error:
             raise failed_step(error, self._place.name, context.key, record and record.value) from error
 
     def _fire(self, context: KeyContext) -> None:
         """Fire what is due, wall time first, until nothing is; timers set meanwhile take their place in the order."""
+        process = self._computation.process_timer
         fired = 0
         while (timer := context.pop_due()) is not None:
             fired += 1
@@ -210,18 +221,17 @@ class Worker:
                     f"step {self._place.name!r} fired {ENDLESS} timers for key {context.key!r:.200} in one bundle, "
                     f"the last with tag {timer.tag!r} at {timer.timestamp}; set the next timer later than the last"
                 )
-            self._run_timer(context, timer)
-        if fired:
-            context.count("timers", fired)
-
-    def _run_timer(self, context: KeyContext, timer: Timer) -> None:
-        context.now = timer.timestamp
-        try:
-            self._computation.process_timer(timer, context)
-        except Exception as error:
-            raise failed_step(error, self._place.name, context.key, timer) from error
+            context.now = timer.timestamp
+            try:
+                process(timer, context)
+            except Exception as error:
+                raise failed_step(error, self._place.name, context.key, timer) from error
+        self._fired += fired
 
     def _commit(self, context: KeyContext, bundle: Bundle) -> Commit:
+        for counter, number in (("records", self._records), ("timers", self._fired)):
+            if number:
+                context.count(counter, number)
         delta = context.delta
         if self._id_slacks and bundle.watermark > MIN_TIMESTAMP:
             delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)

@@ -135,6 +135,15 @@ class LmdbCopy:
         """See `Copy`."""
         return self._view.get(row, None, self._keys)
 
+    def keys_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """See `Copy`."""
+        # In order of the rows, neighbours in the tree are found without a way from its root.
+        return dict(self._view.cursor(self._keys).getmulti(sorted(rows)))
+
+    def states_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
+        """See `Copy`."""
+        return dict(self._view.cursor(self._cells).getmulti(sorted(rows)))
+
     def get(self, row: bytes, cell: bytes) -> bytes | None:
         """See `Copy`."""
         name = row + cell
@@ -235,10 +244,10 @@ class LmdbCopy:
         """See `Copy`. Ends with the view: do not refresh or release meanwhile."""
         for pairs in self._pieces(self._cells):
             cells = {(name[:16], name[16:]): contents for name, contents in pairs}
-            yield Delta(keys=self._keys_of({row for row, _ in cells}), cells=dict(cells))
+            yield Delta(keys=self.keys_of(list({row for row, _ in cells})), cells=dict(cells))
         for pairs in self._pieces(self._marks):
             marks = dict(layout.entry_of(name, time) for name, time in pairs)
-            yield Delta(keys=self._keys_of({row for row, _, _ in marks}), marks=dict(marks))
+            yield Delta(keys=self.keys_of(list({row for row, _, _ in marks})), marks=dict(marks))
         for pairs in self._pieces(self._ids.ids):
             yield Delta(ids={record_id: layout.timestamp_of(time) for record_id, time in pairs})
         for segments in pieces_of(self._segments.all(self._view)):
@@ -254,9 +263,6 @@ class LmdbCopy:
                 piece, size = [], 0
         if piece:
             yield piece
-
-    def _keys_of(self, rows: set[bytes]) -> dict[bytes, bytes]:
-        return dict(self._view.cursor(self._keys).getmulti(sorted(rows)))
 
     # --- writing -----------------------------------------------------------------------------------------------------
 

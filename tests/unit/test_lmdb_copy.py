@@ -64,6 +64,8 @@ def picture(copy: Copy) -> dict[str, object]:
     """Everything that a copy answers."""
     return {
         "keys": [copy.key(row) for row in ROWS],
+        "keys of": copy.keys_of(ROWS),
+        "states of": copy.states_of(ROWS),
         "cells": [copy.get(row, cell) for row in ROWS for cell in CELLS],
         "scans": [list(copy.scan(row, prefix)) for row in ROWS for prefix in (*CELLS, b"nn")],
         "mark": [copy.mark(row, domain, tag) for row in ROWS for domain in DOMAINS for tag in TAGS],

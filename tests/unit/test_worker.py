@@ -1,8 +1,12 @@
 """One bundle becomes one commit: order of records and timers, state, duplicates, holds, and what is left behind."""
 
-import pytest
+from unittest import mock
 
-from headrace.lowlevel import Computation, StepError, TimeDomain
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel import Computation, StepError, TimeDomain, worker
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
@@ -39,6 +43,69 @@ class Bench:
             self.copy.apply(result.delta)
             self.watermark = bundle.watermark
         return self.out, result
+
+
+class Mixed(Computation):
+    """Does what the value says: a computation of which some keys ask for their state and some do not."""
+
+    def initial_state(self):
+        return []
+
+    def process_record(self, record, context):
+        if record.value == "add":
+            context.state = [*(context.state or ()), record.timestamp]
+        elif record.value == "set":
+            context.state = [record.timestamp]
+        elif record.value == "drop":
+            context.state = None
+        elif record.value == "timer":
+            context.set_timer("t", record.timestamp)
+        elif record.value == "cell":
+            context.write(b"c", b"%d" % len(context.read(b"c") or b""))
+
+    def process_timer(self, timer, context):
+        context.produce("out", (context.key, timer, context.state))
+        context.state = [*(context.state or ()), "fired"]
+
+
+deeds = st.sampled_from(["add", "set", "drop", "timer", "cell", "nothing"])
+epochs = st.lists(st.lists(st.tuples(st.integers(0, 30), deeds, st.integers(0, 40)), max_size=60), max_size=4)
+
+
+@given(epochs, st.sampled_from([(1, 1), (2, 7)]))
+def test_what_is_looked_up_together_is_what_is_looked_up_one_by_one(epochs, sizes):
+    usual, small = Bench(Mixed()), Bench(Mixed())
+    for watermark, records in enumerate(epochs):
+        expected = usual.bundle(*records, watermark=10 * watermark)
+        with mock.patch.multiple(worker, _FIRST_LOOK=sizes[0], _LOOK_AHEAD=sizes[1]):
+            assert small.bundle(*records, watermark=10 * watermark) == expected
+
+
+@given(st.lists(st.tuples(st.text(max_size=2), st.integers(0, 9)), max_size=20), st.integers(0, 10))
+def test_late_records_are_counted_whether_or_not_the_oldest_is_known(records, watermark):
+    told, untold = Bench(Total()), Bench(Total())
+    told.watermark = untold.watermark = watermark
+    counted = []
+    for bench, oldest in ((told, True), (untold, False)):
+        bundle = Bundle(watermark_before=watermark, watermark=watermark)
+        for key in dict.fromkeys(key for key, _ in records):
+            times = [time for its, time in records if its == key]
+            encoded = encode_key(key)
+            part = Part("in", [1] * len(times), times)
+            bundle.keys[row_of(encoded)] = (encoded, [part._replace(oldest=min(times)) if oldest else part])
+        counted.append(bench.worker.run(bundle).counters)
+    assert counted[0] == counted[1]
+    assert counted[0].get("late", 0) == sum(time < watermark for _, time in records)
+
+
+def test_a_state_that_is_replaced_without_a_look_is_stored_and_one_as_it_was_is_not():
+    bench = Bench(Mixed())
+    bench.bundle(("k", "add", 1))
+    assert bench.bundle(("k", "set", 1), commit=False)[1].delta.cells == {}
+    _, commit = bench.bundle(("k", "set", 2))
+    assert list(commit.delta.cells) == [(row_of(encode_key("k")), b"")]
+    bench.bundle(("k", "drop", 3))
+    assert bench.copy.count()["keys"] == 0
 
 
 class Script(Computation):
