@@ -96,15 +96,14 @@ class Fields:
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `Shape`."""
         if not self.names:
-            return [self._one({}) for _ in range(table.num_rows)]
+            return [Row() if self.kind is FieldsKind.ROW else {} for _ in range(table.num_rows)]
         columns = zip(*(shape.values(table) for shape in self.shapes), strict=True)
         if self.kind is FieldsKind.TUPLE:
             make = cast(Callable[..., object], dynamic_named_tuple(self.tuple_name, self.names))
             return [make(*values) for values in columns]
-        return [self._one(dict(zip(self.names, values, strict=True))) for values in columns]
-
-    def _one(self, fields: dict[str, object]) -> object:
-        return Row.of(fields) if self.kind is FieldsKind.ROW else fields
+        names = self.names
+        fields = [dict(zip(names, values, strict=True)) for values in columns]
+        return [Row.of(each) for each in fields] if self.kind is FieldsKind.ROW else cast("list[object]", fields)
 
     def part(self, index: int) -> Shape | None:
         """See `Shape`."""
