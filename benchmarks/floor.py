@@ -6,6 +6,7 @@ that all see the same noise of the machine; the first rounds only warm up.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from statistics import quantiles
@@ -42,8 +43,15 @@ def main(
 ) -> None:
     """Step our engine and Spark's queries in turn and compare."""
     start_session()
+    measured = in_turn(_systems(), runs)
+    _print(measured)
+    save(output, {"benchmark": "floor", "runs": runs, "seconds": {each.name: each.seconds for each in measured}})
+
+
+def in_turn(given: Iterable[System], runs: int) -> list[Measurement]:
+    """Seconds of each system's steps, which take turns; the first rounds do not count. The systems are closed."""
     with ExitStack() as stack:
-        systems = [stack.enter_context(closing(system)) for system in _systems()]
+        systems = [stack.enter_context(closing(system)) for system in given]
         measured = [Measurement(system.name, _EVENTS) for system in systems]
         for number in range(-_WARM_UP, runs):
             for system, measurement in zip(systems, measured, strict=True):
@@ -52,8 +60,7 @@ def main(
                     measurement.seconds.append(seconds)
             if number == -1:
                 console.print(f"warm after {_WARM_UP} rounds of {len(systems)} systems, measuring {runs}")
-    _print(measured)
-    save(output, {"benchmark": "floor", "runs": runs, "seconds": {each.name: each.seconds for each in measured}})
+    return measured
 
 
 def _systems() -> list[System]:

@@ -39,8 +39,9 @@ class Pace(BaseInjector):
 
     record_ids = True
 
-    def __init__(self, rate: int, count: int) -> None:
+    def __init__(self, rate: int, count: int, max_delay: int | None = None) -> None:
         self._rate, self._count = rate, count
+        self.max_delay = max_delay
         self._began: float | None = None
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
@@ -157,7 +158,7 @@ def run(
         result = SparkRunner().run_topology(topology(Pace(rate, count), depth, {guarantees: arrivals}), options)
         processor = _processor_seconds() - before
         delays = arrivals.delays()
-    return Run(_measured(delays, count), processor, result.epochs)
+    return Run(measured(delays, count), processor, result.epochs)
 
 
 def side_by_side(rate: int, seconds: float, depth: int, tap: int) -> list[tuple[float, float]]:
@@ -168,7 +169,7 @@ def side_by_side(rate: int, seconds: float, depth: int, tap: int) -> list[tuple[
         sinks = {Guarantees(is_strong, exactly_once=True): to for is_strong, to in ((True, strong), (False, weak))}
         options = RunOptions(f"{home}/checkpoint", poll_seconds=0.01)
         SparkRunner().run_topology(topology(Pace(rate, count), depth, sinks, tap), options)
-        return list(zip(_measured(strong.delays(), count), _measured(weak.delays(), count), strict=True))
+        return list(zip(measured(strong.delays(), count), measured(weak.delays(), count), strict=True))
 
 
 def _folder(home: str, name: str) -> Path:
@@ -177,8 +178,8 @@ def _folder(home: str, name: str) -> Path:
     return folder
 
 
-def _measured(delays: dict[int, float], count: int) -> list[float]:
-    """In order, without the warm-up. Raises `AssertionError` if a record did not come out."""
+def measured(delays: dict[int, float], count: int) -> list[float]:
+    """Delays in order, without the warm-up. Raises `AssertionError` if a record did not come out."""
     assert sorted(delays) == list(range(count)), "records are missing"
     return [delays[number] for number in range(count // 4, count)]
 

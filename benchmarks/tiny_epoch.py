@@ -66,11 +66,31 @@ class RunningCount(Computation):
         context.produce("counts", (context.key, context.state))
 
 
-class TinyEpochs:
-    """A run of ours. Each `step` adds one tiny file and waits until its epoch is committed and delivered."""
+class Relay(Computation):
+    """Counts the events of a key, and passes them on."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, output: str) -> None:
+        self._output = output
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = cast(int, context.state or 0) + 1
+        context.produce(self._output, record.value)
+
+
+def _other_key(stage: int) -> KeyExtractor:
+    """Of five keys another one at each stage, so that every grouping sends its events elsewhere."""
+    return lambda event: cast("tuple[str, int]", event)[1] * 3**stage % 5
+
+
+class TinyEpochs:
+    """A run of ours. Each `step` adds one tiny file and waits until its epoch is committed and delivered.
+
+    `groupings` stand in a row, each with its state. A file given as `before` is read before the first step.
+    """
+
+    def __init__(self, name: str, groupings: int = 1, before: Path | None = None) -> None:
         self.name = name
+        self._groupings = groupings
         self._home = tempfile.TemporaryDirectory(prefix="headrace-bench-")
         self._numbers = count()
         self._gate = Gate()
@@ -78,11 +98,20 @@ class TinyEpochs:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
         self._wait()
+        if before is not None:
+            self._gate.files.put(before)
+            self._wait()
 
     def _run(self) -> None:
         topology = Topology()
         topology.injector("events", self._gate)
-        topology.computation("count", RunningCount(), {"events": cast(KeyExtractor, itemgetter(0))}, ["counts"])
+        source = "events"
+        for stage in range(1, self._groupings):
+            topology.computation(
+                f"relay {stage}", Relay(f"stage {stage}"), {source: _other_key(stage)}, [f"stage {stage}"]
+            )
+            source = f"stage {stage}"
+        topology.computation("count", RunningCount(), {source: cast(KeyExtractor, itemgetter(0))}, ["counts"])
         topology.sink("counts", "counts", CallSink(lambda epoch, rows: None))
         try:
             SparkRunner().run_topology(topology, RunOptions(checkpoint=f"{self._home.name}/checkpoint"))

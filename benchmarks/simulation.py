@@ -1,0 +1,183 @@
+"""Latency from 20 to 2,000 workers, simulated on measured costs (figure 14): `python -m benchmarks.simulation`.
+
+No cluster is needed: what an epoch costs here is measured on this machine (`measure`), and what follows for more
+workers is worked out from it. The input grows with the workers, as in the paper. Assumptions:
+
+- One grouping, spread: level 0, a shuffle, level 1; a task of each level for every worker. The driver plans, starts the
+  tasks one after the other, and when the last has ended it gathers their reports and commits.
+- A task takes what it takes here: a fixed cost and one for each record, times a factor drawn from those that were
+  measured (tasks of equal work in one process, so its collections and the noise of this machine are in it).
+- Each task of level 0 tells each of level 1 how far it is, so every task writes or reads a row for every worker:
+  measured. Shuffle blocks cost nothing more, and the network adds nothing to what a local disk and socket take.
+- What the driver does for each worker (reports, watermarks, its file in the commit) is a straight line: measured.
+- With a chance for each task and epoch a machine has a mishap and the task takes a second longer: the more machines,
+  the more often one of them. The chance is an assumption, not measured; the table has several.
+- Records arrive evenly; one waits for the epoch that runs, then for its own. Several drivers, trees of reports or
+  anything else that the engine does not have is not assumed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from benchmarks.costs import parts, spark_epoch_seconds, spark_task_seconds
+from benchmarks.report import console, print_table, rounded, save
+
+WORKERS = (20, 50, 100, 200, 500, 1000, 2000)
+MISHAPS = (0.0, 1e-5, 1e-4)
+"""Chances for each task and epoch that it takes `_MISHAP_SECONDS` longer."""
+_MISHAP_SECONDS = 1.0
+_FEW, _MANY = 8, 64
+"""Tasks of a level, of which differences tell what one more costs."""
+_LITTLE, _MUCH = 20, 400
+"""Records of a task."""
+_EPOCHS = 400
+_PER_EPOCH = 200
+"""Records of each epoch whose latency is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What was measured; seconds."""
+
+    epoch: float
+    """Of an epoch besides its tasks: planning, Spark's job and stages, an almost empty commit, delivery."""
+    start: float
+    """That the driver needs to start one more task, and to hear of its end."""
+    reading: float
+    """Of a task of level 0, besides its records and the rows that it sends."""
+    keyed: float
+    """Of a task of level 1, besides its records and the rows that it gets."""
+    read_record: float
+    keyed_record: float
+    sent: float
+    """Of a task of level 0, for each task of level 1."""
+    got: float
+    """Of a task of level 1, for each task of level 0."""
+    report: float
+    """Of the driver, for each worker: its tasks' reports and their part of the commit."""
+    factors: tuple[float, ...] = (1.0,)
+    """Measured times of equal tasks, divided by their median."""
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Of records, seconds."""
+
+    median: float
+    high: float
+    """The 99th percentile."""
+    epoch: float
+    """Mean length of an epoch."""
+
+
+def simulate(costs: Costs, workers: int, rate: float, mishap: float = 0.0, seed: int = 14) -> Latency:
+    """Epoch after epoch, with `rate` records a second for each worker. The same for a seed.
+
+    >>> costs = Costs(0.05, 0.0, 0.01, 0.01, 1e-6, 1e-5, 0.0, 0.0, 0.0)
+    >>> few, many = simulate(costs, 20, 50), simulate(costs, 2000, 50)
+    >>> few == simulate(costs, 20, 50), round(few.median / many.median, 1)
+    (True, 1.0)
+    """
+    rng, arrivals = np.random.default_rng(seed), np.random.default_rng(seed + 1)
+    length, found, lengths = costs.epoch, [], []
+    for _ in range(_EPOCHS):
+        # What arrived during the epoch before: it waited for the rest of that, and then for this one.
+        waited = arrivals.uniform(0, length, _PER_EPOCH)
+        length = _epoch(costs, workers, rate * length, mishap, rng)
+        found.append(waited + length)
+        lengths.append(length)
+    records = np.concatenate(found[_EPOCHS // 10 :])
+    middle, high = np.quantile(records, (0.5, 0.99))
+    return Latency(float(middle), float(high), float(np.mean(lengths)))
+
+
+def _epoch(costs: Costs, workers: int, records: float, mishap: float, rng: np.random.Generator) -> float:
+    """How long an epoch takes, with so many records for each worker."""
+    reading = costs.reading + records * costs.read_record + workers * costs.sent
+    keyed = costs.keyed + records * costs.keyed_record + workers * costs.got
+    tasks = sum(_stage(costs, workers, work, mishap, rng) for work in (reading, keyed))
+    return costs.epoch + tasks + workers * costs.report
+
+
+def _stage(costs: Costs, workers: int, work: float, mishap: float, rng: np.random.Generator) -> float:
+    """Until the last of a level's tasks has ended: they are started one after the other."""
+    starts = costs.start * np.arange(1, workers + 1)
+    takes = work * rng.choice(np.array(costs.factors), workers)
+    mishaps = _MISHAP_SECONDS * (rng.random(workers) < mishap)
+    return float(np.max(starts + takes + mishaps))
+
+
+def measure() -> Costs:
+    """Measure on this machine; a minute or two."""
+    few, many, full = parts(_FEW, _LITTLE), parts(_MANY, _LITTLE), parts(_FEW, _MUCH)
+    small, more = (median(its) for its in (few.reading, full.reading))
+    small_keyed, more_keyed = (median(its) for its in (few.keyed, full.keyed))
+    sent = max(0.0, median(many.reading) - small) / (_MANY - _FEW)
+    got = max(0.0, median(many.keyed) - small_keyed) / (_MANY - _FEW)
+    report = max(0.0, median(many.driver) - median(few.driver)) / (_MANY - _FEW)
+    read_record = max(0.0, more - small) / (_MUCH - _LITTLE)
+    keyed_record = max(0.0, more_keyed - small_keyed) / (_MUCH - _LITTLE)
+    reading = max(0.0, small - _LITTLE * read_record - _FEW * sent)
+    keyed = max(0.0, small_keyed - _LITTLE * keyed_record - _FEW * got)
+    middle = median(many.keyed)
+    return Costs(
+        epoch=max(0.0, spark_epoch_seconds() - reading - keyed),
+        start=spark_task_seconds(),
+        reading=reading,
+        keyed=keyed,
+        read_record=read_record,
+        keyed_record=keyed_record,
+        sent=sent,
+        got=got,
+        report=report,
+        factors=tuple(round(each / middle, 3) for each in many.keyed),
+    )
+
+
+def main(
+    costs: Annotated[Path | None, typer.Option(help="measured costs (JSON) to use; else they are measured")] = None,
+    rate: Annotated[float, typer.Option(help="records a second for each worker")] = 500.0,
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/simulation.json"),
+) -> None:
+    """Measure, simulate and draw."""
+    measured = measure() if costs is None else _read(costs)
+    console.print("measured, ms:", {name: _told(value) for name, value in asdict(measured).items()})
+    found = {chance: [simulate(measured, workers, rate, chance) for workers in WORKERS] for chance in MISHAPS}
+    _print(found, rate)
+    told = {str(chance): [asdict(each) for each in its] for chance, its in found.items()}
+    save(output, {"benchmark": "simulation", "rate": rate, "workers": WORKERS, "costs": asdict(measured), "s": told})
+
+
+def _read(path: Path) -> Costs:
+    stored = json.loads(path.read_text())["costs"]
+    return Costs(**{**stored, "factors": tuple(stored["factors"])})
+
+
+def _told(value: float | Sequence[float]) -> str:
+    if isinstance(value, float):
+        return f"{1000 * value:.4g}"
+    return f"{len(value)} factors, {min(value):.2f} to {max(value):.2f}"
+
+
+def _print(found: dict[float, list[Latency]], rate: float) -> None:
+    rows = []
+    for number, workers in enumerate(WORKERS):
+        row = [str(workers)]
+        for its in found.values():
+            row += [rounded(1000 * its[number].median), rounded(1000 * its[number].high)]
+        rows.append(row)
+    columns = ["workers", *(f"{label}, mishap {chance:g}" for chance in found for label in ("median ms", "99th %"))]
+    print_table(f"Figure 14, simulated: {rate:g} records a second for each worker", columns, rows)
+
+
+if __name__ == "__main__":
+    typer.run(main)
