@@ -6,6 +6,7 @@ everybody else it is a `Batch` like any other.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Protocol, cast, runtime_checkable
 
@@ -31,8 +32,8 @@ class Shape(Protocol):
     def columns(self) -> tuple[int, ...]:
         """Places of the columns that make a value."""
 
-    def moved(self, by: int) -> Shape:
-        """The same for a table with so many more columns in front."""
+    def moved(self, places: Mapping[int, int]) -> Shape:
+        """The same for a table in which the columns are in other places: old place -> new."""
 
 
 @runtime_checkable

@@ -15,6 +15,8 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.columngather import ColumnGather
+from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
@@ -48,6 +50,7 @@ class Gather:
         self._encode_key = place.key_coder.encode
         self._send = send
         self._kind: type | None = None
+        self._columns = ColumnGather(self.consumer, stream, self.extract, self._encode_key)
         self._begin()
 
     def _begin(self) -> None:
@@ -58,7 +61,18 @@ class Gather:
         self._ids: list[bytes] | None = None
 
     def add(self, batch: Batch) -> None:
-        """Extract keys and take the records in; send them on when enough have come together."""
+        """Take the records in; send them on when enough have come together."""
+        if isinstance(batch, ColumnBatch) and self._columns.key_of(batch) is not None:
+            if self._keys or self._columns.size >= _SHIP_AT or not self._columns.fits(batch):
+                self._send(self)
+            self._columns.add(batch)
+            return
+        if self._columns.size:
+            self._send(self)
+        self._add_values(batch)
+
+    def _add_values(self, batch: Batch) -> None:
+        """Extract keys and take the records in."""
         try:
             kind, keys = self._keys_of(batch)
         except StepError:
@@ -127,6 +141,8 @@ class Gather:
 
     def parcels(self, intervals: IntervalMap, places_of: PlacesOf) -> dict[Interval, Parcel]:
         """Everything gathered, by interval, keys in the order in which they came; the gathering starts anew."""
+        if self._columns.size:
+            return dict(self._columns.parcels(intervals, places_of))
         if not self._keys:
             return {}
         sent = _grouped(self._keys, intervals, places_of)

@@ -15,7 +15,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
 from headrace.lowlevel.part import Part
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.turned import Turned, whole
+from headrace.lowlevel.turned import Turned
 from headrace.lowlevel.worker import Bundle
 
 PIECE = 256 << 20
@@ -51,7 +51,10 @@ class Parcel:
         return min(self.timestamps, default=MAX_TIMESTAMP)
 
     def encode(self) -> bytes:
-        """As bytes. One pickle for all values: three times as quick as a pickle a value, and any value fits."""
+        """As bytes, for `decode_parcel`.
+
+        One pickle for all values: three times as quick as a pickle a value, and any value fits.
+        """
         columns = (self.consumer, self.stream, self.keys, b"".join(self.rows), self.counts, self.timestamps)
         values = tuple(self.values.columns) if isinstance(self.values, Turned) else self.values
         try:
@@ -110,15 +113,6 @@ class Parcel:
         # Without the value: what it looks like would be larger yet.
         key = _shown(self.keys[0])
         return StepError(self.consumer, key if len(self.keys[0]) < _LONGEST_SHOWN else None, None, cause)
-
-    @classmethod
-    def decode(cls, data: bytes) -> Parcel:
-        """The parcel of the bytes."""
-        consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
-        split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
-        if isinstance(values, tuple):
-            values = whole(values, list(map(decode_key, keys)) if None in values else (), counts)
-        return cls(consumer, stream, keys, split, counts, timestamps, values, ids)
 
     def divided(self, intervals: IntervalMap) -> dict[Interval, Parcel]:
         """The same records by the intervals that their keys lie in now."""

@@ -13,7 +13,9 @@ from functools import cache, partial
 from hashlib import blake2b
 from itertools import pairwise, repeat
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
+from headrace.lowlevel.columncomputation import ColumnComputation, ColumnContext
 from headrace.lowlevel.computation import BundleComputation, Computation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
@@ -27,6 +29,9 @@ from headrace.lowlevel.state import Copy, Delta, Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.timer import HOLD, TimeDomain
 from headrace.lowlevel.topology import Keyed
+
+if TYPE_CHECKING:
+    from headrace.lowlevel.parcel import Parcel
 
 _FIRST_LOOK = 16
 """Keys of a bundle that are looked up before it is known whether states are asked for,"""
@@ -47,6 +52,11 @@ class Bundle:
     """Input low watermark that timers see; microseconds UTC."""
     wall_time: int = 0
     """Microseconds UTC."""
+    parcels: list[Parcel] = field(default_factory=list)
+    """For a `ColumnComputation`: the records as they travelled, instead of `keys`."""
+    epoch: int = 0
+    interval: int = 0
+    """Its number."""
 
 
 @dataclass(slots=True)
@@ -90,6 +100,8 @@ class Worker:
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
+        if isinstance(self._computation, ColumnComputation):
+            return self._run_columns(self._computation, bundle)
         self._records = self._fired = 0
         states = None
         if self._states is not None:
@@ -101,6 +113,13 @@ class Worker:
             with at(self._place.step):
                 self._run_keys(context, bundle, due)
         return self._commit(context, bundle)
+
+    def _run_columns(self, computation: ColumnComputation, bundle: Bundle) -> Commit:
+        """A bundle of a computation that takes all keys at once."""
+        context = ColumnContext(self._place, self._copy, self._emit, bundle)
+        with at(self._place.step):
+            self._bracket(lambda: computation.process_interval(bundle.parcels, context))
+        return Commit(context.delta, context.counters, None, None)
 
     def _run_keys(self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[Due]]) -> None:
         self._bracket(self._computation.start_bundle)

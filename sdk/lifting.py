@@ -6,16 +6,16 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, cast
 
-import numpy as np
-
 from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.arrivals import InputForm
-from headrace.sdk.buckets import EXACT, Buckets, buckets
+from headrace.sdk.buckets import EXACT, buckets
+from headrace.sdk.columns.reducers import reducers_of
+from headrace.sdk.columns.tally import Tally, addends_of, addends_of_pairs
 from headrace.sdk.contents import Combiner
 from headrace.sdk.frames import Frame, Frames
-from headrace.sdk.tally import Tally, reduction, whole_numbers
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 
@@ -61,8 +61,8 @@ class LiftedCombine(InlineComputation):
         self._output_stream = output_stream
         self._frames = Frames(windowing)
         self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
-        reduce = reduction(combine)
-        self._tally = Tally(reduce) if reduce else None
+        self._reducers = reducers_of(combine)
+        self._tally = Tally(self._reducers, self._buckets) if self._reducers and self._buckets else None
         self._groups = _Groups(combine, key_coder)
 
     def setup(self) -> None:
@@ -85,46 +85,52 @@ class LiftedCombine(InlineComputation):
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Combine a batch's elements with those of the bundle so far."""
-        pairs = cast("Sequence[tuple[object, object]]", batch.values)
-        if not pairs:
+        if not len(batch):
             return
-        if self._buckets is None:
-            self._add_windowed(pairs, batch.timestamps)
-        elif not self._add_columns(pairs, batch.timestamps, self._buckets):
-            keys, payloads = zip(*pairs, strict=True)
-            starts = list(map(self._buckets.start, batch.timestamps))
-            self._groups.add(keys, payloads, starts, batch.timestamps)
+        if not self._add_columns(batch, emit):
+            pairs = cast("Sequence[tuple[object, object]]", batch.values)
+            if self._buckets is None:
+                self._add_windowed(pairs, batch.timestamps)
+            else:
+                keys, payloads = zip(*pairs, strict=True)
+                starts = list(map(self._buckets.start, batch.timestamps))
+                self._groups.add(keys, payloads, starts, batch.timestamps)
         if len(self._groups) >= MOST_GROUPS or (self._tally is not None and self._tally.size >= MOST_ELEMENTS):
             self.finish_bundle(emit)
 
     def finish_bundle(self, emit: Emit) -> None:
         """Send the accumulators on."""
+        self._drain_columns(emit)
         values: list[object] = []
         timestamps: list[int] = []
-        codes: dict[object, bytes] = {}
-        columns = self._tally.drain() if self._tally is not None else []
-        for key, place, accumulator, count, lost, timestamp in chain(columns, self._groups.drain()):
-            code = codes.get(place)
-            if code is None:
-                code = codes[place] = self._code(place)
+        code_of = self._buckets.code if self._buckets is not None else None
+        for key, place, accumulator, count, lost, timestamp in self._groups.drain():
+            code = place if code_of is None else code_of(cast(int, place))
             values.append((key, (code, accumulator, count, lost)))
             timestamps.append(timestamp)
         if values:
             emit(self._output_stream, Batch(values, timestamps))
 
-    def _code(self, place: object) -> bytes:
-        return place if isinstance(place, bytes) else cast(Buckets, self._buckets).code(cast(int, place))
+    def _drain_columns(self, emit: Emit) -> None:
+        if self._tally is not None and (columns := self._tally.drain()) is not None:
+            emit(self._output_stream, columns)
 
-    def _add_columns(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], to: Buckets) -> bool:
-        """Add the elements as columns; False if they, or what is made of them, are not of that kind."""
-        if self._tally is None or not -EXACT < min(timestamps) <= max(timestamps) < EXACT:
+    def _add_columns(self, batch: Batch, emit: Emit) -> bool:
+        """Add the elements as columns; False if they are not of that kind."""
+        if self._tally is None or self._reducers is None:
             return False
-        keys, payloads = zip(*pairs, strict=True)
-        values = whole_numbers(payloads) if self._tally.looks_at_values else np.zeros(len(keys), np.int64)
-        if values is None or not one_to_one(keys):
+        if isinstance(batch, ColumnBatch):
+            addends = addends_of(batch, self._reducers)
+        else:
+            pairs = cast("Sequence[tuple[object, object]]", batch.values)
+            addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
+        if addends is None or not -EXACT < int(addends.times.min()) <= int(addends.times.max()) < EXACT:
             return False
-        times = np.fromiter(timestamps, np.int64, len(timestamps))
-        self._tally.add(keys, to.starts(times), values, times)
+        if not self._tally.takes(addends):
+            self._drain_columns(emit)
+            if not self._tally.takes(addends):
+                return False
+        self._tally.add(addends)
         return True
 
     def _add_windowed(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:

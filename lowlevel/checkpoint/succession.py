@@ -16,8 +16,8 @@ from headrace.lowlevel.checkpoint.change import Change, Name, Stored
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, Origin
 from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION, INJECTOR, SINK, Fingerprint, Member
 from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL, Holder, Manifest, PendingProduction
+from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.intervals import Interval, IntervalMap
-from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.sequencer import NO_SEQUENCER, Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
@@ -38,7 +38,7 @@ def stored_in(manifest: Manifest, new: Fingerprint, delivered: bool = False) -> 
         if item.level == SINK_LEVEL:
             undelivered.add(item.consumer)
         elif manifest.topology != new:
-            pending.setdefault(item.consumer, set()).add(Parcel.decode(item.data).stream)
+            pending.setdefault(item.consumer, set()).add(decode_parcel(item.data).stream)
     return Stored(
         topology=manifest.topology,
         archived={one.name: one.member for one in manifest.archive},
@@ -262,7 +262,7 @@ def _forwarded(pending: Iterable[PendingProduction], change: Change, places: _Pl
                 yield item
             continue
         level = places.level_of.get(item.consumer)
-        parcel = Parcel.decode(item.data)
+        parcel = decode_parcel(item.data)
         if level is None or (item.consumer, parcel.stream) in change.dropped:
             continue
         if places.stays(item.consumer):

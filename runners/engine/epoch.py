@@ -15,12 +15,12 @@ from typing import Protocol
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL
+from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.metric import Cells
-from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.topology import Topology
 from headrace.lowlevel.watermark import Frontier
@@ -134,7 +134,7 @@ class Pending:
 
     def divided(self, intervals: IntervalMap) -> list[Pending]:
         """The same records for other intervals."""
-        parts = Parcel.decode(self.parcel).divided(intervals)
+        parts = decode_parcel(self.parcel).divided(intervals)
         return [
             Pending(interval.number, self.level, self.consumer, part.oldest(), part.encode())
             for interval, part in parts.items()

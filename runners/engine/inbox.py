@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from headrace.lowlevel.checkpoint import CopyPlan
+from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.time import MIN_TIMESTAMP
@@ -49,7 +50,7 @@ class Inbox:
         arrived: dict[int, list[Parcel]] = {}
         order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
         for _, _, interval, blob in order:
-            arrived.setdefault(interval, []).append(Parcel.decode(blob))
+            arrived.setdefault(interval, []).append(decode_parcel(blob))
         return arrived
 
     def frontier(self, spec: EpochSpec) -> Frontier:

@@ -15,6 +15,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
+from headrace.lowlevel.columncomputation import ColumnComputation
 from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
@@ -117,6 +118,13 @@ class Program:
     def partial(self) -> dict[str, frozenset[str]]:
         """Computation -> see `Topology.partial_streams`."""
         return {name: self.topology.partial_streams(name) for name in self.topology.keyed}
+
+    @cached_property
+    def by_columns(self) -> frozenset[str]:
+        """Computations that take all records of an interval at once."""
+        return frozenset(
+            name for name, place in self.topology.keyed.items() if isinstance(place.computation, ColumnComputation)
+        )
 
     def setup(self) -> None:
         """Call `setup` of every computation, once in a process."""
@@ -355,13 +363,18 @@ def _run_interval(task: _Task, interval: int, parcels: Iterable[Parcel], plan: C
     """All computations of the level on one interval; returns bytes of their state."""
     bundles: dict[str, Bundle] = {}
     for parcel in parcels:
-        parcel.unpack(bundles.setdefault(parcel.consumer, Bundle()))
+        bundle = bundles.setdefault(parcel.consumer, Bundle())
+        if parcel.consumer in task.program.by_columns:
+            bundle.parcels.append(parcel)
+        else:
+            parcel.unpack(bundle)
     deltas: dict[str, Delta] = {}
     state = 0
     for name, watermark in task.report.watermarks.items():
         bundle = bundles.get(name, Bundle())
         bundle.watermark_before = task.spec.committed.get(name, MIN_TIMESTAMP)
         bundle.watermark, bundle.wall_time = watermark, task.spec.clock
+        bundle.epoch, bundle.interval = task.spec.epoch, interval
         copy = task.host.copy(name, task.sender.level, interval, task.spec.epoch, plan)
         commit = _run_one(task, name, interval, bundle, copy)
         size = copy.size()

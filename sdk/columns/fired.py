@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -55,6 +56,6 @@ class Fired:
         """See `Shape`."""
         return (*self.value.columns(), self.start, self.end)
 
-    def moved(self, by: int) -> Fired:
+    def moved(self, places: Mapping[int, int]) -> Fired:
         """See `Shape`."""
-        return replace(self, value=self.value.moved(by), start=self.start + by, end=self.end + by)
+        return replace(self, value=self.value.moved(places), start=places[self.start], end=places[self.end])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import cast
@@ -38,9 +38,9 @@ class Single:
         """See `Shape`."""
         return (self.column,)
 
-    def moved(self, by: int) -> Single:
+    def moved(self, places: Mapping[int, int]) -> Single:
         """See `Shape`."""
-        return Single(self.column + by)
+        return Single(places[self.column])
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,9 +114,9 @@ class Fields:
         """See `Shape`."""
         return tuple(column for shape in self.shapes for column in shape.columns())
 
-    def moved(self, by: int) -> Fields:
+    def moved(self, places: Mapping[int, int]) -> Fields:
         """See `Shape`."""
-        return replace(self, shapes=tuple(shape.moved(by) for shape in self.shapes))
+        return replace(self, shapes=tuple(shape.moved(places) for shape in self.shapes))
 
     def field(self, name: str) -> Shape | None:
         """The shape of a field."""
@@ -148,9 +148,9 @@ class Tuple:
         """See `Shape`."""
         return tuple(column for shape in self.shapes for column in shape.columns())
 
-    def moved(self, by: int) -> Tuple:
+    def moved(self, places: Mapping[int, int]) -> Tuple:
         """See `Shape`."""
-        return Tuple(tuple(shape.moved(by) for shape in self.shapes))
+        return Tuple(tuple(shape.moved(places) for shape in self.shapes))
 
 
 def pair(first: Shape, second: Shape) -> Tuple:

@@ -22,6 +22,11 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         """The same with further arguments, which go to all of them."""
         return cast(AnyCombineFn, type(self)(*(part.with_arguments(args, kwargs) for part in self._combiners)))
 
+    @property
+    def combiners(self) -> list[AnyCombineFn]:
+        """The single ones."""
+        return self._combiners
+
     def setup(self) -> None:
         """See `CombineFn`."""
         for combiner in self._combiners:

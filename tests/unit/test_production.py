@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import Batch, Computation, KeyEncodingError, ManualInjector, StepError, Topology
 from headrace.lowlevel.coder import decode_key, encode_key, row_of
+from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.production import Router
@@ -54,7 +55,7 @@ def route(batches, intervals):
     router.close()
     bundles = [Bundle() for _ in range(intervals)]
     for interval, data in arrived:
-        Parcel.decode(data).unpack(bundles[interval])
+        decode_parcel(data).unpack(bundles[interval])
     return bundles
 
 
@@ -94,7 +95,7 @@ def test_a_parcel_travels_in_pieces_that_are_together_the_same(records, with_ids
     whole, together = Bundle(), Bundle()
     parcel.unpack(whole)
     for _, data in pieces:
-        Parcel.decode(data).unpack(together)
+        decode_parcel(data).unpack(together)
     assert _records(together) == _records(whole)
 
 
@@ -164,8 +165,8 @@ def test_turned_values_travel_in_pieces_and_by_other_intervals(values):
     whole, in_pieces, divided = Bundle(), Bundle(), Bundle()
     parcels[0].unpack(whole)
     for _, data in parcels[0].pieces(limit=400):
-        Parcel.decode(data).unpack(in_pieces)
-    for parcel in Parcel.decode(parcels[0].encode()).divided(IntervalMap.evenly(3)).values():
+        decode_parcel(data).unpack(in_pieces)
+    for parcel in decode_parcel(parcels[0].encode()).divided(IntervalMap.evenly(3)).values():
         parcel.unpack(divided)
     assert _records(whole) == _records(in_pieces) == _records(divided)
     assert sorted(value for _, records in _records(whole).values() for value, *_ in records) == sorted(values)

@@ -1,0 +1,70 @@
+"""A computation of all keys of an interval at once, by columns; the guarantees are those of `Computation`.
+
+The engine's own addition to the paper's model: user code sees one key at a time, but what the engine itself does with a
+key, such as adding numbers up, it can do for all keys of a bundle in a few passes over columns. State is kept in
+segments (`headrace.lowlevel.segment`): a bundle appends what is new, and reads what is due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from headrace.lowlevel.computation import Computation
+from headrace.lowlevel.metric import ENGINE, Metric, report
+from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.state import Copy, Delta
+
+if TYPE_CHECKING:
+    from headrace.lowlevel.parcel import Parcel
+    from headrace.lowlevel.topology import Keyed
+
+_RECORDS_OUT = Metric("counter", ENGINE, "records_out")
+
+
+class Clocks(Protocol):
+    """What a context needs to know of its bundle; times in microseconds UTC."""
+
+    watermark_before: int
+    watermark: int
+    epoch: int
+    interval: int
+
+
+class ColumnContext:
+    """What a `ColumnComputation` reaches while it runs for an interval."""
+
+    def __init__(self, place: Keyed, copy: Copy, emit: Emit, bundle: Clocks) -> None:
+        self.delta = Delta()
+        self.counters: dict[str, int] = {}
+        self.watermark_before, self.watermark = bundle.watermark_before, bundle.watermark
+        self.epoch, self.interval = bundle.epoch, bundle.interval
+        self.copy = copy
+        self.key_coder = place.key_coder
+        self._emit = emit
+
+    def emit(self, stream: str, batch: Batch) -> None:
+        """Send a batch to a stream."""
+        if len(batch):
+            report(_RECORDS_OUT, len(batch))
+            self._emit(stream, batch)
+
+    def put(self, name: bytes, segment: bytes) -> None:
+        """Keep a segment."""
+        self.delta.segments[name] = segment
+
+    def drop(self, name: bytes) -> None:
+        """Take a segment away."""
+        self.delta.segments[name] = None
+
+    def count(self, counter: str, n: int = 1) -> None:
+        """See `Context.count`."""
+        self.counters[counter] = self.counters.get(counter, 0) + n
+
+
+class ColumnComputation(Computation):
+    """Takes all records of an interval and bundle in one call; it sets no timers but looks at the watermark itself."""
+
+    def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
+        """Called in every epoch, also without records: the watermark may have moved."""
+        raise TypeError(f"{type(self).__name__} does not define process_interval(parcels, context)")

@@ -1,0 +1,93 @@
+"""Records on their way to one interval, as columns (paper §4.2, §4.3); whoever wants values gets them of it."""
+
+from __future__ import annotations
+
+import pickle
+from array import array
+from typing import NamedTuple, cast
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.coder import decode_key
+from headrace.lowlevel.columns import ColumnBatch, Shape, Times
+from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.turned import whole
+
+
+class Columns(NamedTuple):
+    """What stands in the place of the values when a parcel of columns travels."""
+
+    table: bytes
+    """As an Arrow IPC stream."""
+    shape: Shape
+
+
+class ColumnParcel(Parcel):
+    """A `Parcel` whose values are made of columns when somebody asks for them.
+
+    Args:
+        consumer: As for `Parcel`.
+        stream: As for `Parcel`.
+        keys: Encoded keys.
+        rows: Row of each key.
+        counts: Records of each key.
+        batch: The records, sorted by key.
+    """
+
+    __slots__ = ("batch",)
+
+    def __init__(
+        self, consumer: str, stream: str, keys: list[bytes], rows: list[bytes], counts: array[int], batch: ColumnBatch
+    ) -> None:
+        self.consumer, self.stream = consumer, stream
+        self.keys, self.rows, self.counts = keys, rows, counts
+        self.batch = batch
+        self.ids = None
+
+    def __getattr__(self, name: str) -> object:
+        # Only asked for what is not there yet.
+        if name == "values":
+            self.values = cast("list[object]", self.batch.values)
+            return self.values
+        if name == "timestamps":
+            self.timestamps = array("q", self.batch.times.tobytes())
+            return self.timestamps
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def oldest(self) -> int:
+        """See `Parcel`."""
+        return int(self.batch.times.min())
+
+    def encode(self) -> bytes:
+        """See `Parcel`."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, self.batch.table.schema) as stream:
+            stream.write_batch(self.batch.table)
+        columns = Columns(sink.getvalue().to_pybytes(), self.batch.shape)
+        rows = b"".join(self.rows)
+        content = (self.consumer, self.stream, self.keys, rows, self.counts, self.timestamps, columns, None)
+        return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
+
+    def row_of_each(self) -> pa.Array:
+        """The row of each record's key."""
+        rows = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(16), len(self.rows), [None, pa.py_buffer(b"".join(self.rows))]
+        )
+        return rows.take(pa.array(np.repeat(np.arange(len(self.rows)), self.counts)))
+
+
+def decode_parcel(data: bytes) -> Parcel:
+    """A parcel of either kind."""
+    consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
+    split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
+    if isinstance(values, Columns):
+        table = pa.ipc.open_stream(pa.py_buffer(values.table)).read_next_batch()
+        times: Times = np.frombuffer(timestamps, np.int64)
+        return ColumnParcel(consumer, stream, keys, split, counts, ColumnBatch(table, times, values.shape))
+    if isinstance(values, tuple):
+        values = whole(values, list(map(decode_key, keys)) if None in values else (), counts)
+    return Parcel(consumer, stream, keys, split, counts, timestamps, values, ids)
