@@ -72,12 +72,11 @@ class ColumnParcel(Parcel):
         content = (self.consumer, self.stream, self.keys, rows, self.counts, self.timestamps, columns, None)
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
 
-    def row_of_each(self) -> pa.Array:
-        """The row of each record's key."""
-        rows = pa.FixedSizeBinaryArray.from_buffers(
-            pa.binary(16), len(self.rows), [None, pa.py_buffer(b"".join(self.rows))]
-        )
-        return rows.take(pa.array(np.repeat(np.arange(len(self.rows)), self.counts)))
+    def of_each_record(self) -> tuple[pa.Array, pa.Array]:
+        """The row of each record's key, and the encoded key."""
+        places = pa.array(np.repeat(np.arange(len(self.rows)), self.counts))
+        rows = pa.Array.from_buffers(pa.binary(16), len(self.rows), [None, pa.py_buffer(b"".join(self.rows))])
+        return rows.take(places), pa.array(self.keys, pa.large_binary()).take(places)
 
 
 def decode_parcel(data: bytes) -> Parcel:

@@ -264,14 +264,38 @@ class _Assigned(_Exploded):
         return self.collect(payloads, timestamps, self._assign_all(timestamps, payloads))
 
 
-class _Lifted:
-    """Accumulators; those of a stretch that is in several sliding windows go into each of them."""
+class LiftedFrames:
+    """The windows of accumulators; those of a stretch that is in several sliding windows go into each of them."""
 
     def __init__(self, windowing: Windowing, frames: Frames) -> None:
         self._frames = frames
         window_fn = windowing.window_fn
         self._sliding = window_fn if type(window_fn) is SlidingWindows else None
-        self._windows: dict[bytes, list[Frame]] = {}
+        self._known: dict[bytes, list[Frame]] = {}
+
+    def of(self, code: bytes) -> list[Frame]:
+        """The windows of a window's or stretch's code, the latest first."""
+        found = self._known.get(code)
+        if found is None:
+            if len(self._known) > _REMEMBERED:
+                self._known.clear()
+            found = self._known[code] = self._expand(code)
+        return found
+
+    def _expand(self, code: bytes) -> list[Frame]:
+        if self._sliding is not None:
+            start, end = decode_interval(code)
+            size = self._sliding.size.micros
+            if end - start != size:
+                return [self._frames.of_interval(at, at + size) for at in self._sliding.starts(start)]
+        return [self._frames.of_code(code)]
+
+
+class _Lifted:
+    """Accumulators by window."""
+
+    def __init__(self, windowing: Windowing, frames: Frames) -> None:
+        self._frames = LiftedFrames(windowing, frames)
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
@@ -279,7 +303,7 @@ class _Lifted:
         folded = -len(values)
         for _, (code, accumulator, elements, lost) in lifted:
             folded += elements
-            for frame in self._windows.get(code) or self._expand(code):
+            for frame in self._frames.of(code):
                 held = found.get(frame.code)
                 if held is None:
                     found[frame.code] = (frame, [accumulator], [elements], [lost])
@@ -295,19 +319,6 @@ class _Lifted:
             ],
             folded=folded,
         )
-
-    def _expand(self, code: bytes) -> list[Frame]:
-        """The windows that an accumulator goes into, the latest first."""
-        if len(self._windows) > _REMEMBERED:
-            self._windows.clear()
-        frames = [self._frames.of_code(code)]
-        if self._sliding is not None:
-            start, end = decode_interval(code)
-            size = self._sliding.size.micros
-            if end - start != size:
-                frames = [self._frames.of_interval(at, at + size) for at in self._sliding.starts(start)]
-        self._windows[code] = frames
-        return frames
 
 
 class _Sharded:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from headrace.lowlevel.coder import Coder
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, GlobalWindowCoder, IntervalWindow, IntervalWindowCoder
 from headrace.sdk.windows.coder import encode_interval
@@ -27,6 +28,11 @@ class Frame(NamedTuple):
     end: int
     closes: int
     """The watermark at which it closes: its end and the allowed lateness."""
+
+    @property
+    def start(self) -> int:
+        """Its first instant; the beginning of time for a window that does not say."""
+        return self.window.start_us if isinstance(self.window, IntervalWindow) else MIN_TIMESTAMP
 
     @property
     def last(self) -> int:
