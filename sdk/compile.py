@@ -8,6 +8,7 @@ topology.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from operator import itemgetter
 from typing import cast
 
@@ -239,8 +240,8 @@ class _Compiler:
         # Each part has a copy of its own, so that each is set up once.
         own = shipped(combine, label)
         grouping: Computation = MixedGrouping(windowing, own, streams, label, takes_back)
-        if own is not None and list(streams) == [f"{label}#lifted"] and not entry.spare and entry.form is Form.PLAIN:
-            grouping = self._by_columns(entry.stream, windowing, own, label) or grouping
+        if own is not None and set(streams.values()) == {InputForm.LIFTED}:
+            grouping = self._by_columns(_forms(entry), windowing, own, label) or grouping
         percentile = transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
         inputs = dict.fromkeys(streams, _key_of)
         self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)
@@ -256,10 +257,13 @@ class _Compiler:
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 
-    def _by_columns(self, entry: str, windowing: Windowing, combine: AnyCombineFn, label: str) -> ColumnGrouping | None:
+    def _by_columns(
+        self, entries: Iterable[str], windowing: Windowing, combine: AnyCombineFn, label: str
+    ) -> ColumnGrouping | None:
         """The quick way of combining, where it does the same. It knows no ids of records."""
         reducers = reducers_of(combine)
-        if reducers is None or not has_columns(windowing) or entry in self._topology.id_slacks():
+        identified = self._topology.id_slacks()
+        if reducers is None or not has_columns(windowing) or any(stream in identified for stream in entries):
             return None
         return ColumnGrouping(windowing, combine, reducers, label)
 

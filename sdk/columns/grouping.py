@@ -184,9 +184,9 @@ class ColumnGrouping(ColumnComputation):
                 self._emit(partials, context)
                 return
             # A window that has some of its results as values has them all so.
-            also = {(one.row, one.end) for one in held}
-            pairs = zip(partials.rows.to_pylist(), partials.ends.tolist(), strict=True)
-            chosen = np.fromiter((one in also for one in pairs), np.bool_, len(partials))
+            also = {one.place for one in held}
+            ends = zip(partials.rows.to_pylist(), partials.ends.tolist(), strict=True)
+            chosen = np.fromiter(((row, self._start(end), end) in also for row, end in ends), np.bool_, len(partials))
             self._emit(partials.where(~chosen), context)
             held = [*self._as_values(partials.where(chosen)), *held]
         self._emit_values(objects.merged(held, self._combine), context)

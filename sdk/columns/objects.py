@@ -37,6 +37,11 @@ class Held(NamedTuple):
     elements: int
     """How many."""
 
+    @property
+    def place(self) -> tuple[bytes, int, int]:
+        """What tells it apart from others: key and window."""
+        return self.row, self.start, self.end
+
 
 def encode(held: Iterable[Held]) -> bytes:
     """As a segment."""
@@ -55,9 +60,9 @@ def decode(contents: bytes, after: int, until: int) -> Iterator[Held]:
 
 def merged(held: Iterable[Held], combine: Combiner) -> list[Held]:
     """One for each key and window, in order of their first; accumulators are merged in the order in which they come."""
-    found: dict[tuple[bytes, int], list[Held]] = {}
+    found: dict[tuple[bytes, int, int], list[Held]] = {}
     for one in held:
-        found.setdefault((one.row, one.end), []).append(one)
+        found.setdefault(one.place, []).append(one)
     return [its[0] if len(its) == 1 else _one(its, combine) for its in found.values()]
 
 

@@ -65,9 +65,9 @@ class Instant:
         """See `Shape`."""
         return (self.column,)
 
-    def moved(self, by: int) -> Instant:
+    def moved(self, places: Mapping[int, int]) -> Instant:
         """See `Shape`."""
-        return Instant(self.column + by)
+        return Instant(places[self.column])
 
 
 class FieldsKind(Enum):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
-from headrace.sdk.columns.fired import Fired
 from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.ptransform import label_of
 
@@ -82,7 +81,7 @@ class View:
             # Without a column, a table would not know how many rows it has.
             return ColumnBatch(pa.record_batch([pa.nulls(len(self.times))], ["0"]), self.times, shape)
         table = pa.RecordBatch.from_arrays([columns[place] for place in needed], list(map(str, needed)))
-        return ColumnBatch(table, self.times, placed(shape, {place: index for index, place in enumerate(needed)}))
+        return ColumnBatch(table, self.times, shape.moved({place: index for index, place in enumerate(needed)}))
 
 
 @runtime_checkable
@@ -105,23 +104,6 @@ def obstacle(function: object) -> str | None:
     if not isinstance(function, ColumnFunction):
         return f"{label_of(function)} is a function of one element"
     return next(filter(None, map(obstacle, function.column_parts())), None)
-
-
-def placed(shape: Shape, places: Mapping[int, int]) -> Shape:
-    """The same shape where its columns have come to other places.
-
-    >>> placed(Tuple((Single(3), Single(1))), {3: 0, 1: 1})
-    Tuple(shapes=(Single(column=0), Single(column=1)))
-    """
-    match shape:
-        case Single() | Instant():
-            return replace(shape, column=places[shape.column])
-        case Fields() | Tuple():
-            return replace(shape, shapes=tuple(placed(inner, places) for inner in shape.shapes))
-        case Fired():
-            value = placed(shape.value, places)
-            return replace(shape, value=value, start=places[shape.start], end=places[shape.end])
-    raise Unable(f"where the columns of a {type(shape).__name__} are is not known")
 
 
 def filtered(batch: ColumnBatch, kept: pa.Array) -> ColumnBatch:
