@@ -17,6 +17,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.nexmark.dataset import Dataset
 from benchmarks.nexmark.implementation import TO_MEMORY, TO_PARQUET
+from benchmarks.nexmark.pipelines import by_row
 from benchmarks.nexmark.pipelines.logs import log_to_files
 from benchmarks.nexmark.query import Query
 from benchmarks.nexmark.results import of_logs, of_parquet, of_rows
@@ -41,7 +42,7 @@ def direct(query: Query, dataset: Dataset) -> Callable[[], pa.Table]:
         events = pipeline | beam.io.ReadFromParquet(str(dataset.one), columns=list(query.reads))
         if query.name in TO_PARQUET:
             written = beam.io.WriteToParquet(f"{folder.name}/part", query.schema, file_name_suffix=".parquet")
-            _ = TO_PARQUET[query.name](beam, events) | written
+            _ = TO_PARQUET[query.name](beam, by_row, events) | written
         else:
             # Queries without windows do not look at the time.
             timed = events | "Event time" >> beam.Map(_stamped) if "time" in query.reads else events
@@ -59,5 +60,5 @@ def direct(query: Query, dataset: Dataset) -> Callable[[], pa.Table]:
 
 def _built(query: Query, events: beam.PCollection, folder: str) -> beam.PCollection:
     if query.name == "q10":
-        return log_to_files(beam, events, folder)
-    return TO_MEMORY[query.name](beam, events)
+        return log_to_files(beam, by_row, events, folder)
+    return TO_MEMORY[query.name](beam, by_row, events)

@@ -10,8 +10,8 @@ from benchmarks.nexmark.pipelines.elementwise import currency_conversion, pass_t
 from benchmarks.nexmark.pipelines.joins import local_items, new_users
 from benchmarks.nexmark.pipelines.windowed import highest_bid, hot_items, processing_time, user_sessions
 
-Build = Callable[[Any, Any], Any]
-"""From a module, `headrace` or `apache_beam`, and its collection of events to one of rows."""
+Build = Callable[[Any, Any, Any], Any]
+"""From a module, `headrace` or `apache_beam`, its functions of events, and a collection of events, to one of rows."""
 TO_MEMORY: dict[str, Build] = {
     "q2": selection,
     "q3": local_items,

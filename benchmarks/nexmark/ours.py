@@ -13,6 +13,7 @@ import headrace as beam
 from benchmarks.nexmark.dataset import Dataset
 from benchmarks.nexmark.generator import SECOND
 from benchmarks.nexmark.implementation import TO_MEMORY, TO_PARQUET
+from benchmarks.nexmark.pipelines import by_column
 from benchmarks.nexmark.pipelines.logs import log_to_files
 from benchmarks.nexmark.query import Query
 from benchmarks.nexmark.results import of_logs, of_parquet, of_rows
@@ -45,7 +46,7 @@ def _run(query: Query, reading: ReadFromParquet, **options: object) -> Callable[
         events = pipeline | reading
         if query.name in TO_PARQUET:
             written = WriteToParquet(f"{folder.name}/part", query.schema, file_name_suffix=".parquet")
-            _ = TO_PARQUET[query.name](beam, events) | written
+            _ = TO_PARQUET[query.name](beam, by_column, events) | written
         else:
             sink = CallSink(
                 lambda epoch, delivered: rows.extend(cast("tuple[object, ...]", row) for row, _ in delivered)
@@ -63,5 +64,5 @@ def _run(query: Query, reading: ReadFromParquet, **options: object) -> Callable[
 
 def _built(query: Query, events: object, folder: str) -> Any:
     if query.name == "q10":
-        return log_to_files(beam, events, folder)
-    return TO_MEMORY[query.name](beam, events)
+        return log_to_files(beam, by_column, events, folder)
+    return TO_MEMORY[query.name](beam, by_column, events)

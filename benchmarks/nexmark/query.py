@@ -45,7 +45,8 @@ def _totals(result: pa.Table) -> pa.Table:
 
 _ALL = pa.schema([field for field in SCHEMA if field.name != "timestamp"])
 _CLOSING = ("kind", "time", "id", "reserve", "expires", "seller", "category", "auction", "bidder", "price")
-_LOGGED = ("kind", "time", "id", "seller", "category", "auction", "bidder", "price")
+LOGGED = ("kind", "time", "id", "seller", "category", "auction", "bidder", "price")
+"""Fields of a line of q10's logs, 0 for those that an event does not have."""
 
 Q0 = Query("q0", "pass through", tuple(CONTENTS), _ALL)
 """Every event as it came."""
@@ -102,7 +103,7 @@ Q9 = Query(
 )
 """For each auction the highest bid while it was open, if it is as high as the reserve; of equal ones the first."""
 
-Q10 = Query("q10", "log to files", _LOGGED, _result("start", *_LOGGED))
+Q10 = Query("q10", "log to files", LOGGED, _result("start", *LOGGED))
 """Every event as a line of a file of its fixed window, which has a few files."""
 
 Q11 = Query("q11", "user sessions", ("kind", "time", "bidder"), _result("bidder", "start", "end", "bids"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -29,5 +28,5 @@ def of_logs(query: Query, files: Iterable[str]) -> pa.Table:
     rows = []
     for file in map(Path, files):
         start = int(file.name.partition("-")[0])
-        rows += [(start, *json.loads(line)) for line in file.read_text().splitlines()]
+        rows += [(start, *map(int, line.split(","))) for line in file.read_text().splitlines()]
     return of_rows(query, rows)

@@ -13,6 +13,7 @@ from benchmarks.generator import write
 from benchmarks.nexmark.events import AUCTION, BID, PERSON
 from benchmarks.nexmark.generator import Plan, generate
 from benchmarks.nexmark.implementation import TO_MEMORY, TO_PARQUET
+from benchmarks.nexmark.pipelines import by_column
 from benchmarks.nexmark.pipelines.logs import log_to_files
 from benchmarks.nexmark.query import QUERIES, Query
 from benchmarks.nexmark.reference import computed
@@ -24,6 +25,7 @@ from headrace.options.pipeline_options import PipelineOptions
 
 _PLAN = Plan(events=6_000)
 _EVENTS = generate(_PLAN)
+_BUILDS = TO_MEMORY | TO_PARQUET
 
 
 def test_the_events_follow_the_definition():
@@ -74,10 +76,13 @@ def _rows(query: Query, folder: Path, logs: Path, per_epoch: int | None) -> list
     reading = ReadFromParquet(f"{folder}/*.parquet", columns=query.reads, timestamp="timestamp", max_delay=delay)
     with beam.Pipeline("LocalRunner", options=PipelineOptions([], **streaming)) as pipeline:
         events = pipeline | reading
-        built = log_to_files(beam, events, str(logs)) if query.name == "q10" else _build(query)(beam, events)
+        if query.name == "q10":
+            built = log_to_files(beam, by_column, events, str(logs))
+        else:
+            built = _BUILDS[query.name](beam, by_column, events) | "Tuple" >> beam.Map(_tuple)
         _ = built | Write(CallSink(lambda epoch, delivered: rows.extend(row for row, _ in delivered)))
-    return [tuple(row.values()) if isinstance(row, dict) else row for row in rows]
+    return rows
 
 
-def _build(query: Query):
-    return (TO_MEMORY | TO_PARQUET)[query.name]
+def _tuple(row: object) -> tuple[object, ...]:
+    return tuple(row.values() if isinstance(row, dict) else row)

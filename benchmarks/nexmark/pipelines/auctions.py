@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from benchmarks.nexmark.events import AUCTION, PERSON
+from benchmarks.nexmark.events import AUCTION
 from benchmarks.nexmark.generator import SECOND
 from benchmarks.nexmark.settings import LAST, PATIENCE, PERIOD, WINDOW
 
@@ -97,14 +97,14 @@ def keyed(event):
     return event["auction"], (event["kind"], (event["time"], event["bidder"], event["price"]))
 
 
-def winning_bids(beam, events):
-    related = events | "Auctions and bids" >> beam.Filter(lambda event: event["kind"] != PERSON)
+def winning_bids(beam, by, events):
+    related = events | "Auctions and bids" >> beam.Filter(by.is_auction_or_bid)
     return related | "By auction" >> beam.Map(keyed) | "Winner" >> beam.ParDo(winner_of(beam))
 
 
-def price_by_category(beam, events):
+def price_by_category(beam, by, events):
     sliding = beam.WindowInto(beam.window.SlidingWindows(WINDOW, PERIOD))
-    prices = winning_bids(beam, events) | "By category" >> beam.Map(lambda won: (won[2], won[5])) | sliding
+    prices = winning_bids(beam, by, events) | "By category" >> beam.Map(lambda won: (won[2], won[5])) | sliding
 
     def row(averaged, window=beam.DoFn.WindowParam):
         return averaged[0], window.start.micros, averaged[1]
@@ -112,7 +112,7 @@ def price_by_category(beam, events):
     return prices | beam.combiners.Mean.PerKey() | "Row" >> beam.Map(row)
 
 
-def price_by_seller(beam, events):
+def price_by_seller(beam, by, events):
     """Pairs of when an auction closed and its price, the latest of them."""
 
     class Latest(beam.CombineFn):
@@ -129,5 +129,5 @@ def price_by_seller(beam, events):
         def extract_output(self, accumulator):
             return sum(price for _, _, price in accumulator) / len(accumulator)
 
-    closed = winning_bids(beam, events) | "By seller" >> beam.Map(lambda won: (won[1], (won[3], won[0], won[5])))
+    closed = winning_bids(beam, by, events) | "By seller" >> beam.Map(lambda won: (won[1], (won[3], won[0], won[5])))
     return closed | "All time" >> beam.WindowInto(beam.window.GlobalWindows()) | beam.CombinePerKey(Latest())

@@ -5,31 +5,19 @@
 
 from __future__ import annotations
 
-from benchmarks.nexmark.events import BID
-from benchmarks.nexmark.settings import SKIP
 
-
-def bids(beam, events):
+def bids(beam, by, events):
     """Those events that are bids."""
-    return events | "Bids" >> beam.Filter(lambda event: event["kind"] == BID)
+    return events | "Bids" >> beam.Filter(by.is_bid)
 
 
-def pass_through(beam, events):
-    return events | beam.Map(lambda event: event)
+def pass_through(beam, by, events):
+    return events | beam.Filter(by.is_any)
 
 
-def currency_conversion(beam, events):
-    return bids(beam, events) | "In euros" >> beam.Map(
-        lambda bid: {
-            "auction": bid["auction"],
-            "bidder": bid["bidder"],
-            "price": bid["price"] * 89 // 100,
-            "time": bid["time"],
-            "extra": bid["extra"],
-        }
-    )
+def currency_conversion(beam, by, events):
+    return bids(beam, by, events) | "In euros" >> by.in_euros()
 
 
-def selection(beam, events):
-    chosen = bids(beam, events) | "Chosen" >> beam.Filter(lambda bid: bid["auction"] % SKIP == 0)
-    return chosen | beam.Map(lambda bid: (bid["auction"], bid["price"]))
+def selection(beam, by, events):
+    return events | "Chosen" >> beam.Filter(by.is_chosen) | beam.Map(lambda bid: (bid["auction"], bid["price"]))

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from benchmarks.nexmark.events import AUCTION, PERSON
-from benchmarks.nexmark.settings import CATEGORY, STATES, WINDOW
+from benchmarks.nexmark.events import PERSON
+from benchmarks.nexmark.settings import WINDOW
 
 
-def local_items(beam, events):
+def local_items(beam, by, events):
     """Whichever comes first waits in state for the other; a seller stays, for auctions to come."""
     userstate = beam.transforms.userstate
 
@@ -30,18 +30,16 @@ def local_items(beam, events):
             else:
                 waiting.add(event["id"])
 
-    people = events | "Local" >> beam.Filter(lambda event: event["kind"] == PERSON and event["state"] in STATES)
-    auctions = events | "Category" >> beam.Filter(
-        lambda event: event["kind"] == AUCTION and event["category"] == CATEGORY
-    )
+    people = events | "Local" >> beam.Filter(by.is_local)
+    auctions = events | "Category" >> beam.Filter(by.is_in_category)
     by_id = people | "By id" >> beam.Map(lambda person: (person["id"], person))
     by_seller = auctions | "By seller" >> beam.Map(lambda auction: (auction["seller"], auction))
     return (by_id, by_seller) | beam.Flatten() | beam.ParDo(Sellers())
 
 
-def new_users(beam, events):
-    people = events | "People" >> beam.Filter(lambda event: event["kind"] == PERSON)
-    auctions = events | "Auctions" >> beam.Filter(lambda event: event["kind"] == AUCTION)
+def new_users(beam, by, events):
+    people = events | "People" >> beam.Filter(by.is_person)
+    auctions = events | "Auctions" >> beam.Filter(by.is_auction)
     sides = {
         "person": people
         | "By id" >> beam.Map(lambda person: (person["id"], person["name"]))

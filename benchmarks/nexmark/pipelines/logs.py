@@ -5,16 +5,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from benchmarks.nexmark.query import Q10
-from benchmarks.nexmark.settings import SHARDS, WINDOW
-
-_LOGGED = Q10.columns[1:]
+from benchmarks.nexmark.settings import WINDOW
 
 
-def log_to_files(beam, events, folder):
+def log_to_files(beam, by, events, folder):
     """Puts out the names of the files. A file that is written twice has the same lines."""
 
     def write(group, window=beam.DoFn.WindowParam):
@@ -23,8 +19,5 @@ def log_to_files(beam, events, folder):
         path.write_text("\n".join(lines) + "\n")
         return str(path)
 
-    lines = events | "Shard and line" >> beam.Map(
-        lambda event: (event["time"] % SHARDS, json.dumps([event[field] for field in _LOGGED]))
-    )
-    windowed = lines | beam.WindowInto(beam.window.FixedWindows(WINDOW))
-    return windowed | beam.GroupByKey() | "Write file" >> beam.Map(write)
+    windowed = events | beam.WindowInto(beam.window.FixedWindows(WINDOW))
+    return by.grouped_lines(windowed) | "Write file" >> beam.Map(write)

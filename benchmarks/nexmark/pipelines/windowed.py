@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import time
+from operator import itemgetter
 
 from benchmarks.nexmark.pipelines.elementwise import bids
 from benchmarks.nexmark.settings import GAP, PERIOD, WINDOW
@@ -25,6 +25,13 @@ def highest_of(beam):
                 return measure, [item]
             return (greatest, [*items, item]) if measure == greatest else accumulator
 
+        def add_inputs(self, accumulator, elements):
+            """Many at once, where a runner asks for that."""
+            elements = list(elements)
+            greatest = max(map(itemgetter(0), elements), default=None)
+            items = [item for measure, item in elements if measure == greatest]
+            return self.merge_accumulators([accumulator, (greatest, items)])
+
         def merge_accumulators(self, accumulators):
             found = [accumulator for accumulator in accumulators if accumulator[1]]
             greatest = max((measure for measure, _ in found), default=None)
@@ -36,9 +43,9 @@ def highest_of(beam):
     return Highest()
 
 
-def hot_items(beam, events):
+def hot_items(beam, by, events):
     sliding = beam.WindowInto(beam.window.SlidingWindows(WINDOW, PERIOD))
-    auctions = bids(beam, events) | beam.Map(lambda bid: bid["auction"]) | sliding
+    auctions = bids(beam, by, events) | beam.Map(by.auction_of) | sliding
     counts = (
         auctions | beam.combiners.Count.PerElement() | "By count" >> beam.Map(lambda counted: (counted[1], counted[0]))
     )
@@ -51,8 +58,8 @@ def hot_items(beam, events):
     return hottest | beam.FlatMap(rows)
 
 
-def highest_bid(beam, events):
-    priced = bids(beam, events) | "By price" >> beam.Map(
+def highest_bid(beam, by, events):
+    priced = bids(beam, by, events) | "By price" >> beam.Map(
         lambda bid: (bid["price"], (bid["auction"], bid["bidder"], bid["time"]))
     )
     fixed = priced | beam.WindowInto(beam.window.FixedWindows(WINDOW))
@@ -65,8 +72,8 @@ def highest_bid(beam, events):
     return highest | beam.FlatMap(rows)
 
 
-def user_sessions(beam, events):
-    bidders = bids(beam, events) | beam.Map(lambda bid: bid["bidder"])
+def user_sessions(beam, by, events):
+    bidders = bids(beam, by, events) | beam.Map(by.bidder_of)
     counts = bidders | beam.WindowInto(beam.window.Sessions(GAP)) | beam.combiners.Count.PerElement()
 
     def row(counted, window=beam.DoFn.WindowParam):
@@ -75,9 +82,6 @@ def user_sessions(beam, events):
     return counts | "Row" >> beam.Map(row)
 
 
-def processing_time(beam, events):
-    """An event's time is when it is read: windows of the clock, as by ingress time."""
-    stamped = bids(beam, events) | "Now" >> beam.Map(
-        lambda bid: beam.window.TimestampedValue(bid["bidder"], time.time())
-    )
-    return stamped | beam.WindowInto(beam.window.FixedWindows(WINDOW)) | beam.combiners.Count.PerElement()
+def processing_time(beam, by, events):
+    bidders = bids(beam, by, events) | beam.Map(by.bidder_of)
+    return bidders | "Windows of the clock" >> by.windows_of_the_clock() | beam.combiners.Count.PerElement()
