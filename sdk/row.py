@@ -30,6 +30,10 @@ class Row:
 
     _asdict = as_dict
 
+    def __setstate__(self, fields: dict[str, object]) -> None:
+        # Without it, whoever unpickles asks `__getattr__` for it, and has the whole message made for each row.
+        self.__dict__.update(fields)
+
     def __getattr__(self, name: str) -> object:
         # Only asked for what is no field.
         raise AttributeError(f"row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")

@@ -12,6 +12,7 @@ import pyarrow as pa
 from headrace.lowlevel.columns import Shape
 from headrace.lowlevel.keykinds import dynamic_named_tuple
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.columns.dicts import dicts_of
 from headrace.sdk.io.columns import to_list
 from headrace.sdk.row import Row
 
@@ -97,12 +98,11 @@ class Fields:
         """See `Shape`."""
         if not self.names:
             return [Row() if self.kind is FieldsKind.ROW else {} for _ in range(table.num_rows)]
-        columns = zip(*(shape.values(table) for shape in self.shapes), strict=True)
+        columns = [shape.values(table) for shape in self.shapes]
         if self.kind is FieldsKind.TUPLE:
             make = cast(Callable[..., object], dynamic_named_tuple(self.tuple_name, self.names))
-            return [make(*values) for values in columns]
-        names = self.names
-        fields = [dict(zip(names, values, strict=True)) for values in columns]
+            return [make(*values) for values in zip(*columns, strict=True)]
+        fields = dicts_of(self.names, columns)
         return [Row.of(each) for each in fields] if self.kind is FieldsKind.ROW else cast("list[object]", fields)
 
     def part(self, index: int) -> Shape | None:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 import pyarrow as pa
 
+from headrace.sdk.columns.dicts import dicts_of
 from headrace.sdk.row import Row
 
 
@@ -53,5 +54,4 @@ def to_dicts(batch: pa.RecordBatch) -> list[dict[str, object]]:
     names = batch.schema.names
     if not names:
         return [{} for _ in range(batch.num_rows)]
-    columns = [to_list(column) for column in batch.columns]
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+    return dicts_of(tuple(names), [to_list(column) for column in batch.columns])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import pickle
 import subprocess
@@ -162,3 +163,12 @@ def test_rows_of_another_process_are_equal():
 def test_rows_pickle_small():
     rows = [beam.Row(carrier="UA", delay=number) for number in range(1000)]
     assert len(pickle.dumps(rows, 5)) < 1000 * 20
+
+
+def test_a_row_that_was_pickled_or_copied_is_equal_and_apart():
+    row = beam.Row(carrier="UA", delay=3)
+    for other in (pickle.loads(pickle.dumps(row)), copy.copy(row), copy.deepcopy(row)):
+        assert other == row
+        other.delay = 4
+        assert row.delay == 3
+    assert pickle.loads(pickle.dumps(beam.Row())) == beam.Row()
