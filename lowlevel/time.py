@@ -93,6 +93,17 @@ class Timestamp(_Micros):
 
     __slots__ = ()
 
+    @classmethod
+    def of_micros(cls, micros: int) -> Self:
+        """The instant of a whole number of microseconds since 1970 UTC: the quick way.
+
+        >>> Timestamp.of_micros(1_500_000)
+        Timestamp(1.500000)
+        """
+        made = cls.__new__(cls)
+        made.micros = micros
+        return made
+
     @staticmethod
     def of(seconds: TimestampTypes | datetime) -> Timestamp:
         """The instant that a number of seconds, an aware datetime or a timestamp stands for.

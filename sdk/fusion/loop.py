@@ -242,7 +242,8 @@ class LoopWriter:
         if not isinstance(step.fn, FunctionDoFn):
             self._bind("refused", _REFUSED)
             refuse = self._bind(f"refuse{number}", self._surroundings.refuse(number))
-            with self._block(f"if m{number}.__class__ in refused:"):
+            self._kinds[kind := f"z{number}"] = None
+            with self._block(f"if m{number}.__class__ is not {kind} and ({kind} := m{number}.__class__) in refused:"):
                 self._line(f"{refuse}(m{number})", place)
         with (
             self._block(f"if m{number} is not None:"),
@@ -313,11 +314,11 @@ class LoopWriter:
             return window
         if source is Given.PANE:
             return self._pane(row)
-        self._bind("timestamp", Timestamp)
+        self._bind("timestamp", Timestamp.of_micros)
         if source is Given.TIMESTAMP:
-            return "timestamp(0, t)"
+            return "timestamp(t)"
         self._bind("windowed", WindowedValue)
-        return f"windowed({row.value}, timestamp(0, t), {self._tuple(row)}, {self._pane(row)})"
+        return f"windowed({row.value}, timestamp(t), {self._tuple(row)}, {self._pane(row)})"
 
     def _window(self, number: int, step: WindowStep, row: _Row) -> None:
         """New windows from the timestamp, for each window that the element was in."""
@@ -355,10 +356,13 @@ class LoopWriter:
         value = row.value
         if leave.keyed:
             self._line(f"k{number}, u{number} = {value}", Place(leave.label, value, "pairs (key, value)"))
-            value = f"u{number}"
-        if form is Form.WINDOWED:
+            if form is Form.WINDOWED:
+                value = f"(k{number}, (u{number}, {self._tuple(row)}, {row.pane}))"
+            else:
+                # A tuple that is there already need not be made again.
+                self._bind("pair", tuple)
+                value = f"{value} if {value}.__class__ is pair else (k{number}, u{number})"
+        elif form is Form.WINDOWED:
             value = f"({value}, {self._tuple(row)}, {row.pane})"
-        if leave.keyed:
-            value = f"(k{number}, {value})"
         self._line(f"{buffer}.append({value})")
         self._line(f"s{buffer}.append(t)")

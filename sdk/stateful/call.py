@@ -24,15 +24,27 @@ class Call:
 
     def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
         self._method = _spreading(method) if spread else method
-        self._arguments = arguments
         self._positions = [(i, s) for i, s in enumerate(arguments.positional) if _is_by_element(s)]
         self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
         self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
+        # What is the same for all keys and windows is filled in once.
+        self._same: list[object] = [_same(source) for source in arguments.positional]
+        self._same_names: dict[str, object] = {name: _same(source) for name, source in arguments.named}
+        self._own = [(i, make) for i, s in enumerate(arguments.positional) if (make := _maker(s)) is not None]
+        self._own_names = [(name, make) for name, s in arguments.named if (make := _maker(s)) is not None]
 
     def filled(self, window: KeyWindow) -> tuple[list[object], dict[str, object]]:
         """The arguments for a key and window, with gaps for those that differ from element to element."""
-        positional = [self._fixed(source, window) for source in self._arguments.positional]
-        return positional, {name: self._fixed(source, window) for name, source in self._arguments.named}
+        positional = self._same.copy()
+        for index, make in self._own:
+            positional[index] = make(window)
+        return positional, self._filled_names(window)
+
+    def _filled_names(self, window: KeyWindow) -> dict[str, object]:
+        named = self._same_names.copy()
+        for name, make in self._own_names:
+            named[name] = make(window)
+        return named
 
     def on_element(self, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
         """Call it for an element."""
@@ -50,22 +62,28 @@ class Call:
 
     def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
         """Call it for a timer."""
-        _, named = self.filled(window)
+        named = self._filled_names(window)
         for name, source in self._names:
-            named[name] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp(micros=fires_at)
+            named[name] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
         return self._method(**named)
 
-    @staticmethod
-    def _fixed(source: Source, window: KeyWindow) -> object:
-        if isinstance(source, StateArgument):
-            return window.state(source.spec)
-        if isinstance(source, TimerArgument):
-            return window.timer(source.spec)
-        if isinstance(source, Constant):
-            return source.value
-        if source is Given.KEY:
-            return window.context.key
-        return window.frame.window if source is Given.WINDOW else None
+
+def _same(source: Source) -> object:
+    """What is the same for all keys and windows; None for a gap."""
+    return source.value if isinstance(source, Constant) else None
+
+
+def _maker(source: Source) -> Callable[[KeyWindow], object] | None:
+    """What gives an argument that is the same for all elements of a key and window."""
+    if isinstance(source, StateArgument):
+        state = source.spec
+        return lambda window: window.state(state)
+    if isinstance(source, TimerArgument):
+        timer = source.spec
+        return lambda window: window.timer(timer)
+    if source is Given.KEY:
+        return lambda window: window.context.key
+    return (lambda window: window.frame.window) if source is Given.WINDOW else None
 
 
 def _is_by_element(source: Source) -> bool:
@@ -78,11 +96,11 @@ def _of_element(source: Source, window: KeyWindow, element: object, timestamp: i
     if source is Given.ELEMENT:
         return element
     if source is Given.TIMESTAMP:
-        return Timestamp(micros=timestamp)
+        return Timestamp.of_micros(timestamp)
     pane = PANE_INFO_UNKNOWN if pane is None else pane
     if source is Given.PANE:
         return pane
-    return WindowedValue(element, Timestamp(micros=timestamp), (window.frame.window,), pane)
+    return WindowedValue(element, Timestamp.of_micros(timestamp), (window.frame.window,), pane)
 
 
 def _spreading(method: Callable[..., object]) -> Callable[..., object]:

@@ -11,14 +11,19 @@ STATE = b"s"
 _LENGTH = 2
 
 
+def prefix_of(code: bytes) -> bytes:
+    """What the names of a window's cells begin with."""
+    return STATE + len(code).to_bytes(_LENGTH, "big") + code
+
+
 class Cells:
     """Cells by name, as `Context` has them, inside one window; remembers which way the window's storage went."""
 
     __slots__ = ("_context", "_prefix", "erased", "written")
 
-    def __init__(self, context: Context, code: bytes) -> None:
+    def __init__(self, context: Context, prefix: bytes) -> None:
         self._context = context
-        self._prefix = STATE + len(code).to_bytes(_LENGTH, "big") + code
+        self._prefix = prefix
         self.written = False
         """Whether something was put in."""
         self.erased = False

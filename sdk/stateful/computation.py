@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby, repeat
-from typing import cast
+from typing import NamedTuple, cast
 
 from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.failure import failed_step
@@ -26,7 +26,7 @@ from headrace.sdk.panes import PaneInfo
 from headrace.sdk.shipping import shipped
 from headrace.sdk.stateful.call import Call
 from headrace.sdk.stateful.combining import CombiningValueStateSpec
-from headrace.sdk.stateful.keywindow import CLOSING, TIMER, KeyWindow
+from headrace.sdk.stateful.keywindow import CLOSING, TIMER, KeyWindow, Place
 from headrace.sdk.stateful.outputs import Outputs
 from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.statesignature import window_kind
@@ -38,6 +38,8 @@ from headrace.sdk.windows import BoundedWindow
 
 Pair = tuple[object, object]
 Windows = tuple[BoundedWindow, ...]
+_REMEMBERED = 10_000
+"""Windows and tags of timers that are looked up rather than worked out again."""
 SidedPair = tuple[Pair, BoundedWindow, PaneInfo | None, tuple[object, ...]]
 
 
@@ -150,6 +152,16 @@ class FiredTimer:
     window: BoundedWindow
 
 
+class _Aim(NamedTuple):
+    """What a timer is for, as its tag says."""
+
+    frame: Frame
+    closes: bool
+    """Whether it waits for the window to close."""
+    name: str = ""
+    dynamic_tag: str = ""
+
+
 class _LiveFn:
     """A stateful function in one process, and what it is at."""
 
@@ -166,6 +178,8 @@ class _LiveFn:
         self._assign_all = plan.windowing.window_fn.assign_all
         self._context: Context | None = None
         self._windows: dict[bytes, KeyWindow] = {}
+        self._places: dict[bytes, Place] = {}
+        self._aims: dict[str, _Aim] = {}
 
     def start_bundle(self) -> None:
         """A bundle begins; the one before may have failed halfway."""
@@ -210,13 +224,19 @@ class _LiveFn:
         late = outside = 0
         before: Windows | None = None
         targets: list[KeyWindow] = []
+        # By identity: elements of a window mostly share the tuple, and to compare windows takes long.
+        known: dict[int, list[KeyWindow]] = {}
         pair: object = None
         try:
             for pair, timestamp, its, pane in zip(pairs, timestamps, windows, panes, strict=True):
                 if its is not before:
-                    targets, before = self._open(its), its
-                    for window in targets:
-                        window.sides = sides
+                    before = its
+                    opened = known.get(id(its))
+                    if opened is None:
+                        opened = known[id(its)] = self._open(its)
+                        for window in opened:
+                            window.sides = sides
+                    targets = opened
                 if not targets:
                     late, outside = (late + 1, outside) if its else (late, outside + 1)
                 for window in targets:
@@ -250,27 +270,43 @@ class _LiveFn:
         assert self._context is not None, "turn_to() comes first"
         found = self._windows.get(frame.code)
         if found is None:
-            found = self._windows[frame.code] = KeyWindow(frame, self._context)
+            found = self._windows[frame.code] = KeyWindow(self._place(frame), self._context)
+        return found
+
+    def _place(self, frame: Frame) -> Place:
+        found = self._places.get(frame.code)
+        if found is None:
+            if len(self._places) >= _REMEMBERED:
+                self._places.clear()
+            found = self._places[frame.code] = Place.of(frame)
         return found
 
     # Timers
 
     def fire(self, timer: Timer) -> None:
         """Call what a timer is for, or take a window away if that is what it is for."""
-        if timer.tag.startswith(CLOSING):
-            window = self._window(self._frames.of_tag(timer.tag[len(CLOSING) :]))
+        aim = self._aims.get(timer.tag)
+        if aim is None:
+            if len(self._aims) >= _REMEMBERED:
+                self._aims.clear()
+            aim = self._aims[timer.tag] = self._aim(timer.tag)
+        window = self._window(aim.frame)
+        if aim.closes:
             window.close(self._signature.uses_wall_time)
             return
-        place, _, rest = timer.tag[len(TIMER) :].partition(" ")
-        length, _, names = rest.partition(":")
-        name, dynamic_tag = names[: int(length)], names[int(length) :]
-        call = self._on_timer.get(name)
-        window = self._window(self._frames.of_tag(place))
         if timer.domain is TimeDomain.WALL_TIME:
             window.wall_timer_fired()
         # A timer of an earlier version of the program may be for nothing.
-        if call is not None:
-            self._call(call, window, timer, name, dynamic_tag)
+        if (call := self._on_timer.get(aim.name)) is not None:
+            self._call(call, window, timer, aim.name, aim.dynamic_tag)
+
+    def _aim(self, tag: str) -> _Aim:
+        """What the timers of a tag are for."""
+        if tag.startswith(CLOSING):
+            return _Aim(self._frames.of_tag(tag[len(CLOSING) :]), closes=True)
+        place, _, rest = tag[len(TIMER) :].partition(" ")
+        length, _, names = rest.partition(":")
+        return _Aim(self._frames.of_tag(place), False, names[: int(length)], names[int(length) :])
 
     def _call(self, call: Call, window: KeyWindow, timer: Timer, name: str, dynamic_tag: str) -> None:
         window.at = timer.timestamp if timer.hold is None else timer.hold

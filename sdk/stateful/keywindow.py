@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.frames import Frame
-from headrace.sdk.stateful.cells import Cells
+from headrace.sdk.stateful.cells import Cells, prefix_of
 from headrace.sdk.stateful.spec import State, StateSpec
 from headrace.sdk.stateful.timer import UserTimer
 from headrace.sdk.stateful.timerspec import TimerSpec
@@ -15,6 +17,23 @@ TIMER = "t"
 """First letter of the tags of a `DoFn`'s timers; the window's tag, a space, and the timer's name and tag follow."""
 CLOSING = "u"
 """First letter of the tag of the timer that waits for a window to close; at the same instant it fires last."""
+
+
+class Place(NamedTuple):
+    """A window with the names that its state and timers have, the same for all keys."""
+
+    frame: Frame
+    cells: bytes
+    """What the names of its cells begin with."""
+    timers: str
+    """What the tags of its timers begin with."""
+    closing: str
+    """The tag of the timer that waits for its closing."""
+
+    @classmethod
+    def of(cls, frame: Frame) -> Place:
+        """That of a frame."""
+        return cls(frame, prefix_of(frame.code), f"{TIMER}{frame.tag} ", CLOSING + frame.tag)
 
 
 class KeyWindow:
@@ -31,11 +50,13 @@ class KeyWindow:
         "closed",
         "context",
         "frame",
+        "place",
         "sides",
     )
 
-    def __init__(self, frame: Frame, context: Context) -> None:
-        self.frame = frame
+    def __init__(self, place: Place, context: Context) -> None:
+        self.place = place
+        self.frame = place.frame
         self.context = context
         self.at = MIN_TIMESTAMP
         """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
@@ -45,16 +66,11 @@ class KeyWindow:
         """Side values of the current element."""
         self.arguments: tuple[list[object], dict[str, object]] | None = None
         """How `process` is called here, made when it first is."""
-        self._cells = Cells(context, frame.code)
+        self._cells = Cells(context, place.cells)
         self._states: dict[str, State] = {}
         self._timers: dict[str, UserTimer] = {}
         self._wall_set = False
         self._wall_cleared = False
-
-    @property
-    def timer_prefix(self) -> str:
-        """What the tags of the window's timers begin with."""
-        return f"{TIMER}{self.frame.tag} "
 
     def state(self, spec: StateSpec[State]) -> State:
         """A piece of state."""
@@ -97,7 +113,7 @@ class KeyWindow:
             return
         for state in self._states.values():
             state.store()
-        closing = CLOSING + self.frame.tag
+        closing = self.place.closing
         if self._cells.written or (self._wall_set and self._wall_timers()):
             if self.context.timer(closing) is None:
                 self.context.set_timer(closing, self.frame.closes)
@@ -116,4 +132,4 @@ class KeyWindow:
         return next(self._cells.scan(), None) is None and not self._wall_timers()
 
     def _wall_timers(self) -> list[str]:
-        return [tag for tag, _ in self.context.timers(TimeDomain.WALL_TIME) if tag.startswith(self.timer_prefix)]
+        return [tag for tag, _ in self.context.timers(TimeDomain.WALL_TIME) if tag.startswith(self.place.timers)]

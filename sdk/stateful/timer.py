@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 class UserTimer:
     """Sets and clears the timer; in a callback, also that which has just fired."""
 
-    __slots__ = ("_prefix", "_spec", "_window")
+    __slots__ = ("_plain", "_prefix", "_spec", "_window")
 
     def __init__(self, spec: TimerSpec, window: KeyWindow) -> None:
         self._spec = spec
         self._window = window
-        self._prefix = f"{window.timer_prefix}{len(spec.name)}:{spec.name}"
+        self._prefix = f"{window.place.timers}{spec.tag}"
+        self._plain = spec.time_domain is not TimeDomain.REAL_TIME
 
     def set(
         self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
@@ -41,7 +42,10 @@ class UserTimer:
                 or the output timestamp is before the current element's or after the window closes.
         """
         micros, window = Timestamp.of(timestamp).micros, self._window
-        tag = self._tag(dynamic_timer_tag)
+        tag = self._tag(dynamic_timer_tag) if dynamic_timer_tag != "" else self._prefix
+        if self._plain and output_timestamp is None and micros <= window.frame.closes:
+            window.context.set_timer(tag, micros)
+            return
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             hold = window.at if output_timestamp is None else self._output(output_timestamp)
             window.set_wall_timer(tag, micros, hold)

@@ -29,6 +29,8 @@ class TimerSpec:
     def __init__(self, name: str, time_domain: str) -> None:
         self.name = checked_name("TimerSpec", name)
         self.time_domain = TimeDomain.from_string(time_domain)
+        self.tag = f"{len(name)}:{name}"
+        """How the tags of its timers go on after the window's part of them."""
 
     def aspect(self) -> tuple[str, str]:
         """What gives meaning to it in storage: its name and its clock."""

@@ -64,12 +64,12 @@ class IntervalWindow(BoundedWindow):
     @property
     def start(self) -> Timestamp:
         """The first instant of the window."""
-        return Timestamp(micros=self.start_us)
+        return Timestamp.of_micros(self.start_us)
 
     @property
     def end(self) -> Timestamp:
         """The first instant after the window."""
-        return Timestamp(micros=self.end_us)
+        return Timestamp.of_micros(self.end_us)
 
     def max_timestamp(self) -> Timestamp:
         """The last instant of the window, a microsecond before its end."""
