@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from typing import cast
 
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.collected import Collected
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.gather import Gather
@@ -56,7 +56,7 @@ class Router:
         self._inlines: dict[str, list[Inline]] = {}
         self._running: dict[str, Inline] = {}
         self._sinks: dict[str, list[str]] = {}
-        self.staged: dict[str, Batch] = {}
+        self.staged: dict[str, Collected] = {}
         """Sink -> its rows so far."""
         self.produced: dict[str, int] = {}
         """Stream -> records so far."""
@@ -87,9 +87,7 @@ class Router:
         for gather in self._gathers.get(stream, ()):
             gather.add(batch)
         for sink in self._sinks.get(stream, ()):
-            rows = self.staged.setdefault(sink, Batch([], []))
-            cast("list[object]", rows.values).extend(batch.values)
-            cast("list[int]", rows.timestamps).extend(batch.timestamps)
+            self.staged.setdefault(sink, Collected()).add(batch)
 
     def _run_inline(self, inline: Inline, stream: str, batch: Batch) -> None:
         if inline.name not in self._running:

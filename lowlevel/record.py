@@ -67,9 +67,14 @@ class Batch:
         """How many records are behind the watermark (paper §4.5)."""
         return sum(map(watermark.__gt__, self.timestamps)) if watermark > MIN_TIMESTAMP else 0
 
+    def parts(self) -> Sequence[Batch]:
+        """The batches that it is put together of."""
+        return [self]
+
 
 new_tuple: Callable[[type[_Tuple], Iterable[object]], _Tuple] = cast("Any", tuple.__new__)
 """Makes a named tuple of all its fields, in half the time of the class's own constructor, which is Python."""
+
 
 Emit = Callable[[str, Batch], None]
 """Hands a batch to the stream of that name."""

@@ -11,6 +11,7 @@ from headrace.io.textio import (
     WriteToText,
 )
 from headrace.sdk.io.dataframe import ReadFromDataFrame
+from headrace.sdk.io.tablesink import WriteToTables
 from headrace.sdk.transforms.source import Read
 from headrace.sdk.transforms.write import Write
 
@@ -25,6 +26,7 @@ __all__ = [
     "WriteToCsv",
     "WriteToJson",
     "WriteToParquet",
+    "WriteToTables",
     "WriteToText",
     "filesystem",
     "parquetio",

@@ -20,8 +20,8 @@ _HIDDEN = "_unfinished"
 class PartWriter(Protocol):
     """Writes the rows of one part."""
 
-    def write(self, path: str, values: Sequence[object]) -> None:
-        """Make a new file of the values."""
+    def write(self, path: str, batch: Batch) -> None:
+        """Make a new file of the batch's values."""
 
 
 class FileSink:
@@ -55,7 +55,7 @@ class FileSink:
         _, _, hidden, name = self._places()
         scheme = self._prefix[: self._prefix.index("://") + 3] if "://" in self._prefix else ""
         staged = f"{name}-{epoch:06d}-{interval}-{token}{self._suffix}"
-        self._writer.write(f"{scheme}{hidden}/{staged}", batch.values)
+        self._writer.write(f"{scheme}{hidden}/{staged}", batch)
         return json.dumps(staged).encode()
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import Path, open_output
 from headrace.sdk.io.filesink import FileSink
-from headrace.sdk.io.records import as_record
+from headrace.sdk.io.tables import table_of
 from headrace.sdk.transforms.write import Write
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
@@ -24,24 +24,11 @@ class ParquetWriter:
     codec: str
     rows_per_group: int
 
-    def write(self, path: str, values: Sequence[object]) -> None:
+    def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`. Raises `ValueError` naming the element that does not fit the schema."""
-        records = [as_record(value) for value in values]
-        try:
-            table = pa.Table.from_pylist(records, self.schema)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ValueError(self._explained(records, error)) from error
+        table = table_of(batch, self.schema)
         with open_output(path) as file:
             pq.write_table(table, file, compression=self.codec, row_group_size=self.rows_per_group)
-
-    def _explained(self, records: list[dict[str, object]], error: Exception) -> str:
-        """Which record is wrong: Arrow does not say, so each is tried."""
-        for record in records:
-            try:
-                pa.Table.from_pylist([record], self.schema)
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as reason:
-                return f"element {record!r:.200} does not fit the schema: {reason}"
-        return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
 
 
 class WriteToParquet(Write):

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
+from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.io.files import CompressionTypes, Path, compression_of, open_output
 from headrace.sdk.io.filesink import FileSink
@@ -25,9 +26,9 @@ class TextWriter:
     footer: str | None
     compression: str
 
-    def write(self, path: str, values: Sequence[object]) -> None:
+    def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`."""
-        lines = [_text(value) for value in values]
+        lines = [_text(value) for value in batch.values]
         if self.header is not None:
             lines.insert(0, self.header.encode())
         if self.footer is not None:
@@ -77,10 +78,10 @@ class JsonWriter:
 
     compression: str
 
-    def write(self, path: str, values: Sequence[object]) -> None:
+    def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`."""
         with open_output(path, compression_of(path, self.compression)) as file:
-            for value in values:
+            for value in batch.values:
                 # To JSON a named tuple is a list.
                 value = as_record(value) if hasattr(value, "_fields") else value
                 file.write(json.dumps(value, default=_for_json).encode() + b"\n")
@@ -132,9 +133,9 @@ class CsvWriter:
     header: bool
     compression: str
 
-    def write(self, path: str, values: Sequence[object]) -> None:
+    def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`. Without stated columns they are those of the first element."""
-        records = [as_record(value) for value in values]
+        records = [as_record(value) for value in batch.values]
         columns = self.columns or tuple(records[0])
         text = io.StringIO()
         lines = csv.DictWriter(text, columns, delimiter=self.delimiter, lineterminator="\n")

@@ -1,0 +1,105 @@
+"""Elements with named fields as an Arrow table; those that come as columns without a Python value between."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.lowlevel.columns import ColumnBatch, Shape
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.columns.shape import Fields, Instant, Single
+from headrace.sdk.io.records import as_record
+
+_INSTANT = pa.timestamp("us", "UTC")
+
+
+def table_of(batch: Batch, schema: pa.Schema | None = None) -> pa.Table:
+    """A row for each element.
+
+    Args:
+        batch: The elements: dicts, `Row`s, named tuples or dataclasses. A `Timestamp` becomes an instant.
+        schema: Columns and types; by default what the elements suggest.
+
+    Raises:
+        ValueError: An element does not fit the schema, or they have none in common; the element is named.
+        TypeError: An element has no named fields.
+
+    >>> table_of(Batch([{"carrier": "UA", "at": Timestamp(1)}], [0])).schema.names
+    ['carrier', 'at']
+    """
+    tables = [_of_columns(part, schema) for part in batch.parts()]
+    found = [table for table in tables if table is not None]
+    if found and len(found) == len(tables) and all(table.schema == found[0].schema for table in found):
+        return pa.concat_tables(found)
+    return _of_values(batch.values, schema)
+
+
+def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
+    """The table of elements that are columns of types that Python values would give again; else None."""
+    if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, Fields):
+        return None
+    columns = [_column(shape, batch.table) for shape in batch.shape.shapes]
+    if not columns or any(column is None for column in columns):
+        return None
+    table = pa.Table.from_arrays(columns, names=list(batch.shape.names))
+    if schema is None or table.schema == schema:
+        return table
+    try:
+        missing = {field.name: pa.nulls(len(batch), field.type) for field in schema}
+        given = {name: table.column(name) for name in table.column_names}
+        return pa.Table.from_arrays(
+            [given.get(field.name, missing[field.name]).cast(field.type) for field in schema], schema=schema
+        )
+    except pa.ArrowException:
+        # The general way finds the element that does not fit.
+        return None
+
+
+def _column(shape: Shape, table: pa.RecordBatch) -> pa.Array | None:
+    """A field's values in the type that Arrow gives to the Python values of its column."""
+    if isinstance(shape, Instant):
+        return table.column(shape.column).cast(_INSTANT)
+    if not isinstance(shape, Single):
+        return None
+    column = table.column(shape.column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind, types = column.type, pa.types
+    if types.is_signed_integer(kind) or (types.is_integer(kind) and kind != pa.uint64()):
+        return column.cast(pa.int64())
+    if kind in (pa.float32(), pa.float64()):
+        return column.cast(pa.float64())
+    if kind in (pa.string(), pa.large_string()):
+        return column.cast(pa.string())
+    same = kind in (pa.null(), pa.bool_(), pa.binary(), pa.date32(), pa.timestamp("us"), _INSTANT)
+    return column if same else None
+
+
+def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
+    records = [_plain(as_record(value)) for value in values]
+    try:
+        return pa.Table.from_pylist(records, schema)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise ValueError(_explained(records, schema, error)) from error
+
+
+def _plain(record: dict[str, object]) -> dict[str, object]:
+    """The record with datetimes for the engine's timestamps."""
+    if Timestamp not in map(type, record.values()):
+        return record
+    return {
+        name: value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
+        for name, value in record.items()
+    }
+
+
+def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error: Exception) -> str:
+    """Which record is wrong: Arrow does not say, so each is tried."""
+    for record in records:
+        try:
+            pa.Table.from_pylist([record], schema)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as reason:
+            return f"element {record!r:.200} does not fit the schema: {reason}"
+    return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"

@@ -1,0 +1,84 @@
+"""Arrow tables as a sink: each epoch's rows as one table, for a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from headrace.lowlevel.record import Batch
+from headrace.sdk.io.tables import table_of
+from headrace.sdk.transforms.write import Write
+
+TableFunction = Callable[[int, pa.Table], object]
+"""Takes the number of an epoch and its rows."""
+
+
+class TableSink:
+    """Hands every epoch's rows to a function `(epoch, table)` on the driver.
+
+    >>> seen = []
+    >>> sink = TableSink(lambda epoch, table: seen.append((epoch, table.to_pylist())))
+    >>> sink.deliver(3, [sink.stage(Batch([{"carrier": "UA"}], [5]), 3, 0, "t")])
+    >>> seen
+    [(3, [{'carrier': 'UA'}])]
+    """
+
+    def __init__(self, function: TableFunction, schema: pa.Schema | None = None) -> None:
+        self._function: TableFunction | None = function
+        self._schema = schema
+
+    def __getstate__(self) -> dict[str, object]:
+        """The function stays on the driver: tasks only stage."""
+        return {"_function": None, "_schema": self._schema}
+
+    def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+        """The rows themselves are the receipt, as an Arrow stream. Raises as `table_of` does."""
+        if not len(batch):
+            return None
+        table = table_of(batch, self._schema)
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table)
+        staged: bytes = sink.getvalue().to_pybytes()
+        return staged
+
+    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
+        """Call the function with all rows of the epoch; not at all if there are none. Raises `ValueError`."""
+        tables = [pa.ipc.open_stream(receipt).read_all() for receipt in receipts]
+        if not tables:
+            return
+        try:
+            table = pa.concat_tables(tables, promote_options="default")
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ValueError(
+                f"the rows of epoch {epoch} have no common schema: {error}; state one with schema=pyarrow.schema(...). "
+                "The epoch is committed; its rows are delivered when the program is started again"
+            ) from error
+        assert self._function is not None, "on the driver it is there"
+        self._function(epoch, table)
+
+
+class WriteToTables(Write):
+    """Calls a function `(epoch, table)` on the driver with the rows of each epoch as one `pyarrow.Table`.
+
+    Elements are dicts, `Row`s, named tuples or dataclasses; where they come as columns no Python value is made of them.
+    The call comes after the epoch's commit. After a crash it may be repeated, with the same number and the same rows.
+
+    Args:
+        function: What is called, once for each epoch that has rows.
+        schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of an epoch suggest.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rows = pipeline | beam.Create([beam.Row(carrier="UA", delay=3)])
+    ...     _ = rows | beam.io.WriteToTables(lambda epoch, table: print(table.to_pydict()))
+    {'carrier': ['UA'], 'delay': [3]}
+    """
+
+    def __init__(self, function: TableFunction, schema: pa.Schema | None = None) -> None:
+        if not callable(function):
+            raise TypeError(f"WriteToTables takes a function of epoch and table, got {function!r:.200}")
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+        super().__init__(TableSink(function, schema))

@@ -1,0 +1,151 @@
+"""Elements as Arrow tables: the same ones whether they come as columns or one by one."""
+
+import datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import headrace as beam
+from headrace import col
+from headrace.lowlevel.collected import Collected
+from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.record import Batch
+from headrace.sdk.columns.reading import shape_of_rows
+from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single
+from headrace.sdk.io.tables import table_of
+from headrace.transforms import window
+from headrace.utils.timestamp import Timestamp
+
+COLUMNS = pa.record_batch(
+    {
+        "int8": pa.array([1, None], pa.int8()),
+        "float": pa.array([0.5, None], pa.float32()),
+        "text": pa.array(["a", None], pa.large_string()),
+        "coded": pa.array(["a", "b"]).dictionary_encode(),
+        "day": pa.array([datetime.date(2020, 1, 1), None]),
+        "local": pa.array([1, None], pa.timestamp("us")),
+        "instant": pa.array([1, 2], pa.timestamp("us", "UTC")),
+        "flag": pa.array([True, None]),
+        "nothing": pa.nulls(2),
+    }
+)
+
+
+def columns(table=COLUMNS, as_rows=False):
+    return ColumnBatch(table, np.zeros(table.num_rows, np.int64), shape_of_rows(table, as_rows))
+
+
+def plain(batch):
+    return Batch(batch.values, batch.timestamps)
+
+
+@pytest.mark.parametrize("as_rows", [False, True])
+def test_columns_make_the_table_that_their_values_make(as_rows):
+    assert table_of(columns(as_rows=as_rows)).equals(table_of(plain(columns(as_rows=as_rows))))
+
+
+def test_no_value_is_made_of_columns():
+    batch = columns()
+    table_of(batch)
+    with pytest.raises(AttributeError):
+        object.__getattribute__(batch, "values")
+
+
+def test_timestamps_become_instants():
+    table = pa.record_batch({"at": [1_500_000]})
+    batch = ColumnBatch(table, np.zeros(1, np.int64), Fields(("at",), (Instant(0),), FieldsKind.ROW))
+    assert table_of(batch).equals(table_of(plain(batch)))
+    assert table_of(batch).to_pylist() == [{"at": datetime.datetime(1970, 1, 1, 0, 0, 1, 500_000, datetime.UTC)}]
+
+
+@pytest.mark.parametrize(
+    "column", [pa.array([5], pa.uint64()), pa.array([[1]]), pa.array([1], pa.timestamp("s"))], ids=str
+)
+def test_other_columns_go_by_their_values(column):
+    table = pa.record_batch({"x": column})
+    batch = ColumnBatch(table, np.zeros(1, np.int64), Fields(("x",), (Single(0),), FieldsKind.DICT))
+    assert table_of(batch).equals(table_of(plain(batch)))
+
+
+SCHEMA = pa.schema([("missing", pa.string()), ("int8", pa.float64())])
+
+
+def test_a_schema_is_kept_to():
+    assert table_of(columns(), SCHEMA).equals(table_of(plain(columns()), SCHEMA))
+    assert table_of(columns(), SCHEMA).schema == SCHEMA
+
+
+def test_what_does_not_fit_is_named():
+    with pytest.raises(ValueError, match=r"element \{'int8': 1, .* does not fit the schema"):
+        table_of(columns(), pa.schema([("text", pa.int64())]))
+    with pytest.raises(ValueError, match="'x': 9223372036854775808} does not fit"):
+        table_of(Batch([{"x": 1}, {"x": 2**63}], [0, 0]))
+    with pytest.raises(TypeError, match="has no named fields"):
+        table_of(Batch([5], [0]))
+
+
+def test_batches_of_both_kinds_go_together():
+    collected = Collected()
+    few = columns(COLUMNS.select(["int8"]))
+    for batch in (few, Batch([{"int8": 7}], [0]), Batch([{"int8": 8}], [0]), few):
+        collected.add(batch)
+    assert table_of(collected).column("int8").to_pylist() == [1, None, 7, 8, 1, None]
+    assert [len(part) for part in collected.parts()] == [2, 2, 2]
+    assert collected.timestamps == [0] * 6
+
+
+def rows(path):
+    pq.write_table(pa.table({"carrier": ["UA", "AA", "UA"], "delay": [30, 5, 60]}), path)
+    return beam.io.ReadFromParquet(str(path), timestamp=lambda row: row["delay"])
+
+
+def test_a_function_gets_the_rows_of_an_epoch(tmp_path):
+    got = []
+    with beam.Pipeline("LocalRunner") as pipeline:
+        late = pipeline | rows(tmp_path / "a.parquet") | beam.Filter(col.delay > 15)
+        late | beam.Select("carrier", at=col.timestamp) | beam.io.WriteToTables(lambda epoch, table: got.append(table))
+    assert pa.concat_tables(got).to_pydict() == {
+        "carrier": ["UA", "UA"],
+        "at": [Timestamp(30).to_utc_datetime(has_tz=True), Timestamp(60).to_utc_datetime(has_tz=True)],
+    }
+
+
+def test_results_of_groupings_are_rows_too(tmp_path):
+    got = []
+    with beam.Pipeline("LocalRunner") as pipeline:
+        late = pipeline | rows(tmp_path / "a.parquet") | beam.WindowInto(window.FixedWindows(60))
+        totals = late | beam.GroupBy("carrier").aggregate_field("delay", sum, "total")
+        (
+            totals
+            | beam.Select("carrier", "total", start=col.window_start.cast(int))
+            | beam.io.WriteToTables(lambda epoch, table: got.extend(table.to_pylist()))
+        )
+    assert sorted(got, key=repr) == [
+        {"carrier": "AA", "total": 5, "start": 0},
+        {"carrier": "UA", "total": 30, "start": 0},
+        {"carrier": "UA", "total": 60, "start": 60},
+    ]
+
+
+def test_parquet_is_written_from_columns(tmp_path):
+    with beam.Pipeline("LocalRunner") as pipeline:
+        late = pipeline | rows(tmp_path / "a.parquet") | beam.Filter(col.delay > 15)
+        late | beam.io.WriteToParquet(str(tmp_path / "out" / "part"))
+    assert pq.read_table(tmp_path / "out").to_pydict() == {"carrier": ["UA", "UA"], "delay": [30, 60]}
+
+
+def test_schemas_that_clash_are_told():
+    sink = beam.io.WriteToTables(print).sink()
+    receipts = [sink.stage(Batch([{"x": x}], [0]), 7, 0, "t") for x in (1, "a")]
+    with pytest.raises(ValueError, match=r"the rows of epoch 7 have no common schema.*state one with schema"):
+        sink.deliver(7, receipts)
+    assert sink.stage(Batch([], []), 7, 0, "t") is None
+    sink.deliver(7, [])
+
+
+@pytest.mark.parametrize(("arguments", "says"), [((5,), "takes a function"), ((print, "x"), "schema must be")])
+def test_wrong_arguments_are_refused(arguments, says):
+    with pytest.raises(TypeError, match=says):
+        beam.io.WriteToTables(*arguments)
