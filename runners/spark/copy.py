@@ -21,6 +21,7 @@ from headrace.lowlevel.state import Delta, Mark, pieces_of
 from headrace.runners.spark import layout
 from headrace.runners.spark.copyfilter import CopyFilter
 from headrace.runners.spark.idtable import IdTable
+from headrace.runners.spark.marktable import MarkTable
 from headrace.runners.spark.room import MAX_READERS, reserve_lock, told
 from headrace.runners.spark.segmenttable import SegmentTable
 
@@ -89,8 +90,8 @@ class LmdbCopy:
         with self._env.begin(write=True) as transaction:
             tables = [self._env.open_db(name, transaction) for name in _TABLES]
             *self._content, self._meta = tables
-            self._keys, self._cells, self._marks, self._order, ids, ages, segments = self._content
-            self._ids, self._segments = IdTable(ids, ages), SegmentTable(segments)
+            self._keys, self._cells, marks, order, ids, ages, segments = self._content
+            self._marks, self._ids, self._segments = MarkTable(marks, order), IdTable(ids, ages), SegmentTable(segments)
             if transaction.get(b"layout", _LAYOUT, self._meta) != _LAYOUT:
                 raise lmdb.VersionMismatchError(f"copy {self.path} has another layout than {_LAYOUT.decode()}")
             transaction.put(b"layout", _LAYOUT, db=self._meta)
@@ -161,31 +162,17 @@ class LmdbCopy:
 
     def mark(self, row: bytes, domain: int, tag: str) -> int | None:
         """See `Copy`."""
-        name = layout.mark_name(row, domain, tag)
-        key = name if len(name) <= layout.LONGEST_PLAIN else layout.fit(name)
-        if (value := self._view.get(key, None, self._marks)) is None:
-            return None
-        return layout.timestamp_of(value if key is name else layout.unnamed(key, value)[1])
+        return self._marks.get(self._view, row, domain, tag)
 
     def marks(self, row: bytes) -> Iterator[tuple[int, str, int]]:
         """See `Copy`."""
-        for name, time in self._entries(self._marks, row, row):
+        for name, time in self._entries(self._marks.by_row, row, row):
             (_, domain, tag), timestamp = layout.entry_of(name, time)
             yield domain, tag, timestamp
 
     def until(self, domain: int, limit: int) -> Iterator[Mark]:
         """See `Copy`."""
-        end = layout.order_end(domain, limit)
-        cursor = self._view.cursor(self._order)
-        pairs = cursor.iternext() if cursor.set_range(bytes([domain])) else iter(())
-        for key, value in pairs:
-            if key >= end:
-                return
-            if len(key) >= layout.ORDER_DOUBTFUL_FROM:
-                rest = [(key, value), *_before(pairs, end)]
-                yield from sorted(layout.mark_of(layout.unnamed(*pair)[0]) for pair in rest)
-                return
-            yield layout.mark_of(key)
+        return self._marks.until(self._view, domain, limit)
 
     def _entries(self, table: lmdb._Database, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose names begin with `prefix`, by name; `start` is the part of it that every key has."""
@@ -228,7 +215,7 @@ class LmdbCopy:
 
     def count(self) -> dict[str, int]:
         """See `Copy`."""
-        tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks}
+        tables = {"keys": self._keys, "cells": self._cells, "marks": self._marks.by_row}
         tables |= {"ids": self._ids.ids, "segments": self._segments.table}
         return {name: self._view.stat(table)["entries"] for name, table in tables.items()}
 
@@ -245,7 +232,7 @@ class LmdbCopy:
         for pairs in self._pieces(self._cells):
             cells = {(name[:16], name[16:]): contents for name, contents in pairs}
             yield Delta(keys=self.keys_of(list({row for row, _ in cells})), cells=dict(cells))
-        for pairs in self._pieces(self._marks):
+        for pairs in self._pieces(self._marks.by_row):
             marks = dict(layout.entry_of(name, time) for name, time in pairs)
             yield Delta(keys=self.keys_of(list({row for row, _, _ in marks})), marks=dict(marks))
         for pairs in self._pieces(self._ids.ids):
@@ -310,8 +297,7 @@ class LmdbCopy:
     def _change(self, transaction: Transaction, delta: Delta) -> bool:
         self._put(transaction, self._keys, list(delta.keys.items()))
         self._change_cells(transaction, delta)
-        if delta.marks:
-            self._change_marks(transaction, delta)
+        self._marks.change(transaction, delta.marks)
         self._ids.change(transaction, delta)
         self._segments.change(transaction, delta.segments)
         self._forget_empty(transaction, delta)
@@ -333,36 +319,6 @@ class LmdbCopy:
                 pairs.append(layout.named(name, contents))
         self._put(transaction, self._cells, pairs)
 
-    def _change_marks(self, transaction: Transaction, delta: Delta) -> None:
-        plain = {}
-        for mark, timestamp in delta.marks.items():
-            name = layout.mark_name(*mark)
-            if len(name) <= layout.LONGEST_PLAIN:
-                plain[name] = timestamp
-            else:
-                self._change_long_mark(transaction, name, timestamp)
-        names = layout.nearly_sorted(list(plain.items()))
-        old = transaction.cursor(self._marks).getmulti([name for name, _ in names])
-        # Names of the table of order are put together right here: a call for each would double the time.
-        for key, _ in layout.nearly_sorted([(name[16:17] + time + name[:16] + name[17:], None) for name, time in old]):
-            transaction.delete(key, db=self._order)
-        for name in [name for name, timestamp in names if timestamp is None]:
-            transaction.delete(name, db=self._marks)
-        marks = [(name, layout.time_bytes(timestamp)) for name, timestamp in names if timestamp is not None]
-        self._put(transaction, self._marks, marks)
-        order = [(name[16:17] + time + name[:16] + name[17:], b"") for name, time in marks]
-        self._put(transaction, self._order, order)
-
-    def _change_long_mark(self, transaction: Transaction, name: bytes, timestamp: int | None) -> None:
-        key = layout.fit(name)
-        if (old := transaction.pop(key, self._marks)) is not None:
-            before = layout.unnamed(key, old)[1]
-            transaction.delete(layout.fit(layout.order_name(name, before)), db=self._order)
-        if timestamp is not None:
-            time = layout.time_bytes(timestamp)
-            transaction.put(*layout.named(name, time), db=self._marks)
-            transaction.put(*layout.named(layout.order_name(name, time), b""), db=self._order)
-
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:
         """Forget the keys of rows that have neither cells nor marks left."""
         doubtful = {row for (row, _), contents in delta.cells.items() if contents is None}
@@ -373,18 +329,11 @@ class LmdbCopy:
         # Rows that the delta gives something need no look into the tables.
         doubtful.difference_update([row for (row, _), contents in delta.cells.items() if contents is not None])
         doubtful.difference_update([row for (row, _, _), timestamp in delta.marks.items() if timestamp is not None])
-        cells, marks = transaction.cursor(self._cells), transaction.cursor(self._marks)
+        cells, marks = transaction.cursor(self._cells), transaction.cursor(self._marks.by_row)
         for row in doubtful:
             in_use = any(table.set_range(row) and table.key().startswith(row) for table in (cells, marks))
             if not in_use:
                 transaction.delete(row, db=self._keys)
-
-
-def _before(pairs: Iterator[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in pairs:
-        if key >= end:
-            return
-        yield key, value
 
 
 def _while_prefix(pairs: Iterator[tuple[bytes, bytes]], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:

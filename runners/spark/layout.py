@@ -8,15 +8,18 @@ for the rest and the full name goes into the value; a key of exactly 511 bytes i
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headrace.lowlevel.record import new_tuple
 from headrace.lowlevel.state import Mark
 
-LAYOUT_VERSION = 2
+LAYOUT_VERSION = 3
 """Of everything below. A copy of another version is thrown away and made again from the checkpoint."""
 _MAX_KEY = 511
 _DIGEST_SIZE = 16
@@ -32,6 +35,10 @@ _ORDER = struct.Struct(">BQ16s")
 _NAME_SIZE = struct.Struct(">I")
 _TIME_BIAS = 1 << 63
 _DOMAINS = tuple(bytes([domain]) for domain in range(256))
+_TAG_FROM = _ORDER.size + 1
+"""Where the tag begins in an `order_name`."""
+Times = NDArray[np.int64]
+"""Timestamps in microseconds."""
 _LAST_TIME = _TIME_BIAS - 1
 
 
@@ -77,9 +84,18 @@ def mark_name(row: bytes, domain: int, tag: str) -> bytes:
         return row + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
 
 
+def mark_names(marks: Iterable[tuple[bytes, int, str]]) -> list[bytes]:
+    """`mark_name` of each."""
+    marks = list(marks)
+    try:
+        return [row + _DOMAINS[domain] + tag.encode() for row, domain, tag in marks]
+    except UnicodeEncodeError:
+        return [mark_name(*mark) for mark in marks]
+
+
 def order_name(mark: bytes, time: bytes) -> bytes:
     """Name of an entry in the table ordered by (domain, timestamp, row, tag), from `mark_name` and `time_bytes`."""
-    return mark[16:17] + time + mark[:16] + mark[17:]
+    return mark[16:17] + time + mark
 
 
 def mark_of(order_name: bytes) -> Mark:
@@ -89,7 +105,16 @@ def mark_of(order_name: bytes) -> Mark:
     Mark(timestamp=-5, row=b'rrrrrrrrrrrrrrrr', tag='tag')
     """
     _, biased, row = _ORDER.unpack_from(order_name)
-    return Mark(biased - _TIME_BIAS, row, str(order_name[25:], "utf-8", "surrogatepass"))
+    return Mark(biased - _TIME_BIAS, row, str(order_name[_TAG_FROM:], "utf-8", "surrogatepass"))
+
+
+def marks_of(order_names: Sequence[bytes]) -> Iterator[Mark]:
+    """`mark_of` of each."""
+    times = np.frombuffer(b"".join([name[1:9] for name in order_names]), ">u8").astype(np.uint64)
+    timestamps = (times ^ np.uint64(_TIME_BIAS)).view(np.int64).tolist()
+    rows = [name[9:25] for name in order_names]
+    tags = [str(name[_TAG_FROM:], "utf-8", "surrogatepass") for name in order_names]
+    return map(new_tuple, repeat(Mark), zip(timestamps, rows, tags, strict=True))
 
 
 def entry_of(mark_name: bytes, time: bytes) -> tuple[tuple[bytes, int, str], int]:
@@ -106,6 +131,16 @@ def order_end(domain: int, limit: int) -> bytes:
 def time_bytes(timestamp: int) -> bytes:
     """A timestamp as 8 bytes that sort as the timestamps do."""
     return _TIME.pack(timestamp + _TIME_BIAS)
+
+
+def times_bytes(timestamps: Times) -> list[bytes]:
+    """`time_bytes` of each.
+
+    >>> times_bytes(np.array([-5, 3])) == [time_bytes(-5), time_bytes(3)]
+    True
+    """
+    times = (timestamps.view(np.uint64) ^ np.uint64(_TIME_BIAS)).astype(">u8").tobytes()
+    return [times[at : at + 8] for at in range(0, len(times), 8)]
 
 
 def timestamp_of(time: bytes) -> int:
@@ -133,6 +168,13 @@ def nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]
 
     Neighbours share a page of the tree, so order halves the time of a change; a full sort would cost more than that.
     """
-    heads = b"".join([key[:8].ljust(8, b"\0") for key, _ in entries])
-    places = np.argsort(np.frombuffer(heads, ">u8").astype(np.uint64), kind="stable")
-    return [entries[place] for place in places.tolist()]
+    return [entries[place] for place in places_by_head([key for key, _ in entries])]
+
+
+def places_by_head(keys: Sequence[bytes]) -> list[int]:
+    """Places of keys in order of their first eight bytes."""
+    heads = b"".join([key[:8] for key in keys])
+    if len(heads) < 8 * len(keys):
+        heads = b"".join([key[:8].ljust(8, b"\0") for key in keys])
+    places: list[int] = np.frombuffer(heads, ">u8").astype(np.uint64).argsort(kind="stable").tolist()
+    return places
