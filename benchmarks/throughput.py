@@ -18,7 +18,7 @@ from benchmarks.generator import Plan
 from benchmarks.measurement import Measurement, timed
 from benchmarks.peak import PeakMemory
 from benchmarks.peers.loop import LOOP
-from benchmarks.peers.peer import Outcome, Peer
+from benchmarks.peers.peer import Outcome, Peer, able
 from benchmarks.peers.registry import OURS, PEERS
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.result import canonical, difference
@@ -43,20 +43,11 @@ def main(
     """Run the workloads on all systems and compare."""
     chosen = [WORKLOADS[name] for name in workload or WORKLOADS]
     named = [known for known in PEERS if not peer or any(part.lower() in known.name.lower() for part in peer)]
-    peers = _able(named)
+    peers = able(named)
     measurements = _measure(chosen, peers, runs, events)
     for each in chosen:
         _print(each, measurements[each.name])
     save(output, _figures(measurements, runs))
-
-
-def _able(peers: list[Peer]) -> list[Peer]:
-    """Those that can run here; of each other one a line says why it is left out."""
-    lacking = {peer.name: peer.lacking() for peer in peers}
-    for name, remedy in lacking.items():
-        if remedy:
-            console.print(f"left out: {name}, {remedy}")
-    return [peer for peer in peers if not lacking[peer.name]]
 
 
 def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int | None) -> Measurements:

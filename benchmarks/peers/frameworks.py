@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.environment import BYTEWAX, PATHWAY
+from benchmarks.peers.environment import BYTEWAX, FLINK, PATHWAY, STREAMZ
 from benchmarks.peers.process import foreign_peer
 from benchmarks.workload import W1, W2, W3
 
@@ -35,4 +35,48 @@ PATHWAY_STREAMING = foreign_peer(
     arguments=["streaming"],
     note="one worker, in memory, file by file",
 )
-FRAMEWORKS = [BYTEWAX_ONE, BYTEWAX_TWO, BYTEWAX_DURABLE, PATHWAY_STATIC, PATHWAY_STREAMING]
+FLINK_SQL = foreign_peer(
+    "Flink SQL",
+    FLINK,
+    "with_flink_sql",
+    _ALL,
+    events=1_000_000,
+    arguments=["bounded"],
+    note="no Python code, two slots, state in memory",
+    warm_whole=True,
+)
+FLINK_SQL_STREAMING = foreign_peer(
+    "Flink SQL, checkpoints",
+    FLINK,
+    "with_flink_sql",
+    _ALL,
+    events=500_000,
+    arguments=["streaming"],
+    note="no Python code, two slots, RocksDB, a checkpoint every second",
+    warm_whole=True,
+)
+FLINK_PROCESS = foreign_peer(
+    "PyFlink DataStream, process mode",
+    FLINK,
+    "with_flink_stream",
+    _ALL,
+    events=20_000,
+    arguments=["process"],
+    note="two slots, Python workers beside the JVM that each job starts anew, state in memory",
+)
+FLINK_THREAD = foreign_peer(
+    "PyFlink DataStream, thread mode",
+    FLINK,
+    "with_flink_stream",
+    _ALL,
+    events=50_000,
+    arguments=["thread"],
+    note="two slots, Python in the JVM, state in memory",
+)
+STREAMZ_LOCAL = foreign_peer(
+    "streamz", STREAMZ, "with_streamz", (W1.name, W3.name), events=500_000, note="one thread; windows written by hand"
+)
+_BYTEWAX = [BYTEWAX_ONE, BYTEWAX_TWO, BYTEWAX_DURABLE]
+_PATHWAY = [PATHWAY_STATIC, PATHWAY_STREAMING]
+_FLINK = [FLINK_SQL, FLINK_SQL_STREAMING, FLINK_PROCESS, FLINK_THREAD]
+FRAMEWORKS = [*_BYTEWAX, *_PATHWAY, *_FLINK, STREAMZ_LOCAL]

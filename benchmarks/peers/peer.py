@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from benchmarks.dataset import Dataset
+from benchmarks.report import console
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,3 +56,12 @@ class Peer:
     def events_for(self, workload: str) -> int:
         """How many events it gets by default."""
         return self.fewer.get(workload, self.events)
+
+
+def able(peers: list[Peer]) -> list[Peer]:
+    """Those that can run here; of each other one a line says why it is left out."""
+    lacking = {peer.name: peer.lacking() for peer in peers}
+    for name, remedy in lacking.items():
+        if remedy:
+            console.print(f"left out: {name}, {remedy}")
+    return [peer for peer in peers if not lacking[peer.name]]

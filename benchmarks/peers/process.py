@@ -15,9 +15,11 @@ import pyarrow as pa
 from benchmarks.dataset import Dataset
 from benchmarks.peers.environment import ROOT, Environment
 from benchmarks.peers.foreign.protocol import Answer, Job
-from benchmarks.peers.peer import Outcome, Peer
+from benchmarks.peers.peer import Outcome, Peer, Run
 from benchmarks.workload import GAP, WINDOW
 
+SEARCHED = str(ROOT)
+"""Where its Python looks for programs, beside its environment."""
 _PATIENCE = 20
 """Seconds for a process to end by itself when its input has ended."""
 _SHOWN = 3_000
@@ -80,7 +82,7 @@ class ForeignProcess:
             stderr=self._printed,
             text=True,
             cwd=ROOT,
-            env={**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "VIRTUAL_ENV": str(self.environment.folder)},
+            env={**os.environ, "PATH": path, "PYTHONPATH": SEARCHED, "VIRTUAL_ENV": str(self.environment.folder)},
         )
 
     def _last_words(self) -> str:
@@ -118,5 +120,5 @@ def foreign_peer(
     return Peer(name, runs, events, warm_whole, note, lacking=environment.lacking, processes=process.pids)
 
 
-def _run(process: ForeignProcess, workload: str):  # type: ignore[no-untyped-def]
+def _run(process: ForeignProcess, workload: str) -> Run:
     return lambda dataset: process.run(workload, dataset)

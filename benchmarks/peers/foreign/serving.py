@@ -17,25 +17,33 @@ Run = Callable[[Job], pa.Table]
 """Reads the job's files and computes the workload; columns in the workload's order, times as int64 microseconds."""
 
 
-def serve(runs: Mapping[str, Run]) -> None:
-    """Answer jobs from the standard input until it ends.
+def nothing(job: Job) -> None:
+    """What most frameworks need before a run."""
 
-    What the framework prints goes to the standard error, as answers have the standard output to themselves.
+
+def serve(start: Callable[[], Mapping[str, Run]], prepare: Callable[[Job], None] = nothing) -> None:
+    """Start the framework, then answer jobs from the standard input until it ends.
+
+    What the framework prints goes to the standard error, as answers have the standard output to themselves. `prepare`
+    comes before each run and is not timed: it makes of the files what the framework can read.
     """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    answer_all(sys.stdin, answers, runs)
+    answer_all(sys.stdin, answers, start(), prepare)
 
 
-def answer_all(jobs: TextIO, answers: TextIO, runs: Mapping[str, Run]) -> None:
+def answer_all(
+    jobs: TextIO, answers: TextIO, runs: Mapping[str, Run], prepare: Callable[[Job], None] = nothing
+) -> None:
     """Answer each line."""
     for line in jobs:
-        answers.write(_answer(Job.read(line), runs).line())
+        answers.write(_answer(Job.read(line), runs, prepare).line())
         answers.flush()
 
 
-def _answer(job: Job, runs: Mapping[str, Run]) -> Answer:
+def _answer(job: Job, runs: Mapping[str, Run], prepare: Callable[[Job], None]) -> Answer:
     try:
+        prepare(job)
         start = time.perf_counter()
         result = runs[job.workload](job)
         seconds = time.perf_counter() - start

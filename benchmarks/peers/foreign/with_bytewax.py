@@ -258,4 +258,4 @@ class _Cluster:
 
 if __name__ == "__main__":
     cluster = _Cluster(int(sys.argv[1]), recovery="recovery" in sys.argv[2:])
-    serve(dict.fromkeys(_WORKLOADS, cluster.run))
+    serve(lambda: dict.fromkeys(_WORKLOADS, cluster.run))

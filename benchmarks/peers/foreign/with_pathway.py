@@ -150,4 +150,4 @@ RUNS = {
 }
 
 if __name__ == "__main__":
-    serve(RUNS[sys.argv[1]])
+    serve(lambda: RUNS[sys.argv[1]])
