@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from headrace.lowlevel.columns import Shape
@@ -12,11 +12,13 @@ from headrace.sdk.columns.tree import (
     FieldOf,
     FromEngine,
     Literal,
+    Names,
     Node,
+    OneLine,
     Operation,
-    compiled,
     parts,
     shown,
+    source_of,
 )
 from headrace.sdk.transforms.parameters import Given
 
@@ -27,7 +29,7 @@ _CASTS = {int: "cast_int", float: "cast_float", str: "cast_str", bool: "cast_boo
 _REMEDY = "; write & for and, | for or, ~ for not, each comparison in parentheses: (col.delay > 15) & (col.delay < 60)"
 
 
-class Expression:
+class Expression(OneLine):
     """A value made of an element's fields; `col` makes the first ones, operators and methods the others.
 
     It is a function of the element and gives what the same operators give in Python; only `&`, `|` and `~` are Python's
@@ -48,7 +50,6 @@ class Expression:
         """What it computes."""
         self.name = name if name is not None or not isinstance(node, FieldOf) else node.name
         """Of the field that it makes in a `Select` or a `GroupBy`; None if it has none."""
-        self._function: Callable[..., object] | None = None
         names = {each.name.partition("_")[0] for each in parts(node) if isinstance(each, FromEngine)}
         take_from_engine(self, names)
 
@@ -62,11 +63,9 @@ class Expression:
                 )
         return self.as_function()(element, window, timestamp)
 
-    def as_function(self) -> Callable[..., object]:
-        """The same without the checks, for loops."""
-        if self._function is None:
-            self._function = compiled(self.node)
-        return self._function
+    def written(self, names: Names) -> str:
+        """See `OneLine`."""
+        return source_of(self.node, names)
 
     def __reduce__(self) -> tuple[object, ...]:
         return Expression, (self.node, self.name)

@@ -6,9 +6,11 @@ import datetime
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from keyword import iskeyword
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,32 +110,76 @@ def parts(node: Node) -> Iterator[Node]:
             yield from parts(operand)
 
 
-def compiled(node: Node) -> Callable[..., object]:
+class Names(dict[str, object]):
+    """What a line of source refers to, by the names in it."""
+
+    def of(self, value: object) -> str:
+        """A name for a value."""
+        self[name := f"c{len(self)}"] = value
+        return name
+
+
+def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
     """A function of element, window and timestamp: one line of Python, as quick as if the user had written it.
 
-    >>> compiled(Operation("greater", (FieldOf("delay"), Literal(15))))({"delay": 20})
+    Args:
+        write: Gives the source, in which `e`, `window` and `timestamp` are what the function is called with.
+
+    >>> tree = Operation("greater", (FieldOf("delay"), Literal(15)))
+    >>> compiled(lambda names: source_of(tree, names))({"delay": 20})
     True
     """
-    bound: dict[str, object] = {"field": field_of}
-    source = f"lambda e, window=None, timestamp=None: {_source(node, bound)}"
-    # Names of fields come in as literals, all else from the tables above.
-    return cast(Callable[..., object], eval(source, bound))
+    names = Names(field=field_of, Row=Row)
+    source = f"lambda e, window=None, timestamp=None: {write(names)}"
+    # Names of fields come in as literals or are checked to be nothing but names, all else is written in this package.
+    # A plain dict: Python looks names up in others slowly.
+    return cast(Callable[..., object], eval(source, dict(names)))
 
 
-def _source(node: Node, bound: dict[str, object]) -> str:
+class OneLine:
+    """A function of the element that is one line of Python."""
+
+    _function: Callable[..., object] | None = None
+
+    def written(self, names: Names) -> str:
+        """The line: an expression in terms of `e`, `window` and `timestamp`."""
+        raise TypeError(f"{type(self).__name__} does not define written(self, names)")
+
+    def as_function(self) -> Callable[..., object]:
+        """The quickest function for it, for loops."""
+        if self._function is None:
+            self._function = compiled(self.written)
+        return self._function
+
+
+def written(function: object, names: Names) -> str:
+    """The source of a function's result for the element: its own line, or a call."""
+    if isinstance(function, OneLine):
+        return function.written(names)
+    given = ", ".join(["e", *(f"{name}={name}" for name in getattr(function, "from_engine", ()))])
+    return f"{names.of(function)}({given})"
+
+
+def source_of(node: Node, names: Names) -> str:
+    """The source of a node's value."""
     match node:
         case FieldOf(name):
-            return f"(e[{name!r}] if e.__class__ is dict else field(e, {name!r}))"
+            attribute = f"e.{name} if e.__class__ is Row else " if _is_attribute(name) else ""
+            return f"(e[{name!r}] if e.__class__ is dict else {attribute}field(e, {name!r}))"
         case Literal(value):
-            bound[name := f"c{len(bound)}"] = value
-            return name
+            return names.of(value)
         case FromEngine(name):
             return FROM_ENGINE[name]
         case Operation("isin", (operand, Literal(members))):
-            bound[name := f"c{len(bound)}"] = frozenset(cast("tuple[object, ...]", members))
-            return f"({_source(operand, bound)} in {name})"
+            within = names.of(frozenset(cast("tuple[object, ...]", members)))
+            return f"({source_of(operand, names)} in {within})"
         case Operation(name, operands):
-            return OPERATIONS[name].python.format(*(_source(operand, bound) for operand in operands))
+            return OPERATIONS[name].python.format(*(source_of(operand, names) for operand in operands))
+
+
+def _is_attribute(name: str) -> bool:
+    """Whether source may name it. Beyond ASCII, Python takes some names in source for others."""
+    return name.isascii() and name.isidentifier() and not iskeyword(name)
 
 
 def field_of(element: object, name: str) -> object:

@@ -27,7 +27,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.columns.expression import Expression
+from headrace.sdk.columns.tree import OneLine
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
 from headrace.sdk.fusion.written import Loop, Place
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
@@ -222,8 +222,8 @@ class LoopWriter:
                 self._element(number, step, fired, fired.windows)
 
     def _element(self, number: int, step: ElementStep, row: _Row, window: str) -> None:
-        function = step.fn.function if isinstance(step.fn, FunctionDoFn) else step.fn.process
-        if isinstance(function, Expression):
+        function: object = step.fn.function if isinstance(step.fn, FunctionDoFn) else step.fn.process
+        if isinstance(function, OneLine):
             function = function.as_function()
         call = f"{self._bind(f'f{number}', function)}({self._arguments(step, row, window)})"
         place = Place(step.label, row.value)

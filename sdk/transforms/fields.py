@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from headrace.lowlevel.columns import Shape
 from headrace.sdk.columns.expression import Expression as ColumnExpression
 from headrace.sdk.columns.expression import col
-from headrace.sdk.columns.tree import FieldOf
+from headrace.sdk.columns.tree import FieldOf, Names, OneLine, source_of
 from headrace.sdk.types.annotations import annotations_of
 from headrace.sdk.types.fields import fields_of
 
@@ -19,7 +19,7 @@ Expression: TypeAlias = "str | Callable[[object], object]"
 """Name of a field, or a function of the element."""
 
 
-class Field:
+class Field(OneLine):
     """Reads a field of rows, named tuples, dataclasses, or of dicts."""
 
     def __init__(self, name: str) -> None:
@@ -34,6 +34,10 @@ class Field:
     def default_label(self) -> str:
         """The name."""
         return self.name
+
+    def written(self, names: Names) -> str:
+        """See `OneLine`."""
+        return source_of(FieldOf(self.name), names)
 
     def shape_in(self, shape: Shape) -> Shape | None:
         """See `ColumnExtractor`."""

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from headrace.lowlevel.columns import Shape
 from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.lowlevel.record import new_tuple
 from headrace.sdk.columns.expression import Expression as ColumnExpression
 from headrace.sdk.columns.expression import names_from_engine, take_from_engine
 from headrace.sdk.columns.shape import Fields, FieldsKind, Tuple, pair
+from headrace.sdk.columns.tree import Names, OneLine, written
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
-from headrace.sdk.row import Row
 from headrace.sdk.transforms.combine import CombinePerKey
 from headrace.sdk.transforms.combinefn import CombineFn, SomeCombineFn
 from headrace.sdk.transforms.element import Map, MapTuple
@@ -159,7 +160,7 @@ class GroupAndAggregate(PTransform[Collection, Collection]):
         return keyed | "Combine" >> CombinePerKey(combine_fn) | "Result" >> MapTuple(result)
 
 
-class _Made:
+class _Made(OneLine):
     """What is made of the results of functions of the element, some of which may look at its window or timestamp."""
 
     from_engine: tuple[str, ...]
@@ -168,14 +169,11 @@ class _Made:
         self._functions = list(functions)
         take_from_engine(self, names_from_engine(self._functions))
 
-    def results(self, element: object, from_engine: dict[str, object]) -> list[object]:
-        """Of all functions."""
-        if not from_engine:
-            return [function(element) for function in self._functions]
-        return [
-            function(element, **{name: from_engine[name] for name in getattr(function, "from_engine", ())})
-            for function in self._functions
-        ]
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_function": None}
+
+    def __call__(self, element: object, **from_engine: object) -> object:
+        return self.as_function()(element, **from_engine)
 
     def column_parts(self) -> list[Callable[..., object]]:
         """See `ColumnFunction`."""
@@ -189,10 +187,10 @@ class _ToRow(_Made):
         super().__init__(fields.values())
         self._fields = fields
 
-    def __call__(self, element: object, **from_engine: object) -> Row:
-        if not from_engine:
-            return Row.of({name: function(element) for name, function in self._fields.items()})
-        return Row.of(dict(zip(self._fields, self.results(element, from_engine), strict=True)))
+    def written(self, names: Names) -> str:
+        """See `OneLine`."""
+        items = ", ".join(f"{name!r}: {written(function, names)}" for name, function in self._fields.items())
+        return f"Row.of({{{items}}})"
 
     def on_columns(self, view: View) -> Shape:
         """See `ColumnFunction`."""
@@ -204,19 +202,18 @@ class _ToTuple(_Made):
 
     def __init__(self, name: str, fields: Functions) -> None:
         super().__init__(fields.values())
-        self._make = dynamic_named_tuple(name, tuple(fields))
         self._name, self._fields = name, fields
 
-    def __call__(self, element: object, **from_engine: object) -> tuple[object, ...]:
-        return self._make(*self.results(element, from_engine))
+    def written(self, names: Names) -> str:
+        """See `OneLine`."""
+        items = "".join(f"{written(function, names)}, " for function in self._functions)
+        kind = names.of(dynamic_named_tuple(self._name, tuple(self._fields)))
+        return f"{names.of(new_tuple)}({kind}, ({items}))"
 
     def on_columns(self, view: View) -> Shape:
         """See `ColumnFunction`."""
         shapes = tuple(map(view.shape_of, self._functions))
         return Fields(tuple(self._fields), shapes, FieldsKind.TUPLE, self._name)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _ToTuple, (self._name, self._fields)
 
 
 class _Keyed(_Made):
@@ -226,11 +223,10 @@ class _Keyed(_Made):
         super().__init__([key, *(values or {}).values()])
         self._key, self._values = key, values
 
-    def __call__(self, element: object, **from_engine: object) -> tuple[object, object]:
-        if not from_engine and self._values is None:
-            return self._key(element), element
-        key, *values = self.results(element, from_engine)
-        return key, element if self._values is None else tuple(values)
+    def written(self, names: Names) -> str:
+        """See `OneLine`."""
+        key, *values = (written(function, names) for function in self._functions)
+        return f"({key}, e)" if self._values is None else f"({key}, ({''.join(f'{value}, ' for value in values)}))"
 
     def on_columns(self, view: View) -> Shape:
         """See `ColumnFunction`."""
