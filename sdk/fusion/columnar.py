@@ -31,8 +31,10 @@ _log = logging.getLogger(__name__)
 class RunLoop(Protocol):
     """Runs the loop from a collection inside the stage on."""
 
-    def __call__(self, node: int, form: Form, batch: ColumnBatch, emit: Emit) -> None:
-        """Run it over the elements of a batch."""
+    def __call__(
+        self, node: int, form: Form, batch: ColumnBatch, emit: Emit, only: frozenset[int] | None = None
+    ) -> None:
+        """Run it over the elements of a batch; `only` are the places of the readers that are to have them."""
 
 
 def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
@@ -81,39 +83,45 @@ class ColumnRun:
 
     def __init__(self, plan: StagePlan, throughput: Throughput, run_loop: RunLoop) -> None:
         self._plan, self._throughput, self._run_loop = plan, throughput, run_loop
-        self._readers: dict[tuple[int, Form], list[Step | Exit] | None] = {}
+        self._readers: dict[tuple[int, Form], list[Step | Exit | None]] = {}
 
     def run(self, node: int, form: Form, batch: ColumnBatch, emit: Emit) -> None:
-        """Run elements of a collection through what reads it."""
-        ways = self._ways(node, form, batch)
-        if ways is None:
-            self._run_loop(node, form, batch, emit)
-            return
-        self._throughput.add(node, len(batch))
-        for way in ways:
+        """Run elements of a collection through what reads it: first the readers that take columns, then the others."""
+        onward: list[_Onward] = []
+        others: set[int] = set()
+        for place, reader in enumerate(self._readers_of(node, form)):
+            ways = None if reader is None else self._ways(reader, form, batch)
+            if ways is None:
+                others.add(place)
+            else:
+                onward += ways
+        if not others:
+            self._throughput.add(node, len(batch))
+        for way in onward:
             if way.node is None:
                 emit(way.stream, way.batch)
             elif len(way.batch):
                 self.run(way.node, way.form, way.batch, emit)
+        if others:
+            everybody = len(others) == len(self._readers_of(node, form))
+            self._run_loop(node, form, batch, emit, None if everybody else frozenset(others))
 
-    def _ways(self, node: int, form: Form, batch: ColumnBatch) -> list[_Onward] | None:
-        """Where the batch goes from a collection and as what; None if its elements are to be taken one by one."""
-        readers = self._readers_of(node, form)
-        if readers is None:
-            return None
+    def _ways(self, reader: Step | Exit, form: Form, batch: ColumnBatch) -> list[_Onward] | None:
+        """Where the batch goes at a reader and as what; None if its elements are to be taken one by one."""
         try:
-            return [way for reader in readers for way in self._way(reader, form, batch)]
+            return list(self._way(reader, form, batch))
         except Exception as error:
             # Whatever stands against columns, the loop over the elements has their results, or the error to show.
-            _log.debug("step %r takes a batch element by element: %s", readers[0].label, error)
+            _log.debug("step %r takes a batch element by element: %s", reader.label, error)
             return None
 
-    def _readers_of(self, node: int, form: Form) -> list[Step | Exit] | None:
-        """What reads a collection, if all of it can take columns."""
+    def _readers_of(self, node: int, form: Form) -> list[Step | Exit | None]:
+        """What reads a collection; None in the place of a reader that never takes columns."""
         if (node, form) not in self._readers:
             readers = [reader for _, reader in self._plan.consumers(node)]
-            slow = any(obstacle_to(self._plan, reader, form) for reader in readers)
-            self._readers[node, form] = None if slow else readers
+            self._readers[node, form] = [
+                None if obstacle_to(self._plan, reader, form) else reader for reader in readers
+            ]
         return self._readers[node, form]
 
     def _way(self, reader: Step | Exit, form: Form, batch: ColumnBatch) -> Iterator[_Onward]:
@@ -204,11 +212,8 @@ def paths(plan: StagePlan) -> Paths:
     found: Paths = []
 
     def follow(node: int, form: Form, against: str | None) -> None:
-        readers = [reader for _, reader in plan.consumers(node)]
-        reasons = [obstacle_to(plan, reader, form) for reader in readers]
-        slow = next(((r, why) for r, why in zip(readers, reasons, strict=True) if why), None)
-        for reader, reason in zip(readers, reasons, strict=True):
-            why = against or reason or (slow and f"{slow[0].label} beside it does not: {slow[1]}")
+        for _, reader in plan.consumers(node):
+            why = against or obstacle_to(plan, reader, form)
             found.append((reader.label, why))
             if isinstance(reader, WindowStep):
                 follow(reader.output, reader.output_form(form, plan.windowings[reader.output]), why and _behind(reader))

@@ -92,9 +92,15 @@ class LoopWriter:
         self._stamped: dict[str, str] = {}
         self._counts: dict[int, None] = {}
         self._uncounted: set[int] = set(plan.as_many_as())
+        self._root = 0
+        self._only: frozenset[int] | None = None
 
-    def write(self, node: int, form: Form) -> Loop:
-        """The loop over batches of a collection's elements in a form."""
+    def write(self, node: int, form: Form, only: frozenset[int] | None = None) -> Loop:
+        """The loop over batches of a collection's elements in a form.
+
+        `only` are places among the collection's readers: the others have the elements already. None for all readers.
+        """
+        self._root, self._only = node, only
         # Where the side values are matters to the first step alone: to all others its output is in the form FIRED.
         self._uncounted.add(node)
         root_form = Form.FIRED if form is Form.SIDED else form
@@ -196,7 +202,9 @@ class LoopWriter:
         if row.node not in self._uncounted:
             self._counts[row.node] = None
             self._line(f"g{row.node} += 1")
-        for number, reader in self._plan.consumers(row.node):
+        for place, (number, reader) in enumerate(self._plan.consumers(row.node)):
+            if row.node == self._root and self._only is not None and place not in self._only:
+                continue
             if isinstance(reader, Exit):
                 self._exit(number, reader, row)
             elif isinstance(reader, WindowStep):

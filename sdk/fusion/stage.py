@@ -100,7 +100,7 @@ class _LiveStage:
     def __init__(self, name: str, plan: StagePlan) -> None:
         self._name = name
         self._plan = plan
-        self._loops: dict[tuple[int, Form], Loop] = {}
+        self._loops: dict[tuple[int, Form, frozenset[int] | None], Loop] = {}
         self._passing: dict[int, list[Exit] | None] = {}
         self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
@@ -136,19 +136,27 @@ class _LiveStage:
             self._run_batch(node, form, batch, emit)
         self._drain(emit)
 
-    def _run_batch(self, node: int, form: Form, batch: Batch, emit: Emit) -> None:
-        self._run_loop(node, form, batch.values, batch.timestamps, emit)
+    def _run_batch(self, node: int, form: Form, batch: Batch, emit: Emit, only: frozenset[int] | None = None) -> None:
+        self._run_loop(node, form, batch.values, batch.timestamps, emit, only)
 
     def _drain(self, emit: Emit) -> None:
         while self._apart:
             node, form = min(self._apart, key=lambda key: (key[0], key[1].value))
             self._run_loop(node, form, *self._apart.pop((node, form)), emit)
 
-    def _run_loop(self, node: int, form: Form, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> None:
+    def _run_loop(
+        self,
+        node: int,
+        form: Form,
+        values: Sequence[object],
+        timestamps: Sequence[int],
+        emit: Emit,
+        only: frozenset[int] | None = None,
+    ) -> None:
         self._throughput.add(node, len(values))
-        if form is Form.PLAIN and self._pass_on(node, values, timestamps, emit):
+        if only is None and form is Form.PLAIN and self._pass_on(node, values, timestamps, emit):
             return
-        loop = self._loops.get((node, form)) or self._write(node, form)
+        loop = self._loops.get((node, form, only)) or self._write(node, form, only)
         try:
             with at(loop.current_step):
                 self._throughput.add_all(loop.counts, loop.run(values, timestamps, emit))
@@ -168,10 +176,12 @@ class _LiveStage:
             emit(leave.stream, Batch(values, timestamps))
         return True
 
-    def _write(self, node: int, form: Form) -> Loop:
+    def _write(self, node: int, form: Form, only: frozenset[int] | None) -> Loop:
         filename = f"headrace/sdk/fusion/{self._name} {node} {form.value}"
-        loop = LoopWriter(self._plan, self, filename).write(node, form)
-        self._loops[node, form] = loop
+        if only is not None:
+            filename += f" {sorted(only)}"
+        loop = LoopWriter(self._plan, self, filename).write(node, form, only)
+        self._loops[node, form, only] = loop
         return loop
 
     # What a loop calls

@@ -64,6 +64,8 @@ ENDS = {
     "counted": lambda: beam.combiners.Count.PerElement(),
     "counted in all": lambda: beam.combiners.Count.Globally().without_defaults(),
     "no pairs": lambda: beam.GroupByKey(),
+    "by hand": lambda: beam.Map(plain_row),
+    "failing": lambda: beam.Filter(col.word.length() > 0),
     "flattened": None,
 }
 
@@ -123,7 +125,7 @@ def end(collection, name):
 @st.composite
 def plans(draw):
     return draw(st.lists(st.sampled_from(list(STEPS)), max_size=4)), draw(
-        st.lists(st.sampled_from(list(ENDS)), min_size=1, max_size=2, unique=True)
+        st.lists(st.sampled_from(list(ENDS)), min_size=1, max_size=3, unique=True)
     )
 
 
@@ -212,6 +214,18 @@ def test_columns_stay_columns_up_to_the_grouping(kind):
     assert {why for _, why in stage.paths()} == {None}
 
 
+def test_a_reader_beside_python_code_takes_columns():
+    pipeline = beam.Pipeline("LocalRunner")
+    rows = pipeline | "In" >> anything()
+    rows | "Hand" >> beam.Map(plain_row) | "A" >> beam.WithKeys(col.word) | "B" >> beam.GroupByKey()
+    rows | "Column" >> beam.WithKeys(col.word) | "C" >> beam.GroupByKey()
+    stage = stage_of(pipeline, "In")
+    columns = ColumnBatch(TABLE, TIMES, fields(FieldsKind.ROW))
+    seen = run(stage, [columns])
+    assert seen.columns == {"C#in"}
+    assert seen.same(run(stage, [Batch(columns.values, columns.timestamps)]))
+
+
 def test_results_of_groupings_stay_columns():
     pipeline = beam.Pipeline("LocalRunner")
     totals = pipeline | anything() | beam.WindowInto(window.FixedWindows(10)) | "Sum" >> beam.CombinePerKey(sum)
@@ -247,4 +261,4 @@ def test_the_way_of_each_step_is_told():
     assert told["Keep"] is None
     assert told["Double"].startswith("<lambda at test_columnar.py")
     assert told["After"] == "it comes behind Double"
-    assert told["Beside"].startswith("Double beside it does not: <lambda")
+    assert told["Beside"] is None
