@@ -139,17 +139,22 @@ class KeyContext:
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
     ) -> None:
         """See `Context.set_timer`."""
-        mark = (self._row, 0 if domain is _LOW_WATERMARK else int(domain), tag)
+        if domain is _LOW_WATERMARK:
+            number, limit = 0, self._after
+        else:
+            number, limit = int(domain), self.wall_time
+        mark = (self._row, number, tag)
         if hold is not None:
             self.hold(hold, _hold_tag(domain, tag))
         elif self._may_hold:
             self._release_of(domain, tag)
         elif self._marks.get(mark) == timestamp:
             return
-        timestamp = min(timestamp, MAX_TIMESTAMP)
+        if timestamp > MAX_TIMESTAMP:
+            timestamp = MAX_TIMESTAMP
         self._marks[mark] = timestamp
-        if timestamp <= (self._after if domain is _LOW_WATERMARK else self.wall_time):
-            heappush(self.due, (-mark[1], timestamp, tag))
+        if timestamp <= limit:
+            heappush(self.due, (-number, timestamp, tag))
 
     def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
         """See `Context.delete_timer`."""

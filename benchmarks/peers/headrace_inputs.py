@@ -39,11 +39,18 @@ class Inputs:
         """
         return self._events(Files(self._dataset.one, self._dataset.many), "", behind)
 
+    def rows(self) -> Elements:
+        """The same as dicts, as they are read; nothing is late."""
+        return self._rows(Files(self._dataset.one, self._dataset.many), "", None)
+
     def clicks(self) -> Elements:
         """The same of clicks."""
         return self._events(self._dataset.clicks, " of clicks", None)
 
     def _events(self, files: Files, name: str, behind: int | None) -> Elements:
+        return self._rows(files, name, behind) | f"Event{name}" >> beam.Map(_event)
+
+    def _rows(self, files: Files, name: str, behind: int | None) -> Elements:
         delay = self._dataset.plan.greatest_delay if behind is None else behind
         reading = ReadFromParquet(
             self._pattern(files),
@@ -51,7 +58,7 @@ class Inputs:
             timestamp="timestamp",
             max_delay=delay // SECOND if self._streamed else None,
         )
-        return self._pipeline | f"Read{name}" >> reading | f"Event{name}" >> beam.Map(_event)
+        return self._pipeline | f"Read{name}" >> reading
 
     def lines(self) -> Elements:
         """Rows with lines of text, without event times."""
