@@ -1,7 +1,8 @@
 """What the parts of an epoch cost on this machine, one by one: the input of `benchmarks.simulation`.
 
-Tasks and the driver are timed on the local runner, which runs the same code in one process, with a durable checkpoint
-on a local disk; what Spark adds to an epoch and to each task is timed on Spark.
+Tasks and the driver are timed on the local runner, which runs the same code in one process, by processor time, so that
+other work on the machine does not count; what they wait for, writes that reach the disk, is timed apart. What Spark
+adds to an epoch and to each task is timed on Spark, and is only worth something on a quiet machine.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from statistics import median
 from benchmarks.paced import Guarantees, Stage
 from benchmarks.session import CORES, start_session
 from headrace.lowlevel import BoundedInjector, CallSink, Topology
+from headrace.lowlevel.store import ObjectStore
 from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
@@ -37,12 +39,12 @@ class Timeline(Scheduler):
         """Note it."""
         super().step(name, epoch)
         if not name.startswith("saved"):
-            self.steps[epoch].append((name, time.perf_counter()))
+            self.steps[epoch].append((name, time.process_time()))
 
 
 @dataclass(slots=True)
 class Parts:
-    """Seconds of an epoch's parts; one entry for each task, or for each epoch."""
+    """Processor time of an epoch's parts, seconds; one entry for each task, or for each epoch."""
 
     reading: list[float] = field(default_factory=list)
     keyed: list[float] = field(default_factory=list)
@@ -79,6 +81,18 @@ def _add(found: Parts, steps: list[tuple[str, float]]) -> None:
     found.keyed += by_level["1"][:-1]
     everything = steps[-1][1] - steps[0][1]
     found.driver.append(everything - sum(map(sum, by_level.values())) + last - median(by_level["1"]))
+
+
+def write_seconds(rounds: int = 40) -> float:
+    """Until a small object is on the disk, in a folder that is new as that of an epoch is."""
+    taken = []
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
+        store = ObjectStore(home)
+        for number in range(rounds):
+            began = time.perf_counter()
+            store.put(f"deltas/{number}/delta", bytes(1_000))
+            taken.append(time.perf_counter() - began)
+    return median(taken)
 
 
 def spark_epoch_seconds(epochs: int = 30) -> float:

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from benchmarks.peak import children, is_java
 
-CORES = 2
+CORES_VARIABLE = "HEADRACE_BENCH_CORES"
+CORES = int(os.environ.get(CORES_VARIABLE, "2"))
 QUICK_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 """Writes a checkpoint file without starting a process for it, as the default manager does on a local disk."""
 DEFAULT_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileContextBasedCheckpointFileManager"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
-from typing import Protocol
+from functools import lru_cache
+from typing import Any, Protocol, cast
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile, Snapshot, SnapshotOrder
@@ -75,6 +76,20 @@ class EpochSpec:
     """How long a task waits until weak productions are acknowledged, microseconds."""
     sampled: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Level -> numbers of intervals that the balancer wants to know places of keys of."""
+    _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
+    """As bytes, once they were asked for."""
+
+    def __reduce__(self) -> tuple[Callable[[bytes], EpochSpec], tuple[bytes]]:
+        """It stands in each of very many rows, so it is made into bytes once, and of these again once a process."""
+        if not self._packed:
+            values = [getattr(self, each.name) for each in fields(self) if each.name != "_packed"]
+            object.__setattr__(self, "_packed", pack(values))
+        return _spec_of, (self._packed,)
+
+
+@lru_cache(maxsize=4)
+def _spec_of(packed: bytes) -> EpochSpec:
+    return EpochSpec(*cast("list[Any]", unpack(packed)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -108,7 +108,9 @@ def collected(plan: DataFrame, what: str) -> list[Row]:
             f"is started again\n{_cause(error)}"
         ) from error
     finally:
-        context.setJobDescription("")
+        # A session that was stopped meanwhile has nothing left that it could say this of.
+        with suppress(AttributeError):
+            context.setJobDescription("")
 
 
 def _cause(error: Exception) -> str:

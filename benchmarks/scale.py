@@ -1,0 +1,176 @@
+"""Whether cost follows from what is to be done, and from nothing else: `python -m benchmarks.scale`.
+
+- `events`: time of a record for 10⁵, 10⁶ and 10⁷ events, what a run of next to nothing takes taken off; and the peak
+  memory of the Python workers on the largest.
+- `keys`: the same for a million events of 10², 10⁴ and 10⁶ keys.
+- `idle`: an almost empty epoch with a million keys stored that it does not touch, beside one with none.
+- `timers`: an almost empty epoch that fires ten timers of a million, beside one that fires ten of ten.
+- `cores`: the same work with one core and with two, each in sessions of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import typer
+
+from benchmarks.alarms import Alarms
+from benchmarks.dataset import Dataset, datasets
+from benchmarks.floor import System, in_turn
+from benchmarks.generator import Plan
+from benchmarks.measurement import Measurement, timed
+from benchmarks.memory import MIB, workers_peak
+from benchmarks.peers.headrace import BOUNDED
+from benchmarks.peers.loop import LOOP
+from benchmarks.report import console, print_table, rounded, save
+from benchmarks.result import canonical, difference
+from benchmarks.session import CORES, CORES_VARIABLE, start_session
+from benchmarks.tiny_epoch import TinyEpochs
+from benchmarks.workload import WORKLOADS, Workload
+
+_TINY = 1_000
+Seconds = dict[str, list[float]]
+
+
+def main(
+    part: Annotated[list[str] | None, typer.Option(help="events, keys, idle, timers, cores; may be repeated")] = None,
+    runs: Annotated[int, typer.Option(min=1, help="rounds; five for figures to quote")] = 5,
+    events: Annotated[int, typer.Option(help="the most events")] = 10_000_000,
+    keys: Annotated[int, typer.Option(help="the most keys, idle keys and timers")] = 1_000_000,
+    workload: Annotated[str, typer.Option(help="of events, keys and cores")] = "W3",
+    output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/scale.json"),
+) -> None:
+    """Measure the parts asked for, or all."""
+    work = WORKLOADS[workload]
+    parts: dict[str, Callable[[], dict[str, object]]] = {
+        "events": lambda: by_events(work, runs, events),
+        "keys": lambda: by_keys(work, runs, events // 10, keys),
+        "idle": lambda: with_idle_keys(runs, keys),
+        "timers": lambda: with_timers(runs, keys),
+        "cores": lambda: by_cores(work, runs, events // 10),
+    }
+    start_session()
+    figures = {name: parts[name]() for name in part or parts}
+    save(output, {"benchmark": "scale", "runs": runs, "workload": workload, "parts": figures})
+
+
+def by_events(workload: Workload, runs: int, most: int) -> dict[str, object]:
+    """Time of a record for a hundredth, a tenth and all of the events."""
+    sizes = [most // 100, most // 10, most]
+    with datasets(Plan(events=most), [_TINY, *sizes]) as data:
+        seconds = _in_rounds(workload, runs, {f"{size:,} events": (data[size], data[_TINY]) for size in sizes})
+    peak = workers_peak() / MIB
+    _print_each(f"{workload.name}: time of a record", seconds, dict(zip(seconds, sizes, strict=True)))
+    console.print(f"Python workers: {peak:,.0f} MiB together at their peaks (aim: less than 600)")
+    return {"seconds of a record": seconds, "peak of the workers, MiB": peak}
+
+
+def by_keys(workload: Workload, runs: int, events: int, most: int) -> dict[str, object]:
+    """Time of a record for few keys and many."""
+    numbers = [max(1, most // 10_000), most // 100, most]
+    found: Seconds = {}
+    for number in numbers:
+        with datasets(Plan(events=events, keys=number), [_TINY, events]) as data:
+            found |= _in_rounds(workload, runs, {f"{number:,} keys": (data[events], data[_TINY])})
+    _print_each(f"{workload.name}: time of a record, {events:,} events", found, dict.fromkeys(found, events))
+    return {"seconds of a record": found}
+
+
+def _in_rounds(workload: Workload, runs: int, cases: dict[str, tuple[Dataset, Dataset]]) -> Seconds:
+    """Seconds of a record, with those of a run of next to nothing taken off; results are checked."""
+    run, found = BOUNDED.runs[workload.name], Seconds()
+    expected = {name: canonical(workload, LOOP.runs[workload.name](data)) for name, (data, _) in cases.items()}
+    for number in range(-1, runs):
+        for name, (data, tiny) in cases.items():
+            _, start = timed(partial(run, tiny))
+            result, seconds = timed(partial(run, data))
+            if wrong := difference(workload, expected[name], canonical(workload, result)):
+                raise RuntimeError(f"{name}: not what the plain loop gives\n{wrong}")
+            if number >= 0:
+                found.setdefault(name, []).append((seconds - start) / data.events)
+            console.print(f"run {number + 1} of {runs}  {name}: {seconds:.2f} s, of which start {start:.2f}")
+    return found
+
+
+def _print_each(title: str, seconds: Seconds, events: dict[str, int]) -> None:
+    first = next(iter(seconds.values()))
+    rows = [
+        [name, rounded(1e6 * median(its)), f"× {rounded(median(its) / median(first))}", f"{events[name]:,}"]
+        for name, its in seconds.items()
+    ]
+    print_table(title, ["", "µs a record", "of the first", "events"], rows)
+
+
+def with_idle_keys(runs: int, keys: int) -> dict[str, object]:
+    """An almost empty epoch with and without other keys stored."""
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
+        before = Path(home) / "idle.parquet"
+        table = pa.table({"key": [f"idle-{number}" for number in range(keys)], "value": [0] * keys})
+        pq.write_table(table, before)
+        return _beside(
+            "An almost empty epoch",
+            [TinyEpochs("nothing else stored"), TinyEpochs(f"{keys:,} idle keys stored", before=before)],
+            runs,
+        )
+
+
+def with_timers(runs: int, timers: int) -> dict[str, object]:
+    """An almost empty epoch that fires ten timers, of few that there are and of many."""
+    systems: list[System] = [Alarms("no other timers", 0), Alarms(f"{timers:,} timers that are not due", timers)]
+    return _beside("An epoch that fires ten timers", systems, runs)
+
+
+def _beside(title: str, systems: list[System], runs: int) -> dict[str, object]:
+    measured: list[Measurement] = in_turn(systems, max(2, 3 * runs))
+    first = measured[0]
+    rows = [[each.name, rounded(1000 * each.median), f"× {rounded(1 / each.times_faster(first))}"] for each in measured]
+    print_table(title, ["", "median ms", "of the first"], rows)
+    return {each.name: each.seconds for each in measured}
+
+
+def by_cores(workload: Workload, runs: int, events: int) -> dict[str, object]:
+    """The same with one core and with all, in processes that take turns."""
+    found: dict[str, list[float]] = {}
+    for _ in range(runs):
+        for cores in (1, CORES):
+            found.setdefault(f"{cores}", []).append(_with_cores(workload, events, cores))
+    one, all_of_them = found["1"], found[f"{CORES}"]
+    ratio = median(few / many for few, many in zip(one, all_of_them, strict=True))
+    rows = [[f"local[{cores}]", rounded(median(its))] for cores, its in found.items()]
+    print_table(f"{workload.name}, {events:,} events", ["", "seconds"], rows, f"{CORES} cores: × {rounded(ratio)}")
+    return {"seconds": found, "ratio": ratio}
+
+
+_CHILD = "import sys; from benchmarks.scale import run_once; run_once(sys.argv[1], int(sys.argv[2]), sys.argv[3])"
+
+
+def _with_cores(workload: Workload, events: int, cores: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
+        place = f"{home}/seconds.json"
+        command = [sys.executable, "-c", _CHILD, workload.name, str(events), place]
+        subprocess.run(command, check=True, env={**os.environ, CORES_VARIABLE: str(cores)})
+        return float(json.loads(Path(place).read_text()))
+
+
+def run_once(workload: str, events: int, place: str) -> None:
+    """In a process of its own: a warm run, and the second one's seconds into a file."""
+    run = BOUNDED.runs[workload]
+    with datasets(Plan(events=events), [events]) as data:
+        run(data[events])
+        _, seconds = timed(lambda: run(data[events]))
+    Path(place).write_text(json.dumps(seconds))
+
+
+if __name__ == "__main__":
+    typer.run(main)
