@@ -116,6 +116,12 @@ class _Fixed:
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         size, offset = self._size, self._offset
+        oldest = min(timestamps, default=0)
+        start = oldest - (oldest - offset) % size
+        if values and max(timestamps) < start + size:
+            # All in one window, as is usual for the few records that most keys have.
+            count, its = len(values), list(map(_payload, values))
+            return Arrivals([Arrival(self._frame(start), its, count, count, list(timestamps) if self._timed else None)])
         items: dict[int, list[object]] = defaultdict(list)
         for (_, payload), timestamp in zip(cast("Sequence[tuple[object, object]]", values), timestamps, strict=True):
             items[timestamp - (timestamp - offset) % size].append(payload)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import lru_cache, reduce
 
 from headrace.lowlevel.computation import Context
 from headrace.lowlevel.timer import TimeDomain
@@ -29,13 +29,17 @@ class KeyWindows:
         self.watermark = context.watermark
         """Input watermark of the bundle's elements; microseconds UTC."""
         self.wall_time = context.wall_time
-        self.shown = ShownPanes(context)
         self._open: dict[bytes, WindowState] = {}
         self._dormant: dict[bytes, bytes] | None = None
         """Records not looked at yet, by code; None as long as nobody had to know all of them."""
 
     def __iter__(self) -> Iterator[WindowState]:
         return iter(self._open.values())
+
+    @property
+    def shown(self) -> ShownPanes:
+        """The panes that the windows may have to take back: few groupings have such."""
+        return ShownPanes(self._context)
 
     def find(self, frame: Frame) -> WindowState | None:
         """A window's state; None if there is none."""
@@ -263,7 +267,11 @@ class KeyWindows:
 
     def moment(self, frame: Frame, watermark: int) -> Moment:
         """What a trigger sees of a window at a watermark."""
-        return Moment(frame.end, watermark, self.wall_time, self._rules.merging)
+        return _moment(frame.end, watermark, self.wall_time, self._rules.merging)
+
+
+_moment = lru_cache(1_000)(Moment)
+"""All keys of a bundle see the same few."""
 
 
 def _touched(stored: Iterable[bytes], came: list[Arrival]) -> list[bytes]:
