@@ -12,19 +12,23 @@ from dataclasses import dataclass
 from secrets import token_bytes
 from typing import NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
 from headrace.lowlevel.checkpoint.envelope import understood
 from headrace.lowlevel.checkpoint.signature import carried
+from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.store import Store
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.epoch import pack, unpack
 from headrace.runners.spark.job import collected
 from headrace.runners.spark.level import SCHEMA, batches_of
+from headrace.sdk.columns.reading import shape_of_rows, times_of
 from headrace.sdk.io.columns import to_rows
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
 
@@ -69,8 +73,31 @@ class PieceSplit:
             table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
             table.validate(full=True)
         for batch in table.combine_chunks().to_batches():
-            elements = to_rows(batch)
-            yield Batch(elements, event_times(batch, elements, self.timestamp))
+            yield batch_of_rows(batch, self.timestamp)
+
+
+def batch_of_rows(table: pa.RecordBatch, timestamp: TimestampOf) -> Batch:
+    """The `Row`s of a table, as columns if that is certain to come to the same.
+
+    Raises ValueError naming a row without an event time.
+
+    >>> batch_of_rows(pa.record_batch({"delay": [3]}), None).values
+    [Row(delay=3)]
+    """
+    shape = shape_of_rows(table, as_rows=True)
+    if shape is None:
+        elements = to_rows(table)
+        return Batch(elements, event_times(table, elements, timestamp))
+    if timestamp is None:
+        return ColumnBatch(table, np.full(table.num_rows, MIN_TIMESTAMP, np.int64), shape)
+    if isinstance(timestamp, str) and timestamp in table.schema.names:
+        column = table.column(timestamp)
+        if pa.types.is_timestamp(column.type) and (times := times_of(column)) is not None:
+            return ColumnBatch(table, times, shape)
+    elements = shape.values(table)
+    batch = ColumnBatch(table, np.array(event_times(table, elements, timestamp), np.int64), shape)
+    batch.values = elements
+    return batch
 
 
 def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: TimestampOf) -> list[int]:

@@ -10,6 +10,8 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.runners.spark.pieces import batch_of_rows
 from headrace.sdk.columns.reading import shape_of_rows, times_of
 from headrace.sdk.io.columns import to_dicts, to_rows
 from headrace.sdk.io.timestamps import BadTimestamp, timestamps_of
@@ -109,3 +111,21 @@ def test_wide_rows_come_in_smaller_batches(tmp_path):
     wide = batches(tmp_path, pa.table({f"a{i}": np.arange(60_000) for i in range(50)}))
     assert [len(batch) for batch in narrow] == [50_000, 10_000]
     assert {len(batch) for batch in wide} == {10_000}
+
+
+INSTANTS = pa.array([5, 6], pa.timestamp("us", "America/New_York"))
+
+
+@pytest.mark.parametrize("timestamp", [None, "at", lambda row: row.at])
+def test_rows_of_a_dataframe_come_as_columns(timestamp):
+    table = pa.record_batch({"carrier": ["UA", "AA"], "at": INSTANTS})
+    batch = batch_of_rows(table, timestamp)
+    assert isinstance(batch, ColumnBatch)
+    assert batch.values == to_rows(table)
+    assert batch.times.tolist() == ([MIN_TIMESTAMP, MIN_TIMESTAMP] if timestamp is None else [5, 6])
+
+
+def test_rows_of_nested_columns_are_made_at_once():
+    batch = batch_of_rows(pa.record_batch({"both": [[1], [2]], "at": INSTANTS}), "at")
+    assert not isinstance(batch, ColumnBatch)
+    assert batch.timestamps == [5, 6]
