@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.lowlevel.computation import Computation
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import ENGINE, Metric, report
 from headrace.lowlevel.record import Batch, Emit
 from headrace.lowlevel.state import Copy, Delta
@@ -41,6 +43,7 @@ class ColumnContext:
         self.epoch, self.interval = bundle.epoch, bundle.interval
         self.copy = copy
         self.key_coder = place.key_coder
+        self._name = place.name
         self._emit = emit
 
     def emit(self, stream: str, batch: Batch) -> None:
@@ -60,6 +63,14 @@ class ColumnContext:
     def count(self, counter: str, n: int = 1) -> None:
         """See `Context.count`."""
         self.counters[counter] = self.counters.get(counter, 0) + n
+
+    def failed(self, error: Exception, encoded_key: bytes) -> StepError:
+        """The error to raise where work for one key has failed; without it, nobody learns for which."""
+        try:
+            key = self.key_coder.decode(encoded_key)
+        except Exception:
+            key = encoded_key
+        return failed_step(error, self._name, key, None)
 
 
 class ColumnComputation(Computation):

@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.frames import Frames
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
@@ -106,4 +106,5 @@ class SlidingBuckets:
     def code(self, start: int) -> bytes:
         """See `Buckets`."""
         behind = (start - self._offset) % self._period
-        return encode_interval(max(start, MIN_TIMESTAMP), start - behind + (self._period if behind else self._first))
+        end = start - behind + (self._period if behind else self._first)
+        return encode_interval(max(start, MIN_TIMESTAMP), min(end, MAX_TIMESTAMP))

@@ -19,7 +19,6 @@ from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.arrivals import InputForm, LiftedFrames
 from headrace.sdk.columns import objects
 from headrace.sdk.columns.fired import Fired
@@ -109,7 +108,7 @@ class ColumnGrouping(ColumnComputation):
 
     def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
         """See `ColumnComputation`."""
-        shelf = Shelf(context, self._reducers, self._combine)
+        shelf = Shelf(context, self._reducers, self._combine, self._size)
         new = self._arrived(parcels, context)
         new.held.extend(take_over(self._rules, context))
         now = context.watermark
@@ -183,22 +182,15 @@ class ColumnGrouping(ColumnComputation):
             if not held:
                 self._emit(partials, context)
                 return
-            # A window that has some of its results as values has them all so.
-            also = {one.place for one in held}
-            ends = zip(partials.rows.to_pylist(), partials.ends.tolist(), strict=True)
-            chosen = np.fromiter(((row, self._start(end), end) in also for row, end in ends), np.bool_, len(partials))
+            # A key that has some of its results as values has them all so, as they come in order of their windows.
+            also = {one.row for one in held}
+            chosen = np.fromiter((row in also for row in partials.rows.to_pylist()), np.bool_, len(partials))
             self._emit(partials.where(~chosen), context)
             held = [*self._as_values(partials.where(chosen)), *held]
-        self._emit_values(objects.merged(held, self._combine), context)
+        self._emit_values(objects.merged(held, self._combine, context), context)
 
     def _as_values(self, partials: Partials) -> Iterator[Held]:
-        accumulators = self._reducers.accumulators(partials.kept, partials.counts)
-        columns = (partials.rows.to_pylist(), partials.keys.to_pylist(), partials.ends.tolist(), accumulators)
-        for row, key, end, accumulator, count in zip(*columns, partials.counts.tolist(), strict=True):
-            yield Held(row, key, self._start(end), end, accumulator, count)
-
-    def _start(self, end: int) -> int:
-        return MIN_TIMESTAMP if self._size is None else end - self._size
+        return objects.of_partials(partials, self._reducers, self._size)
 
     def _emit(self, partials: Partials, context: ColumnContext) -> None:
         """Put results out as columns, if keys can be such."""
@@ -219,10 +211,16 @@ class ColumnGrouping(ColumnComputation):
         context.emit(self._output_stream, ColumnBatch(table, partials.ends - 1, shape))
 
     def _emit_values(self, held: list[Held], context: ColumnContext) -> None:
-        held = sorted(held, key=lambda one: one.end)
-        decode, extract = context.key_coder.decode, self._combine.extract_output
-        values = [((decode(one.key), extract(one.accumulator)), self._window(one), PANE) for one in held]
+        # At the end of time several windows of a key end together.
+        held = sorted(held, key=lambda one: (one.end, one.start))
+        values = [(self._output(one, context), self._window(one), PANE) for one in held]
         context.emit(self._output_stream, Batch(values, [one.end - 1 for one in held]))
+
+    def _output(self, one: Held, context: ColumnContext) -> tuple[object, object]:
+        try:
+            return context.key_coder.decode(one.key), self._combine.extract_output(one.accumulator)
+        except Exception as error:
+            raise context.failed(error, one.key) from error
 
     def _window(self, one: Held) -> BoundedWindow:
         return GlobalWindow() if self._size is None else IntervalWindow.of_micros(one.start, one.end)

@@ -9,7 +9,11 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.columns.keys import ENCODED
+from headrace.sdk.columns.partials import Partials
+from headrace.sdk.columns.reducers import Reducers
 from headrace.sdk.contents import Combiner
 
 _SCHEMA = pa.schema(
@@ -52,20 +56,32 @@ def encode(held: Iterable[Held]) -> bytes:
 
 def decode(contents: bytes, after: int, until: int) -> Iterator[Held]:
     """Those of a segment whose windows end after one time, and until another."""
-    columns = (column.to_pylist() for column in segment.decode(contents).columns)
+    table = segment.decode(contents)
+    ends = table.column("end").to_numpy()
+    columns = (column.to_pylist() for column in table.filter(pa.array((ends > after) & (ends <= until))).columns)
     for row, key, start, end, data, count in zip(*columns, strict=True):
-        if after < end <= until:
-            yield Held(row, key, start, end, pickle.loads(cast(bytes, data)), count)
+        yield Held(row, key, start, end, pickle.loads(cast(bytes, data)), count)
 
 
-def merged(held: Iterable[Held], combine: Combiner) -> list[Held]:
+def of_partials(partials: Partials, reducers: Reducers, size: int | None) -> Iterator[Held]:
+    """The same as columns say; windows are of this size in microseconds, or the global one."""
+    accumulators = reducers.accumulators(partials.kept, partials.counts)
+    columns = (partials.rows.to_pylist(), partials.keys.to_pylist(), partials.ends.tolist(), accumulators)
+    for row, key, end, accumulator, count in zip(*columns, partials.counts.tolist(), strict=True):
+        yield Held(row, key, MIN_TIMESTAMP if size is None else end - size, end, accumulator, count)
+
+
+def merged(held: Iterable[Held], combine: Combiner, context: ColumnContext) -> list[Held]:
     """One for each key and window, in order of their first; accumulators are merged in the order in which they come."""
     found: dict[tuple[bytes, int, int], list[Held]] = {}
     for one in held:
         found.setdefault(one.place, []).append(one)
-    return [its[0] if len(its) == 1 else _one(its, combine) for its in found.values()]
+    return [its[0] if len(its) == 1 else _one(its, combine, context) for its in found.values()]
 
 
-def _one(its: list[Held], combine: Combiner) -> Held:
-    accumulator = combine.merge_accumulators([one.accumulator for one in its])
+def _one(its: list[Held], combine: Combiner, context: ColumnContext) -> Held:
+    try:
+        accumulator = combine.merge_accumulators([one.accumulator for one in its])
+    except Exception as error:
+        raise context.failed(error, its[0].key) from error
     return its[0]._replace(accumulator=accumulator, elements=sum(one.elements for one in its))

@@ -15,6 +15,8 @@ from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.reducers import Reducers
 
 _ROW = pa.binary(16)
+_SIZE = b"size"
+"""Name in the metadata of a segment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,19 +62,21 @@ class Partials:
         where = pa.array(first)
         return Partials(self.rows.take(where), self.keys.take(where), self.ends[first], kept, counts)
 
-    def encode(self) -> bytes:
-        """As a segment."""
+    def encode(self, size: int | None) -> bytes:
+        """As a segment of windows of a size in microseconds, or of the global one: a later program may have others."""
         kept = {f"kept{number}": pa.array(column) for number, column in enumerate(self.kept)}
         columns = {"row": self.rows, "key": self.keys, "end": pa.array(self.ends), **kept}
         columns["count"] = pa.array(self.counts)
-        return segment.encode(pa.record_batch(columns, schema=_schema(len(self.kept))))
+        return segment.encode(pa.record_batch(columns, schema=_schema(len(self.kept), size)))
 
     @classmethod
-    def decode(cls, contents: bytes) -> Partials:
-        """Those of a segment."""
+    def decode(cls, contents: bytes) -> tuple[Partials, int | None]:
+        """Those of a segment, and the size of their windows."""
         table = segment.decode(contents)
         numbers = [cast(Numbers, column.to_numpy()) for column in table.columns[2:]]
-        return cls(table.column(0), table.column(1), numbers[0], numbers[1:-1], numbers[-1])
+        told = (table.schema.metadata or {}).get(_SIZE)
+        size = None if told is None else int(told)
+        return cls(table.column(0), table.column(1), numbers[0], numbers[1:-1], numbers[-1]), size
 
     @classmethod
     def joined(cls, parts: Sequence[Partials], width: int) -> Partials:
@@ -91,7 +95,8 @@ class Partials:
         )
 
 
-def _schema(width: int) -> pa.Schema:
+def _schema(width: int, size: int | None) -> pa.Schema:
     numbers = ["end", *(f"kept{number}" for number in range(width)), "count"]
     key = pa.field("key", ENCODED, metadata={b"encoded": b"1"})
-    return pa.schema([pa.field("row", _ROW), key, *(pa.field(name, pa.int64()) for name in numbers)])
+    metadata = {} if size is None else {_SIZE: b"%d" % size}
+    return pa.schema([pa.field("row", _ROW), key, *(pa.field(name, pa.int64()) for name in numbers)], metadata)

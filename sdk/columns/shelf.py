@@ -11,16 +11,19 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
 
 from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.columnkeys import Numbers
 from headrace.sdk.columns import objects
 from headrace.sdk.columns.objects import Held
 from headrace.sdk.columns.partials import Partials
-from headrace.sdk.columns.reducers import Reducers
+from headrace.sdk.columns.reducers import LARGEST_SUM, Reducers
 from headrace.sdk.contents import Combiner
 
 _NAME = struct.Struct(">QQBQIH")
@@ -31,8 +34,8 @@ _SMALL = 4096
 _GROWTH = 8
 _MANY = 16
 """Segments of about the same size that become one."""
-_OBJECTS = 255
-"""The tier of segments whose accumulators are Python values."""
+_OBJECTS = 128
+"""Tiers from here on are of segments whose accumulators are Python values."""
 
 
 class Name(NamedTuple):
@@ -42,10 +45,15 @@ class Name(NamedTuple):
     """Least end of a window in it, microseconds UTC."""
     greatest: int
     tier: int
-    """How large it is: the logarithm of its size; or `_OBJECTS`."""
+    """How large it is: the logarithm of its size; `_OBJECTS` more if accumulators are Python values."""
     epoch: int
     interval: int
     number: int
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """Orders the segments of a key as they were written."""
+        return self.epoch, self.number
 
     def encode(self) -> bytes:
         """The name, ordered by the least end."""
@@ -70,6 +78,8 @@ class Shelf:
     context: ColumnContext
     reducers: Reducers
     combine: Combiner
+    size: int | None
+    """Microseconds of a window; None for the global one."""
     _names: dict[bytes, Name] = field(init=False)
     _written: int = 0
 
@@ -79,23 +89,29 @@ class Shelf:
     def due(self) -> tuple[list[Partials], list[Held]]:
         """What is stored of windows whose end the watermark has reached just now."""
         before, now = self.context.watermark_before, self.context.watermark
+        begun = list(takewhile(lambda name: self._names[name].least <= now, self._names))
+        found = self._read([name for name in begun if self._names[name].greatest > before], before, now)
+        for name in begun:
+            if self._names[name].greatest <= now:
+                self._drop(name)
+        return found
+
+    def _read(self, names: list[bytes], after: int, until: int) -> tuple[list[Partials], list[Held]]:
+        """What of segments is of windows that end after one time, and until another; in the order in which it came."""
         partials: list[Partials] = []
         held: list[Held] = []
-        for name, told in list(self._names.items()):
-            if told.least > now:
-                break
-            if told.greatest > before and told.tier == _OBJECTS:
-                held += objects.decode(self._contents(name), before, now)
-            elif told.greatest > before:
-                partials.append(self._read(name, before, now))
-            if told.greatest <= now:
-                self._drop(name)
+        for name in sorted(names, key=lambda name: self._names[name].age):
+            if self._names[name].tier >= _OBJECTS:
+                held += objects.decode(self._contents(name), after, until)
+                continue
+            part, size = Partials.decode(self._contents(name))
+            part = part.where((part.ends > after) & (part.ends <= until))
+            if size == self.size:
+                partials.append(part)
+            else:
+                # Of a program whose windows were longer or shorter: they must not be mixed.
+                held += objects.of_partials(part, self.reducers, size)
         return partials, held
-
-    def _read(self, name: bytes, after: int, until: int) -> Partials:
-        """The rows of a segment whose windows end after one time, and until another."""
-        partials = Partials.decode(self._contents(name))
-        return partials.where((partials.ends > after) & (partials.ends <= until))
 
     def _contents(self, name: bytes) -> bytes:
         contents = self.context.copy.segment(name)
@@ -107,62 +123,58 @@ class Shelf:
         del self._names[name]
 
     def add(self, partials: Partials, held: list[Held]) -> None:
-        """Keep what is open, and make one of many segments if it is time for that."""
-        if len(partials):
-            self._write(partials)
-        if held:
-            self._put_objects(held)
+        """Keep what is open; before that, make one of many segments if it is time for that."""
         by_tier: dict[int, list[bytes]] = defaultdict(list)
         for name, told in self._names.items():
             by_tier[told.tier].append(name)
-        for tier, names in by_tier.items():
-            if len(names) >= _MANY and tier == _OBJECTS:
-                self._compact_objects(names)
-            elif len(names) >= _MANY:
+        for names in by_tier.values():
+            if len(names) >= _MANY:
                 self._compact(names)
+        if len(partials):
+            self._write(partials)
+        if held:
+            self._write_objects(held)
 
     def _write(self, partials: Partials) -> None:
-        """As segments, cut where another window begins once they are large enough."""
         partials = partials.by_end()
-        rows = max(_SMALL, len(partials) // _GROWTH)
-        edges = np.flatnonzero(np.diff(partials.ends)) + 1
-        begin = 0
-        for edge in [*edges.tolist(), len(partials)]:
-            if edge - begin >= rows or edge == len(partials):
-                self._put(partials.taken(np.arange(begin, edge)))
-                begin = edge
+        for begin, end in _cuts(partials.ends):
+            part = partials.taken(np.arange(begin, end))
+            self.context.put(self._name(part.ends, 0), part.encode(self.size))
 
-    def _put(self, partials: Partials) -> None:
-        tier, size = 0, len(partials) // _SMALL
+    def _write_objects(self, held: list[Held]) -> None:
+        held = sorted(held, key=lambda one: one.end)
+        ends = np.array([one.end for one in held], np.int64)
+        for begin, end in _cuts(ends):
+            self.context.put(self._name(ends[begin:end], _OBJECTS), objects.encode(held[begin:end]))
+
+    def _name(self, ends: Numbers, kind: int) -> bytes:
+        """A new name for a segment of windows with these ends, in order."""
+        tier, size = kind, len(ends) // _SMALL
         while size:
             tier, size = tier + 1, size // _GROWTH
-        self.context.put(self._name(int(partials.ends[0]), int(partials.ends[-1]), tier), partials.encode())
-
-    def _put_objects(self, held: list[Held]) -> None:
-        ends = [one.end for one in held]
-        self.context.put(self._name(min(ends), max(ends), _OBJECTS), objects.encode(held))
-
-    def _name(self, least: int, greatest: int, tier: int) -> bytes:
-        name = Name(least, greatest, tier, self.context.epoch, self.context.interval, self._written)
+        name = Name(int(ends[0]), int(ends[-1]), tier, self.context.epoch, self.context.interval, self._written)
         self._written += 1
         return name.encode()
 
     def _compact(self, names: list[bytes]) -> None:
         """One segment, or a few, instead of many; what was due is left out."""
-        now = self.context.watermark
-        parts = [self._read(name, now, _SHIFT) for name in names]
+        parts, held = self._read(names, self.context.watermark, _SHIFT)
         for name in names:
             self._drop(name)
         partials = Partials.joined(parts, len(self.reducers.kept))
-        if len(partials) and self.reducers.bound(partials.kept) < _SHIFT // 2:
+        if len(partials) and self.reducers.bound(partials.kept) < LARGEST_SUM:
             partials = partials.reduced(self.reducers)
         if len(partials):
             self._write(partials)
-
-    def _compact_objects(self, names: list[bytes]) -> None:
-        now = self.context.watermark
-        held = [one for name in names for one in objects.decode(self._contents(name), now, _SHIFT)]
-        for name in names:
-            self._drop(name)
         if held:
-            self._put_objects(objects.merged(held, self.combine))
+            self._write_objects(objects.merged(held, self.combine, self.context))
+
+
+def _cuts(ends: Numbers) -> Iterator[tuple[int, int]]:
+    """Where segments begin and end: where another window begins once they are large enough; `ends` are in order."""
+    rows = max(_SMALL, len(ends) // _GROWTH)
+    begin = 0
+    for edge in [*(np.flatnonzero(np.diff(ends)) + 1).tolist(), len(ends)]:
+        if edge - begin >= rows or edge == len(ends):
+            yield begin, edge
+            begin = edge

@@ -85,6 +85,8 @@ def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
     keys = [batch.table.column(place) for place in key.columns()]
     if not all(map(is_key_column, keys)):
         return None
+    if reducers.of_tuples and not _has_width(value, len(reducers.parts)):
+        return None
     values = []
     for place in reducers.kept:
         shape = value.part(place) if reducers.of_tuples else value
@@ -94,6 +96,11 @@ def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
         values.append(column)
     places = {place: number for number, place in enumerate(key.columns())}
     return Addends(key.moved(places), list(map(_wide, keys)), values, batch.times)
+
+
+def _has_width(value: Shape, width: int) -> bool:
+    """Whether values are tuples of so many."""
+    return value.part(width - 1) is not None and value.part(width) is None
 
 
 def _integers(table: pa.RecordBatch, shape: Shape | None) -> Numbers | None:
@@ -122,6 +129,9 @@ def addends_of_pairs(
         return None
     items = payloads
     if reducers.of_tuples:
+        # Anything else is for the CombineFn to take, or to refuse.
+        if set(map(type, payloads)) != {tuple} or set(map(len, payloads)) != {len(reducers.parts)}:
+            return None
         items = tuple(zip(*payloads, strict=True))
     values = []
     for place in reducers.kept:

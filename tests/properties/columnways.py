@@ -1,0 +1,190 @@
+"""Combining by both ways, over parcels, workers and copies as a run has them: all keys at once, and key by key."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import NamedTuple, cast
+
+from headrace.lowlevel.checkpoint.copy_plan import within
+from headrace.lowlevel.coder import STANDARD_KEYS, encode_key, row_of
+from headrace.lowlevel.columncomputation import ColumnComputation
+from headrace.lowlevel.columnparcel import decode_parcel
+from headrace.lowlevel.computation import Computation
+from headrace.lowlevel.gather import Gather
+from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.record import Batch, KeyExtractor
+from headrace.lowlevel.segment import decode
+from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.worker import Bundle, Worker
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
+from headrace.sdk.columns.reducers import reducers_of
+from headrace.sdk.contents import Combiner
+from headrace.sdk.lifting import LiftedCombine
+from headrace.sdk.mixedgrouping import MixedGrouping
+from headrace.sdk.windowing import Windowing
+from tests.harness import Element, Pane
+
+Way = Callable[[Windowing, Combiner], Computation]
+
+
+def by_key(windowing: Windowing, combine: Combiner) -> Computation:
+    """The general way."""
+    return MixedGrouping(windowing, combine, {"lifted": InputForm.LIFTED}, "out")
+
+
+def by_columns(windowing: Windowing, combine: Combiner) -> Computation:
+    """The quick way, which must be chosen for these."""
+    reducers = reducers_of(combine)
+    assert reducers is not None and has_columns(windowing)
+    return ColumnGrouping(windowing, combine, reducers, "out")
+
+
+class Step(NamedTuple):
+    """What a bundle brings, and the watermark that comes after it in microseconds."""
+
+    elements: list[Element]
+    watermark: int
+    batch: Callable[[list[Element]], Batch] | None = None
+
+
+def plain(elements: Sequence[Element]) -> Batch:
+    """Elements as Python values."""
+    return Batch([(key, value) for key, value, _ in elements], [time for *_, time in elements])
+
+
+@dataclass
+class Combining:
+    """One pipeline of a `CombinePerKey`, by one way."""
+
+    windowing: Windowing
+    combine: Combiner
+    way: Way = by_columns
+    intervals: IntervalMap = field(default_factory=lambda: IntervalMap.evenly(2))
+    panes: list[Pane] = field(default_factory=list)
+    counters: Counter[str] = field(default_factory=Counter)
+    watermark: int = MIN_TIMESTAMP
+    epoch: int = 0
+    written: int = 0
+    """Lines of segments."""
+
+    def __post_init__(self) -> None:
+        self.copies = {interval.number: MemoryCopy() for interval in self.intervals}
+        self.rewindow(self.windowing)
+
+    def rewindow(self, windowing: Windowing) -> None:
+        """With other windows from here on."""
+        self.windowing = windowing
+        self.lift = LiftedCombine(windowing, self.combine)
+        self.go_on(self.way)
+
+    def go_on(self, way: Way) -> None:
+        """With another computation on what is stored."""
+        self.place = Keyed("sum", way(self.windowing, self.combine), {"lifted": _key}, frozenset(["out"]))
+        self.place.computation.setup()
+
+    def cut(self, intervals: IntervalMap) -> None:
+        """Have other intervals, which inherit from these as copies in a checkpoint do."""
+        copies = {interval.number: MemoryCopy() for interval in intervals}
+        for new in intervals:
+            for old in self.intervals:
+                if old.start < new.stop and new.start < old.stop:
+                    for delta in self.copies[old.number].dump():
+                        bounds = (old.start, old.stop), (new.start, new.stop)
+                        copies[new.number].apply(delta if len(set(bounds)) == 1 else within(delta, *bounds))
+        self.intervals, self.copies = intervals, copies
+
+    def run(self, steps: Iterable[Step]) -> Combining:
+        """All of them, then the end of time."""
+        for step in steps:
+            self.step(step)
+        self.step(Step([], MAX_TIMESTAMP))
+        return self
+
+    def step(self, step: Step, parts: int = 1) -> None:
+        """One epoch; its elements come in so many batches."""
+        self.epoch += 1
+        bundles = {interval.number: Bundle() for interval in self.intervals}
+        gather = Gather(self.place, "lifted", lambda full: self._ship(full, bundles), _never)
+        self.lift.start_bundle()
+        make = step.batch or plain
+        size = -(-len(step.elements) // parts) or 1
+        for at in range(0, len(step.elements), size):
+            self.lift.process_batch("in", make(step.elements[at : at + size]), lambda _, batch: gather.add(batch))
+        self.lift.finish_bundle(lambda _, batch: gather.add(batch))
+        self._ship(gather, bundles)
+        for number, bundle in bundles.items():
+            self._run(number, bundle, step.watermark)
+        self.watermark = step.watermark
+
+    def _ship(self, gather: Gather, bundles: dict[int, Bundle]) -> None:
+        for interval, parcel in gather.parcels(self.intervals, _places).items():
+            came = decode_parcel(parcel.encode())
+            if isinstance(self.place.computation, ColumnComputation):
+                bundles[interval.number].parcels.append(came)
+            else:
+                came.unpack(bundles[interval.number])
+
+    def _run(self, number: int, bundle: Bundle, watermark: int) -> None:
+        bundle.watermark_before, bundle.watermark = self.watermark, watermark
+        bundle.epoch, bundle.interval = self.epoch, number
+        partial = frozenset(["lifted"])
+        commit = Worker(self.place, self.copies[number], self._emit, partial=partial).run(bundle)
+        self.copies[number].apply(commit.delta)
+        segments = [contents for contents in commit.delta.segments.values() if contents is not None]
+        self.written += sum(decode(contents).num_rows for contents in segments)
+        assert commit.hold is None or commit.hold.timestamp >= watermark
+        self.counters.update(commit.counters)
+
+    def _emit(self, stream: str, batch: Batch) -> None:
+        assert stream == "out"
+        for ((key, value), window, info), timestamp in batch.rows():
+            assert timestamp >= self.watermark, "it is late for what comes after"
+            self.panes.append(Pane(key, value, window, timestamp, info))
+
+    def stored(self) -> dict[str, int]:
+        """Number of stored entries by table."""
+        total: Counter[str] = Counter()
+        for copy in self.copies.values():
+            total.update(copy.count())
+        return {table: count for table, count in total.items() if count}
+
+    def counted(self) -> dict[str, int]:
+        """What is told of elements; timers are the general way's own."""
+        return {name: count for name, count in self.counters.items() if count and name != "timers"}
+
+
+def in_order(panes: Iterable[Pane]) -> list[tuple[object, ...]]:
+    """What can be compared of panes, whatever the order of keys: types and all."""
+    return sorted(map(_told, panes), key=repr)
+
+
+def of_each_key(panes: Iterable[Pane]) -> dict[bytes, list[tuple[object, ...]]]:
+    """The panes of each key, in the order in which they came."""
+    found: dict[bytes, list[tuple[object, ...]]] = {}
+    for pane in panes:
+        found.setdefault(encode_key(pane.key), []).append(_told(pane))
+    return found
+
+
+def _told(pane: Pane) -> tuple[object, ...]:
+    return encode_key(pane.key), repr(pane.key), repr(pane.value), repr(pane.window), pane.timestamp, pane.info
+
+
+_key = cast(KeyExtractor, itemgetter(0))
+"""As pipelines have it: the engine finds it in columns."""
+
+
+def _places(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
+    encode = STANDARD_KEYS.encode
+    encoded = [key if isinstance(key, bytes) else encode(key) for key in keys]
+    return [(key, row_of(key)) for key in encoded]
+
+
+def _never(place: Keyed, batch: Batch) -> None:
+    raise AssertionError("nothing here is poison")
