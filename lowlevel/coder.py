@@ -93,8 +93,7 @@ class KeyCoder:
         if type(key) is bytes:
             return b"b" + key
         if type(key) is tuple:
-            parts = [self.encode(part) for part in key]
-            return b"".join([b"t%d:" % len(parts), *(b"%d:%b" % (len(part), part) for part in parts)])
+            return self._encode_tuple(key)
         if type(key) is float:
             return b"f" + _DOUBLE.pack(key + 0.0)
         if key is None:
@@ -102,6 +101,19 @@ class KeyCoder:
         if type(key) is bool:
             return b"T" if key else b"F"
         return self._encode_other(key)
+
+    def _encode_tuple(self, key: tuple[object, ...]) -> bytes:
+        parts = [b"t%d:" % len(key)]
+        for part in key:
+            # What most tuples are made of, without a call for each.
+            if type(part) is str:
+                data = b"s" + part.encode("utf-8", "surrogatepass")
+            elif type(part) is int:
+                data = b"i%d" % part
+            else:
+                data = self.encode(part)
+            parts.append(b"%d:%b" % (len(data), data))
+        return b"".join(parts)
 
     def _encode_other(self, key: object) -> bytes:
         if (own := self._own.get(type(key))) is not None:
@@ -136,12 +148,12 @@ class KeyCoder:
         return decode_kind(kind, body, self.decode)
 
     def _decode_tuple(self, body: bytes) -> tuple[object, ...]:
-        length, _, rest = body.partition(b":")
+        at = body.index(b":") + 1
         parts = []
-        for _ in range(int(length)):
-            size, _, rest = rest.partition(b":")
-            parts.append(self.decode(rest[: int(size)]))
-            rest = rest[int(size) :]
+        for _ in range(int(body[: at - 1])):
+            stop = body.index(b":", at)
+            at, start = stop + 1 + int(body[at:stop]), stop + 1
+            parts.append(self.decode(body[start:at]))
         return tuple(parts)
 
 
