@@ -30,6 +30,10 @@ def in_euros():
     return beam.Select("auction", "bidder", price=col.price * 89 // 100, time="time", extra="extra")
 
 
+def by_price():
+    return beam.WithKeys(col.price)
+
+
 def windows_of_the_clock():
     """All time, reported ten seconds after the first bid since the last report."""
     trigger = beam.transforms.trigger

@@ -64,6 +64,10 @@ def in_euros():
     )
 
 
+def by_price():
+    return beam.Map(lambda bid: (bid["price"], bid))
+
+
 def windows_of_the_clock():
     """All time, as this runner has no clock for bounded input: what the windows' counts add up to."""
     return beam.WindowInto(beam.window.GlobalWindows())

@@ -59,15 +59,13 @@ def hot_items(beam, by, events):
 
 
 def highest_bid(beam, by, events):
-    priced = bids(beam, by, events) | "By price" >> beam.Map(
-        lambda bid: (bid["price"], (bid["auction"], bid["bidder"], bid["time"]))
-    )
+    priced = bids(beam, by, events) | "By price" >> by.by_price()
     fixed = priced | beam.WindowInto(beam.window.FixedWindows(WINDOW))
     highest = fixed | beam.CombineGlobally(highest_of(beam)).without_defaults()
 
     def rows(found, window=beam.DoFn.WindowParam):
         price, bids = found
-        return [(window.start.micros, auction, bidder, price, time) for auction, bidder, time in bids]
+        return [(window.start.micros, bid["auction"], bid["bidder"], price, bid["time"]) for bid in bids]
 
     return highest | beam.FlatMap(rows)
 
