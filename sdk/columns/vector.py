@@ -1,0 +1,94 @@
+"""What: the values of an expression for all elements, and at which of them only Python can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.columns.view import Unable
+
+EXACT = 1 << 53
+"""Up to here 64-bit floats are whole numbers without gaps."""
+TYPES: Mapping[str, pa.DataType] = {
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "bool": pa.bool_(),
+    "str": pa.string(),
+    "instant": pa.int64(),
+}
+"""Kind of value -> the type of its columns here."""
+_KINDS: Mapping[type, str] = {int: "int", float: "float", bool: "bool", str: "str"}
+
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """The values of an expression for all elements."""
+
+    kind: str
+    """Of `TYPES`, or "other" for columns that are only looked at for nulls."""
+    values: pa.Array | pa.Scalar
+    """A scalar for a constant."""
+    unsure: pa.Array | None = None
+    """True where only Python can tell the value; None for nowhere. Values there mean nothing."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is the same value for all."""
+        return isinstance(self.values, pa.Scalar)
+
+
+def normal(column: pa.Array, is_instant: bool) -> Vector:
+    """A column in the type of its kind, with every value as it was."""
+    if is_instant:
+        return Vector("instant", column)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    kind = column.type
+    if pa.types.is_boolean(kind):
+        return Vector("bool", column)
+    if pa.types.is_integer(kind):
+        return Vector("int", column if kind == pa.int64() else column.cast(pa.int64()))
+    if kind in (pa.float64(), pa.float32()):
+        return Vector("float", column.cast(pa.float64()))
+    if kind in (pa.string(), pa.large_string()):
+        return Vector("str", column.cast(pa.string()))
+    return Vector("other", column)
+
+
+def constant(value: object) -> Vector:
+    """The vector of the same value for all elements. Raises `Unable`."""
+    if isinstance(value, Timestamp):
+        return Vector("instant", pa.scalar(value.micros, pa.int64()))
+    kind = _KINDS.get(type(value))
+    if kind is None:
+        raise Unable(f"the constant {value!r:.80} is not of a type that is computed by column")
+    return Vector(kind, pa.scalar(value, TYPES[kind]))
+
+
+def either_unsure(*masks: pa.Array | None) -> pa.Array | None:
+    """Where one of these is; None for nowhere."""
+    found = None
+    for mask in masks:
+        if mask is not None:
+            found = mask if found is None else pc.or_(found, mask)
+    return found
+
+
+def nulls_of(vector: Vector) -> pa.Array | None:
+    """Where a value is None."""
+    return None if vector.is_constant or not vector.values.null_count else vector.values.is_null()
+
+
+def strict(kind: str, values: pa.Array, *operands: Vector) -> Vector:
+    """A result for which Python raises if an operand is None."""
+    return Vector(kind, values, either_unsure(*(mask for each in operands for mask in (each.unsure, nulls_of(each)))))
+
+
+def require(condition: bool, what: str) -> None:
+    """Raise `Unable` unless this is so."""
+    if not condition:
+        raise Unable(what)
