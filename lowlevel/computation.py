@@ -186,8 +186,16 @@ class InlineComputation:
     def setup(self) -> None:
         """Called once in each process before the first batch."""
 
+    def begin_bundle(self, watermark: int) -> None:
+        """Called before the first batch of a bundle.
+
+        `watermark` (microseconds UTC) is the low watermark that the keyed part of its step had before;
+        `MIN_TIMESTAMP` if there is none.
+        """
+        self.start_bundle()
+
     def start_bundle(self) -> None:
-        """Called before the first batch of a bundle."""
+        """Called before the first batch of a bundle, by `begin_bundle`."""
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
         """Take a batch of an input stream; `emit(stream, batch)` any number of output batches."""

@@ -92,7 +92,7 @@ class Router:
     def _run_inline(self, inline: Inline, stream: str, batch: Batch) -> None:
         if inline.name not in self._running:
             self._running[inline.name] = inline
-            self._call(inline, inline.computation.start_bundle)
+            self._call(inline, inline.computation.begin_bundle, self._watermarks.get(inline.step, MIN_TIMESTAMP))
         late = batch.count_before(self._watermarks.get(inline.step, MIN_TIMESTAMP))
         if late:
             self.late[inline.step] = self.late.get(inline.step, 0) + late

@@ -58,14 +58,14 @@ def restricted(contents: bytes, start: int, stop: int) -> bytes | None:
     ([1], None)
     """
     batch = decode(contents)
-    places = _places(batch.column(0))
-    here = (places >= np.uint64(start)) & (places <= np.uint64(stop - 1))
+    found = places(batch.column(0))
+    here = (found >= np.uint64(start)) & (found <= np.uint64(stop - 1))
     if here.all():
         return contents if len(here) else None
     return encode(batch.filter(pa.array(here))) if here.any() else None
 
 
-def _places(rows: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
+def places(rows: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
     """The first eight bytes of each row as a number."""
     if not len(rows):
         return np.empty(0, np.uint64)

@@ -20,6 +20,8 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
 from headrace.sdk.columns.reducers import reducers_of
+from headrace.sdk.columns.sessiongrouping import ColumnSessions, gap_of
+from headrace.sdk.columns.sessionlifting import SessionLifting
 from headrace.sdk.fanout import Shards, Spread
 from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
 from headrace.sdk.fusion.stage import Stage
@@ -235,6 +237,8 @@ class _Compiler:
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
+        if combine is not None and not takes_back and fanout is None and self._sessions(step, windowing, combine):
+            return
         if combine is not None and fanout is not None and not takes_back and not windowing.trigger.needs_values:
             streams = self._fan_out(label, windowing, combine, fanout, streams)
         # Each part has a copy of its own, so that each is set up once.
@@ -242,8 +246,8 @@ class _Compiler:
         grouping: Computation = MixedGrouping(windowing, own, streams, label, takes_back)
         if own is not None and set(streams.values()) == {InputForm.LIFTED}:
             grouping = self._by_columns(_forms(entry), windowing, own, label) or grouping
-        percentile = transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
         inputs = dict.fromkeys(streams, _key_of)
+        percentile = _percentile_of(transform)
         self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)
 
     def _lift(
@@ -266,6 +270,22 @@ class _Compiler:
         if reducers is None or not has_columns(windowing) or any(stream in identified for stream in entries):
             return None
         return ColumnGrouping(windowing, combine, reducers, label)
+
+    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn) -> bool:
+        """The quick way of combining in sessions, if it does the same."""
+        label, streams = step.full_label, _forms(self._into(step, 0))
+        gap, reducers, identified = gap_of(windowing), reducers_of(combine), self._topology.id_slacks()
+        if gap is None or reducers is None or any(stream in identified for stream in streams):
+            return False
+        lifted = f"{label}#lifted"
+        for stream, form in streams.items():
+            lifting = SessionLifting(shipped(combine, label), reducers, gap, form, lifted)
+            self._topology.inline(f"{stream} combined", lifting, [stream], [lifted], step=label)
+        sessions = ColumnSessions(windowing, shipped(combine, label), reducers, label)
+        self._topology.computation(
+            label, sessions, {lifted: _key_of}, [label], watermark_percentile=_percentile_of(step.transform)
+        )
+        return True
 
     def _fan_out(
         self, label: str, windowing: Windowing, combine: AnyCombineFn, fanout: Fanout, streams: dict[str, InputForm]
@@ -324,6 +344,11 @@ def _forms(entry: Exit) -> dict[str, InputForm]:
     if entry.spare is not None:
         streams[entry.spare] = InputForm.WINDOWED
     return streams
+
+
+def _percentile_of(transform: object) -> float | None:
+    """The percentile of the watermark that a step asks for; None for all records."""
+    return transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
 
 
 def _at(leave: Exit, node: int) -> Exit:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -123,19 +124,20 @@ def addends_of_pairs(
     pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], reducers: Reducers
 ) -> Addends | None:
     """The same of Python values."""
-    keys, payloads = zip(*pairs, strict=True)
-    found = _key_columns(keys)
+    # `zip(*pairs)` would make an iterator for each of them.
+    found = _key_columns(list(map(itemgetter(0), pairs)))
     if found is None:
         return None
-    items = payloads
-    if reducers.of_tuples:
+    payloads = list(map(itemgetter(1), pairs)) if reducers.kept else []
+    if payloads and reducers.of_tuples:
         # Anything else is for the CombineFn to take, or to refuse.
-        if set(map(type, payloads)) != {tuple} or set(map(len, payloads)) != {len(reducers.parts)}:
+        tuples = cast("Sequence[tuple[object, ...]]", payloads)
+        if set(map(type, payloads)) != {tuple} or set(map(len, tuples)) != {len(reducers.parts)}:
             return None
-        items = tuple(zip(*payloads, strict=True))
     values = []
     for place in reducers.kept:
-        column = whole_numbers(items[place] if reducers.of_tuples else items)
+        items = cast("Sequence[tuple[object, ...]]", payloads)
+        column = whole_numbers(list(map(itemgetter(place), items)) if reducers.of_tuples else payloads)
         if column is None:
             return None
         values.append(column)
