@@ -61,7 +61,7 @@ def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int |
     measurements: Measurements = {each.name: {} for each in chosen}
     for each, peer, size in entries:
         measurements[each.name][peer.name] = Measurement(peer.name, size, note=peer.note)
-    with datasets(Plan(events=max(*sizes, _TINY)), [*sizes, _TINY]) as data:
+    with datasets(Plan(events=max([*sizes, _TINY])), [*sizes, _TINY]) as data:
         expected = _Expected()
         for each, peer, size in entries:
             _run("warm-up", each, peer, data[size if peer.warm_whole else _TINY], expected)

@@ -24,7 +24,14 @@ BYTEWAX_DURABLE = foreign_peer(
     note="one worker, its recovery store written every second",
 )
 PATHWAY_STATIC = foreign_peer(
-    "Pathway static", PATHWAY, "with_pathway", _ALL, events=100_000, arguments=["static"], note="one worker, in memory"
+    "Pathway static",
+    PATHWAY,
+    "with_pathway",
+    _ALL,
+    events=500_000,
+    fewer={W2.name: 100_000},
+    arguments=["static"],
+    note="one worker, in memory",
 )
 PATHWAY_STREAMING = foreign_peer(
     "Pathway streaming",

@@ -6,8 +6,8 @@ import atexit
 import os
 import subprocess
 import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import IO
 
 import pyarrow as pa
@@ -38,7 +38,7 @@ class ForeignProcess:
     program: str
     arguments: Sequence[str] = ()
     _process: subprocess.Popen[str] | None = None
-    _printed: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    _printed: IO[bytes] | None = None
 
     def pids(self) -> list[int]:
         """Its process, while there is one."""
@@ -73,6 +73,7 @@ class ForeignProcess:
         return Answer.read(line)
 
     def _start(self) -> subprocess.Popen[str]:
+        self._printed = _unnamed_file()
         python = self.environment.python
         path = f"{python.parent}{os.pathsep}{os.environ.get('PATH', '')}"
         return subprocess.Popen(
@@ -86,6 +87,7 @@ class ForeignProcess:
         )
 
     def _last_words(self) -> str:
+        assert self._printed is not None
         end = self._printed.seek(0, os.SEEK_END)
         self._printed.seek(max(0, end - _SHOWN))
         return self._printed.read().decode(errors="replace")
@@ -104,6 +106,11 @@ class ForeignProcess:
             process.wait()
 
 
+def _unnamed_file() -> IO[bytes]:
+    """Goes when it is closed, as the process does."""
+    return tempfile.TemporaryFile()
+
+
 def foreign_peer(
     name: str,
     environment: Environment,
@@ -113,11 +120,21 @@ def foreign_peer(
     arguments: Sequence[str] = (),
     note: str = "",
     warm_whole: bool = False,
+    fewer: Mapping[str, int] | None = None,
 ) -> Peer:
     """A system whose program `benchmarks.peers.foreign.PROGRAM` runs these workloads."""
     process = ForeignProcess(environment, f"benchmarks.peers.foreign.{program}", arguments)
     runs = {workload: _run(process, workload) for workload in workloads}
-    return Peer(name, runs, events, warm_whole, note, lacking=environment.lacking, processes=process.pids)
+    return Peer(
+        name,
+        runs,
+        events,
+        warm_whole,
+        note,
+        fewer=fewer or {},
+        lacking=environment.lacking,
+        processes=process.pids,
+    )
 
 
 def _run(process: ForeignProcess, workload: str) -> Run:

@@ -22,14 +22,14 @@ def fixed_sums(dataset: Dataset) -> pa.Table:
 
 
 def session_counts(dataset: Dataset) -> pa.Table:
-    sessions = F.session_window("timestamp", "30 seconds").alias("window")
-    counts = _events(dataset).groupBy("key", sessions).count()
+    events = _events(dataset)
+    counts = events.groupBy("key", F.session_window("timestamp", "30 seconds").alias("window")).count()
     return counts.select("key", F.unix_micros("window.start"), F.unix_micros("window.end"), "count").toArrow()
 
 
 def sliding_sums(dataset: Dataset) -> pa.Table:
-    window = F.window("timestamp", "1 minute", "15 seconds").alias("window")
-    sums = _events(dataset).groupBy("key", window).agg(F.sum("value"))
+    events = _events(dataset)
+    sums = events.groupBy("key", F.window("timestamp", "1 minute", "15 seconds").alias("window")).agg(F.sum("value"))
     return sums.select("key", F.unix_micros("window.start"), "sum(value)").toArrow()
 
 

@@ -44,20 +44,20 @@ def collect(stream: DataFrame) -> pa.Table:
 
 
 def fixed_sums(dataset: Dataset) -> pa.Table:
-    window = F.window("timestamp", "1 minute").alias("window")
-    sums = _events(dataset, dataset.ended).groupBy("key", window).agg(F.sum("value"))
+    events = _events(dataset, dataset.ended)
+    sums = events.groupBy("key", F.window("timestamp", "1 minute").alias("window")).agg(F.sum("value"))
     return collect(sums.select("key", F.unix_micros("window.start"), "sum(value)"))
 
 
 def session_counts(dataset: Dataset) -> pa.Table:
-    window = F.session_window("timestamp", "30 seconds").alias("window")
-    counts = _events(dataset, dataset.ended).groupBy("key", window).count()
+    events = _events(dataset, dataset.ended)
+    counts = events.groupBy("key", F.session_window("timestamp", "30 seconds").alias("window")).count()
     return collect(counts.select("key", F.unix_micros("window.start"), F.unix_micros("window.end"), "count"))
 
 
 def sliding_sums(dataset: Dataset) -> pa.Table:
-    window = F.window("timestamp", "1 minute", "15 seconds").alias("window")
-    sums = _events(dataset, dataset.ended).groupBy("key", window).agg(F.sum("value"))
+    events = _events(dataset, dataset.ended)
+    sums = events.groupBy("key", F.window("timestamp", "1 minute", "15 seconds").alias("window")).agg(F.sum("value"))
     return collect(sums.select("key", F.unix_micros("window.start"), "sum(value)"))
 
 
