@@ -1,0 +1,75 @@
+"""Our engine where a program says what it wants by names of columns: no Python value is made of a record."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+
+import pyarrow as pa
+
+import headrace as beam
+from benchmarks.dataset import FILE_EVENTS, Dataset
+from benchmarks.generator import SECOND
+from benchmarks.peers.headrace_inputs import Elements, Inputs
+from benchmarks.peers.peer import Peer, Run
+from benchmarks.session import spark_processes, start_session
+from benchmarks.workload import GAP, PERIOD, W1, W2, W5, WINDOW, Workload
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.transforms.window import FixedWindows, Sessions, SlidingWindows
+
+
+def fixed_sums(rows: Elements) -> Elements:
+    windowed = rows | beam.WindowInto(FixedWindows(WINDOW // SECOND))
+    summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
+    return summed | beam.Select("key", start=beam.col.window_start, sum="sum")
+
+
+def session_counts(rows: Elements) -> Elements:
+    windowed = rows | beam.WindowInto(Sessions(GAP // SECOND))
+    counted = windowed | beam.GroupBy("key").aggregate_field("value", beam.combiners.CountCombineFn(), "count")
+    return counted | beam.Select("key", start=beam.col.window_start, end=beam.col.window_end, count="count")
+
+
+def sliding_sums(rows: Elements) -> Elements:
+    windowed = rows | beam.WindowInto(SlidingWindows(WINDOW // SECOND, PERIOD // SECOND))
+    summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
+    return summed | beam.Select("key", start=beam.col.window_start, sum="sum")
+
+
+_BUILDS: list[tuple[Workload, Callable[[Elements], Elements]]] = [
+    (W1, fixed_sums),
+    (W2, session_counts),
+    (W5, sliding_sums),
+]
+
+
+def _run(build: Callable[[Elements], Elements], streamed: bool) -> Run:
+    def run(dataset: Dataset) -> pa.Table:
+        start_session()
+        tables: list[pa.Table] = []
+        options: dict[str, object] = {"max_records_per_epoch": FILE_EVENTS} if streamed else {}
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+            options["checkpoint"] = f"{folder}/checkpoint"
+            with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
+                results = build(Inputs(pipeline, dataset, streamed).rows())
+                _ = results | beam.io.WriteToTables(lambda epoch, table: tables.append(table))
+        return pa.concat_tables(tables)
+
+    return run
+
+
+COLUMNS_BOUNDED = Peer(
+    "Headrace columns bounded",
+    {workload.name: _run(build, streamed=False) for workload, build in _BUILDS},
+    events=1_000_000,
+    warm_whole=True,
+    note="the same, by names of columns; local[2], durable checkpoint",
+    processes=spark_processes,
+)
+COLUMNS_STREAMED = Peer(
+    "Headrace columns streamed",
+    {workload.name: _run(build, streamed=True) for workload, build in _BUILDS},
+    events=1_000_000,
+    note=f"the same, by names of columns; local[2], epochs of {FILE_EVENTS:,}, durable checkpoint",
+    processes=spark_processes,
+)
