@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -26,25 +27,32 @@ pytestmark = pytest.mark.faults
 
 GOLDEN = sorted(path.parent.name for path in make.HERE.glob(f"*/{make.EXPECTED}"))
 """What releases have left behind."""
-NOW = "this release"
+NOW = {f"this release: {name}": name for name in make.PROGRAMS}
+"""What this release would leave, of each program."""
 
 
 @pytest.fixture(scope="module")
-def fresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A golden checkpoint as this release makes it."""
-    folder = tmp_path_factory.mktemp("golden") / "now"
-    make.make(folder)
-    return folder
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Golden checkpoints as this release makes them."""
+    folders = {now: tmp_path_factory.mktemp("golden") / "now" for now in NOW}
+    for now, folder in folders.items():
+        make.make(folder, NOW[now])
+    return folders
 
 
 @pytest.fixture
 def golden(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
     """A copy of a golden checkpoint, with what is expected of it; the original stays as it is."""
-    folder = request.getfixturevalue("fresh") if request.param == NOW else make.HERE / request.param
+    folder = request.getfixturevalue("fresh")[request.param] if request.param in NOW else make.HERE / request.param
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     yield copy
     assert {path.name for path in folder.iterdir()} == {make.EXPECTED, make.PLACE}
+
+
+def program_of(told: dict[str, Any]) -> str:
+    """The name of the program that left it; the first did not say."""
+    return told.get("program", make.EVERYTHING)
 
 
 def go_on(golden: Path, runner: LocalRunner | SparkRunner, run: Tally) -> None:
@@ -52,14 +60,14 @@ def go_on(golden: Path, runner: LocalRunner | SparkRunner, run: Tally) -> None:
     told = json.loads((golden / make.EXPECTED).read_text(encoding="utf-8"))
     options = RunOptions(str(golden / make.PLACE), max_records_per_epoch=LIMIT)
     out: Out = {}
-    runner.run_topology(topology(out), options)
+    runner.run_topology(make.PROGRAMS[program_of(told)](out), options)
     since = {sink: {epoch: rows for epoch, rows in of.items() if epoch > told["epoch"]} for sink, of in out.items()}
     for sink, rows in told["rows"].items():
         run.compare(rows, told["delivered"].get(sink, []) + rows_of(since).get(sink, []), sink)
     assert set(out) <= set(told["rows"])
 
 
-@pytest.mark.parametrize("golden", [*GOLDEN, NOW], indirect=True)
+@pytest.mark.parametrize("golden", [*GOLDEN, *NOW], indirect=True)
 def test_what_a_release_has_left_is_read(golden: Path, tally: Callable[[int], Tally]) -> None:
     run = tally(15)
     run.plan()
@@ -67,7 +75,7 @@ def test_what_a_release_has_left_is_read(golden: Path, tally: Callable[[int], Ta
     view = Checkpoint.read(ObjectStore(str(golden / make.PLACE)))
     assert view.manifest is not None and view.manifest.epoch == told["epoch"]
     contents = make.Contents.of(view)
-    contents.check()
+    contents.check(program_of(told))
     for counts in told["contents"]["state"].values():
         # Of before there were any.
         counts.setdefault("segments", 0)
@@ -76,7 +84,7 @@ def test_what_a_release_has_left_is_read(golden: Path, tally: Callable[[int], Ta
 
 
 @pytest.mark.parametrize("intervals", [None, 3])
-@pytest.mark.parametrize("golden", [*GOLDEN, NOW], indirect=True)
+@pytest.mark.parametrize("golden", [*GOLDEN, *NOW], indirect=True)
 def test_a_run_goes_on_from_it(golden: Path, intervals: int | None, tally: Callable[[int], Tally]) -> None:
     run = tally(15)
     run.plan()
@@ -86,7 +94,7 @@ def test_a_run_goes_on_from_it(golden: Path, intervals: int | None, tally: Calla
 
 @pytest.mark.spark
 @pytest.mark.slow
-@pytest.mark.parametrize("golden", [*GOLDEN, NOW], indirect=True)
+@pytest.mark.parametrize("golden", [*GOLDEN, *NOW], indirect=True)
 def test_a_run_goes_on_from_it_on_spark(golden: Path, spark: SparkSession, tally: Callable[[int], Tally]) -> None:
     run = tally(15)
     run.plan()

@@ -1,11 +1,10 @@
-"""Makes the golden checkpoint of this release: `python -m tests.golden.make [FOLDER]`. See the README beside it."""
+"""Makes the golden checkpoints of this release: `python -m tests.golden.make`. See the README beside it."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -14,16 +13,21 @@ from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView, Fingerprint
 from headrace.lowlevel.checkpoint.manifest import FORMAT_VERSION
 from headrace.lowlevel.store import ObjectStore
 from headrace.lowlevel.timer import HOLD, TimeDomain
+from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from tests.golden.program import CLOCK, LIMIT, Out, rows_of, topology
+from tests.golden import columns, program
+from tests.golden.program import CLOCK, LIMIT, Out, rows_of
 
 HERE = Path(__file__).parent
 STOP = 34
 """The epoch after which the driver dies: late enough for a snapshot, just after garbage was collected, and early enough
 for everything to be on its way."""
 EXPECTED, PLACE = "expected.json", "checkpoint"
+EVERYTHING, COLUMNS = "everything", "columns"
+PROGRAMS: Mapping[str, Callable[[Out], Topology]] = {EVERYTHING: program.topology, COLUMNS: columns.topology}
+"""What checkpoints are of."""
 
 
 class Dies(Scheduler):
@@ -58,22 +62,27 @@ class Contents:
         state = {name: copy.count() for name, copy in sorted(copies.items())}
         return cls(state, {**domains, "holds": marks[HOLD]}, len(manifest.pending), snapshots, len(manifest.positions))
 
-    def check(self) -> None:
-        """Nothing is missing that later releases must be able to read."""
+    def check(self, name: str) -> None:
+        """Nothing is missing that later releases must be able to read in a checkpoint of the program of that name."""
         tables: Counter[str] = Counter()
         for counts in self.state.values():
             tables.update(counts)
-        # The program is that of format 3, and older than segments.
-        del tables["segments"]
-        numbers: Mapping[str, int] = {**tables, **self.domains, "pending": self.pending, "snapshots": self.snapshots}
-        missing = [name for name, number in numbers.items() if not number]
+        numbers: dict[str, int] = {"snapshots": self.snapshots}
+        if name == COLUMNS:
+            numbers["segments"] = tables["segments"]
+        else:
+            # This program is that of format 3, and older than segments.
+            del tables["segments"]
+            numbers |= {**tables, **self.domains, "pending": self.pending}
+        missing = [entry for entry, number in numbers.items() if not number]
         assert not missing, f"the checkpoint has no {missing}"
 
 
-def make(folder: Path) -> None:
-    """Run the program to the middle on a new checkpoint, and write down what it must come to."""
+def make(folder: Path, name: str) -> None:
+    """Run the program of that name to the middle on a new checkpoint, and write down what it must come to."""
     if folder.exists():
         raise FileExistsError(f"{folder} is there already: a golden checkpoint is never replaced")
+    topology = PROGRAMS[name]
     whole: Out = {}
     delivered: Out = {}
     runner = LocalRunner(ManualClock(CLOCK), intervals=2)
@@ -82,10 +91,11 @@ def make(folder: Path) -> None:
     try:
         LocalRunner(ManualClock(CLOCK), Dies(), intervals=2).run_topology(topology(delivered), options)
     except Crash:
-        _tidy(folder / PLACE)
+        _tidy(folder / PLACE, topology)
         contents = Contents.of(Checkpoint.read(ObjectStore(str(folder / PLACE))))
-    contents.check()
+    contents.check(name)
     told = {
+        "program": name,
         "version": headrace.__version__,
         "epoch": STOP,
         "contents": asdict(contents),
@@ -95,12 +105,17 @@ def make(folder: Path) -> None:
     (folder / EXPECTED).write_text(json.dumps(told, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def _tidy(place: Path) -> None:
+def _tidy(place: Path, topology: Callable[[Out], Topology]) -> None:
     """Take away what neither of the last two commits names, as a driver does that takes over; it commits nothing."""
-    Checkpoint.open(ObjectStore(str(place)), "tests.golden.make", Fingerprint.of(topology({})), CLOCK).collect_garbage()
+    fingerprint = Fingerprint.of(topology({}))
+    Checkpoint.open(ObjectStore(str(place)), "tests.golden.make", fingerprint, CLOCK).collect_garbage()
 
 
 if __name__ == "__main__":
-    where = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / f"format{FORMAT_VERSION}"
-    make(where)
-    print(f"made {where}")
+    for name in PROGRAMS:
+        where = HERE / (f"format{FORMAT_VERSION}" + (f"-{name}" if name != EVERYTHING else ""))
+        if where.exists():
+            print(f"{where} is there already, and stays")
+        else:
+            make(where, name)
+            print(f"made {where}")

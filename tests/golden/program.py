@@ -164,15 +164,17 @@ def topology(out: Out) -> Topology:
     # What a timer on wall time holds back, somebody has to wait for.
     ends["watched"] = watched | "group watched" >> beam.GroupByKey() | "sort watched" >> beam.Map(ordered)
     for name, its in ends.items():
-        its | f"see {name}" >> beam.Map(seen) | f"out {name}" >> beam.io.Write(CallSink(_keeper(out, name)))
+        its | f"see {name}" >> beam.Map(seen) | f"out {name}" >> beam.io.Write(CallSink(keeper(out, name)))
     made = pipeline.topology()
     made.injector("tokens", BoundedInjector([(("short", 3), 1), (("long", 60), 2)]))
     made.computation("rounds", Rounds(), {"tokens": name_of, "again": name_of}, ["again", "told"])
-    made.sink("told", "told", CallSink(_keeper(out, "told")))
+    made.sink("told", "told", CallSink(keeper(out, "told")))
     return made
 
 
-def _keeper(out: Out, sink: str):
+def keeper(out: Out, sink: str):
+    """Keeps what a sink gets by epoch."""
+
     def keep(epoch: int, rows: list[tuple[object, int]]) -> None:
         out.setdefault(sink, {})[epoch] = sorted(map(repr, rows))
 
