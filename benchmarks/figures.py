@@ -33,7 +33,7 @@ _BUCKETS = (10, 20, 30, 40, 50, 75, 100, 150, 200, 300, 500, 750, 1000, 2000, 50
 _WATERMARK = Metric("gauge", ENGINE, "watermark")
 _STAGES = 3
 _POLL_SECONDS = 0.1
-_BAR = 40
+_BAR = 24
 
 Lags = dict[str, list[tuple[float, float]]]
 """Stage -> seconds since the beginning, and how many seconds its low watermark was behind the time."""

@@ -16,7 +16,7 @@ from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import EpochSpec, Row, unpack, work_rows
 from headrace.runners.spark.extent import Extent
-from headrace.runners.spark.job import EpochJob, fits_property
+from headrace.runners.spark.job import EpochJob, fits_one
 from headrace.runners.spark.leaving import ask_to_leave
 from headrace.runners.spark.level import WORKED
 from headrace.runners.spark.onetask import limited, was_too_much
@@ -64,7 +64,7 @@ class SparkExecutor:
         if not self._extent.is_one([split for _, split in splits]):
             return None
         given = [*work_rows(spec, limited(splits)), *rows]
-        if not fits_property(given):
+        if not fits_one(given):
             return None
         began = time.perf_counter()
         found = self._job(spec).run_in_one(spec.epoch, given)
