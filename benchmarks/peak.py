@@ -32,12 +32,13 @@ def children() -> dict[int, list[int]]:
     return tree
 
 
-def is_java(pid: int) -> bool:
-    """Whether the process is a JVM."""
+def kind_of(pid: int) -> str | None:
+    """JVM, Python, or None for what is neither or has ended."""
     try:
-        return (_PROC / str(pid) / "comm").read_text().strip() == "java"
+        program = (_PROC / str(pid) / "exe").readlink().name
     except OSError:
-        return False
+        return None
+    return JVM if program == "java" else PYTHON if program.startswith("python") else None
 
 
 class PeakMemory:
@@ -46,7 +47,7 @@ class PeakMemory:
     def __init__(self, roots: list[int]) -> None:
         self._roots = roots
         self._peaks: dict[int, int] = {}
-        self._is_java: dict[int, bool] = {}
+        self._kinds: dict[int, str] = {}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -54,7 +55,7 @@ class PeakMemory:
         """By kind of process, of 10⁶ bytes; a kind that there was none of is left out."""
         totals: dict[str, float] = defaultdict(float)
         for pid, peak in self._peaks.items():
-            totals[JVM if self._is_java[pid] else PYTHON] += peak / 1e6
+            totals[self._kinds[pid]] += peak / 1e6
         return dict(totals)
 
     def __enter__(self) -> PeakMemory:
@@ -76,14 +77,16 @@ class PeakMemory:
 
     def _look(self) -> None:
         for pid in self._processes():
-            if peak := _peak(pid):
+            if (peak := _peak(pid)) and (kind := kind_of(pid)):
                 self._peaks[pid] = max(peak, self._peaks.get(pid, 0))
-                self._is_java[pid] = is_java(pid)
+                self._kinds[pid] = kind
 
     def _processes(self) -> list[int]:
         tree, found = children(), list(self._roots)
         for pid in found:
-            found.extend(tree.get(pid, ()))
+            # A JVM below a JVM is one that is about to become another program, and has no memory of its own.
+            below_java = kind_of(pid) == JVM
+            found.extend(child for child in tree.get(pid, ()) if not (below_java and kind_of(child) == JVM))
         return found
 
 

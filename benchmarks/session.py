@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from benchmarks.peak import children, is_java
+from benchmarks.peak import JVM, children, kind_of
 
 CORES_VARIABLE = "HEADRACE_BENCH_CORES"
 CORES = int(os.environ.get(CORES_VARIABLE, "2"))
@@ -52,7 +52,7 @@ def start_session() -> SparkSession:
 
 def spark_processes() -> list[int]:
     """The session's JVM, which starts all Python workers; none before the session."""
-    return [pid for pid in children().get(os.getpid(), ()) if is_java(pid)]
+    return [pid for pid in children().get(os.getpid(), ()) if kind_of(pid) == JVM]
 
 
 @contextmanager
