@@ -8,7 +8,7 @@ topology.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import logging
 from operator import itemgetter
 from typing import cast
 
@@ -18,7 +18,8 @@ from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
-from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
+from headrace.sdk.columns.choice import obstacle
+from headrace.sdk.columns.grouping import ColumnGrouping
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.sessiongrouping import ColumnSessions, gap_of
 from headrace.sdk.columns.sessionlifting import SessionLifting
@@ -55,6 +56,7 @@ from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
 from headrace.sdk.windowing import Windowing
 
+_log = logging.getLogger(__name__)
 _key_of = cast(KeyExtractor, itemgetter(0))
 """Written in C: it is called for every record that goes to a grouping."""
 
@@ -189,7 +191,12 @@ class _Compiler:
 
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
         name = _stage_name(plan, stream)
-        self._topology.inline(name, Stage(name, plan), list(plan.entries), plan.outputs())
+        stage = Stage(name, plan)
+        for step, against in stage.paths():
+            _log.info(
+                "step %r takes %s", step, f"elements one by one: {against}" if against else "columns if they come"
+            )
+        self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
     def _gate(self, step: Step) -> str:
         """Add the gate of a step with side inputs; the stream of what it lets go."""
@@ -234,18 +241,22 @@ class _Compiler:
         combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
         streams = _forms(entry)
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
+        fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
+        identified = any(stream in self._topology.id_slacks() for stream in streams)
+        against = obstacle(windowing, combine, takes_back=takes_back, identified=identified, spread=fanout is not None)
+        _log.info("step %r takes %s", label, f"key by key: {against}" if against else "all keys at once")
+        if combine is not None and against is None and gap_of(windowing) is not None:
+            self._sessions(step, windowing, combine)
+            return
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
-        fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
-        if combine is not None and not takes_back and fanout is None and self._sessions(step, windowing, combine):
-            return
         if combine is not None and fanout is not None and not takes_back and not windowing.trigger.needs_values:
             streams = self._fan_out(label, windowing, combine, fanout, streams)
         # Each part has a copy of its own, so that each is set up once.
-        own = shipped(combine, label)
+        own, reducers = shipped(combine, label), None if combine is None else reducers_of(combine)
         grouping: Computation = MixedGrouping(windowing, own, streams, label, takes_back)
-        if own is not None and set(streams.values()) == {InputForm.LIFTED}:
-            grouping = self._by_columns(_forms(entry), windowing, own, label) or grouping
+        if own is not None and reducers is not None and against is None:
+            grouping = ColumnGrouping(windowing, own, reducers, label)
         inputs = dict.fromkeys(streams, _key_of)
         percentile = _percentile_of(transform)
         self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)
@@ -261,22 +272,11 @@ class _Compiler:
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 
-    def _by_columns(
-        self, entries: Iterable[str], windowing: Windowing, combine: AnyCombineFn, label: str
-    ) -> ColumnGrouping | None:
-        """The quick way of combining, where it does the same. It knows no ids of records."""
-        reducers = reducers_of(combine)
-        identified = self._topology.id_slacks()
-        if reducers is None or not has_columns(windowing) or any(stream in identified for stream in entries):
-            return None
-        return ColumnGrouping(windowing, combine, reducers, label)
-
-    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn) -> bool:
-        """The quick way of combining in sessions, if it does the same."""
+    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn) -> None:
+        """Combine in the sessions of all keys at once."""
         label, streams = step.full_label, _forms(self._into(step, 0))
-        gap, reducers, identified = gap_of(windowing), reducers_of(combine), self._topology.id_slacks()
-        if gap is None or reducers is None or any(stream in identified for stream in streams):
-            return False
+        gap, reducers = gap_of(windowing), reducers_of(combine)
+        assert gap is not None and reducers is not None, "obstacle() has looked"
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
             lifting = SessionLifting(shipped(combine, label), reducers, gap, form, lifted)
@@ -285,7 +285,6 @@ class _Compiler:
         self._topology.computation(
             label, sessions, {lifted: _key_of}, [label], watermark_percentile=_percentile_of(step.transform)
         )
-        return True
 
     def _fan_out(
         self, label: str, windowing: Windowing, combine: AnyCombineFn, fanout: Fanout, streams: dict[str, InputForm]

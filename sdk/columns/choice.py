@@ -1,0 +1,44 @@
+"""When and how: whether a grouping may work on all keys of an interval at once, and what stands against it."""
+
+from __future__ import annotations
+
+from headrace.sdk.columns.grouping import has_columns
+from headrace.sdk.columns.reducers import reducers_of
+from headrace.sdk.columns.sessiongrouping import gap_of
+from headrace.sdk.contents import Combiner
+from headrace.sdk.statesignature import combiner_kind, window_kind
+from headrace.sdk.windowing import Windowing
+from headrace.sdk.windows import TimestampCombiner
+
+
+def obstacle(
+    windowing: Windowing, combine: Combiner | None, *, takes_back: bool, identified: bool, spread: bool
+) -> str | None:
+    """Why a grouping goes key by key; None if it may take all keys at once.
+
+    Args:
+        windowing: Of its input.
+        combine: Its CombineFn, if it has one.
+        takes_back: Whether its input may have retractions.
+        identified: Whether its records have ids.
+        spread: Whether hot keys are fanned out.
+
+    >>> from headrace.sdk.windows import FixedWindows
+    >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, identified=False, spread=False)
+    'it keeps elements instead of combining them'
+    """
+    if combine is None:
+        return "it keeps elements instead of combining them"
+    if takes_back:
+        return "its input may have retractions"
+    if identified:
+        return "its records have ids, which are checked key by key"
+    if reducers_of(combine) is None:
+        return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
+    if not windowing.puts_out_once:
+        return "a window may have more panes than the one at its end"
+    if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
+        return "the time of a pane depends on those of its elements"
+    if has_columns(windowing) or (gap_of(windowing) is not None and not spread):
+        return None
+    return f"its windows come from {window_kind(windowing.window_fn)}" + (" with fan-out" if spread else "")
