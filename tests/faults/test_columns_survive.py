@@ -96,7 +96,7 @@ class FixedSize(RandomScheduler):
 def general() -> Iterator[pytest.MonkeyPatch]:
     """Compiles everything the general way, until it is undone."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling._Compiler, "_by_columns", lambda *arguments: None)
+        patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
         yield patch
 
 
@@ -104,7 +104,7 @@ def general() -> Iterator[pytest.MonkeyPatch]:
 def expected(tmp_path: Path) -> tuple[Rows, RunResult]:
     """What the general way makes of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling._Compiler, "_by_columns", lambda *arguments: None)
+        patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
         rows: Rows = {}
         result = life(rows, tmp_path / "general", FixedSize(0))
     assert result is not None
