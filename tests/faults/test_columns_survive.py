@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -92,20 +93,19 @@ class FixedSize(RandomScheduler):
         return LIMIT
 
 
-@pytest.fixture
-def general() -> Iterator[pytest.MonkeyPatch]:
-    """Compiles everything the general way, until it is undone."""
+@contextmanager
+def general_way() -> Iterator[None]:
+    """Compiles everything the general way."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
-        yield patch
+        yield
 
 
 @pytest.fixture
 def expected(tmp_path: Path) -> tuple[Rows, RunResult]:
     """What the general way makes of it."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
-        rows: Rows = {}
+    rows: Rows = {}
+    with general_way():
         result = life(rows, tmp_path / "general", FixedSize(0))
     assert result is not None
     return rows, result
@@ -157,14 +157,12 @@ def test_intervals_change_while_windows_are_open(tmp_path: Path, expected: tuple
     assert told(again) == told(result)
 
 
-def test_state_of_the_general_way_goes_on(
-    tmp_path: Path, expected: tuple[Rows, RunResult], general: pytest.MonkeyPatch
-) -> None:
+def test_state_of_the_general_way_goes_on(tmp_path: Path, expected: tuple[Rows, RunResult]) -> None:
     rows, result = expected
     place = tmp_path / "found"
     found: Rows = {}
-    assert life(found, place, Dies(3)) is None
-    general.undo()
+    with general_way():
+        assert life(found, place, Dies(3)) is None
     again = life(found, place, FixedSize(1), intervals=3)
     assert again is not None and of_sinks(found) == of_sinks(rows)
     assert told(again) == told(result)

@@ -1,0 +1,31 @@
+"""Combining by columns on Spark: a driver stops with windows open in segments, and the next one goes on with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.local import LocalRunner
+from headrace.runners.local.scheduler import Crash
+from headrace.runners.spark import SparkRunner
+from tests.faults.test_columns_survive import LIMIT, Dies, Rows, general_way, of_sinks, segments, told, topology
+
+pytestmark = pytest.mark.spark
+
+
+def test_a_driver_that_stops_goes_on_with_open_windows(spark: SparkSession, tmp_path: Path) -> None:
+    whole: Rows = {}
+    with general_way():
+        expected = LocalRunner().run_topology(topology(whole))
+    rows: Rows = {}
+    options = RunOptions(str(tmp_path), max_records_per_epoch=2 * LIMIT)
+    with pytest.raises(Crash):
+        SparkRunner(spark, intervals=2, steps=Dies(2)).run_topology(topology(rows), options)
+    assert segments(tmp_path)
+    result = SparkRunner(spark, intervals=2).run_topology(topology(rows), RunOptions(str(tmp_path), intervals=3))
+    assert of_sinks(rows) == of_sinks(whole)
+    assert told(result) == told(expected)
+    assert not segments(tmp_path)
