@@ -81,12 +81,15 @@ def agree(windowing: Windowing, combine: Combiner, steps: list[Step]) -> Combini
 HUGE = 1 << 80
 SOONER = [Step([("a", 1, 15 * SECOND)], 0), Step([("a", HUGE, 5 * SECOND)], 0)]
 """The window that ends later has a result as columns, the other one has not."""
+PARTLY_LATE = [Step([], 10 * SECOND), Step([("a", 1, 7 * SECOND), ("a", 1, -5 * SECOND)], 10 * SECOND)]
+"""One is late for the earlier of its windows only, the other for all."""
 LAST = [Step([("a", 0, MAX_TIMESTAMP - 1)], 0)]
 
 
 @given(st.sampled_from(WINDOW_FNS), st.sampled_from(COMBINERS), scripts())
 @example(FixedWindows(10), SumFn(), SOONER)
 @example(SlidingWindows(10, 4), SumFn(), LAST)
+@example(SlidingWindows(10, 4), SumFn(), PARTLY_LATE)
 def test_both_ways_put_out_the_same(window_fn: WindowFn, combine: Combiner, steps: list[Step]) -> None:
     windowing = Windowing.of(window_fn)
     found = agree(windowing, combine, steps)
