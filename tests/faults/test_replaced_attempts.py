@@ -45,9 +45,9 @@ class WrongSeen(Seen):
 class Lines:
     """A part is a line for each value."""
 
-    def write(self, path, values):
+    def write(self, path, batch):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text("".join(f"{value}\n" for value in values))
+        Path(path).write_text("".join(f"{value}\n" for value in batch.values))
 
 
 def built(world, out, wrong=False):
