@@ -23,7 +23,8 @@ from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.beside import Call, PlainCall, Release
 from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.epoch import DRIVER, EpochSpec, Row, Sender, work_rows
-from headrace.runners.engine.task import Program, read_splits, run_level
+from headrace.runners.engine.program import Program
+from headrace.runners.engine.task import read_splits, run_level
 from headrace.runners.local.scheduler import Scheduler
 
 

@@ -16,7 +16,8 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
-from headrace.runners.engine.task import Program, read_splits, run_level
+from headrace.runners.engine.program import Program
+from headrace.runners.engine.task import read_splits, run_level
 from headrace.runners.spark.extent import MOST_RECORDS, MOST_SECONDS
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.level import batches_of, property_rows, task_begins, worked

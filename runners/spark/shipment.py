@@ -18,7 +18,7 @@ from headrace.lowlevel.checkpoint.signature import carried
 from headrace.lowlevel.injector import BaseInjector, Delivery, Injector
 from headrace.lowlevel.store import Store
 from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.task import Program
+from headrace.runners.engine.program import Program
 from headrace.sdk.shipping import shipped
 
 

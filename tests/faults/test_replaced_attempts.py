@@ -20,7 +20,8 @@ from headrace.lowlevel.store import ObjectStore
 from headrace.runners.engine.beside import PlainCall
 from headrace.runners.engine.epoch import DRIVER, Kind, unpack
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.task import Program, run_level
+from headrace.runners.engine.program import Program
+from headrace.runners.engine.task import run_level
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.sdk.io.filesink import FileSink
 from tests.faults.mixed import Seen, Sums, World, check, topology

@@ -1,0 +1,93 @@
+"""A topology made ready for running tasks, once in a process (paper §4: computations are set up, then fed)."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headrace.lowlevel.columncomputation import ColumnComputation
+from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.metric import at
+from headrace.lowlevel.sink import ReleasingSink
+from headrace.lowlevel.topology import Inline, Keyed, Topology
+from headrace.lowlevel.watermark import Propagation
+from headrace.lowlevel.weak import releasing_sinks, weak_streams
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Program:
+    """A topology made ready for running tasks; one a process."""
+
+    topology: Topology
+    places: dict[object, tuple[bytes, bytes]] = field(default_factory=dict)
+    """What routers remember of keys from task to task."""
+    _ready: bool = False
+    _ending: ExitStack = field(default_factory=ExitStack)
+    """Tears down what was set up."""
+
+    @cached_property
+    def propagation(self) -> Propagation:
+        """How watermarks flow."""
+        return Propagation(self.topology)
+
+    @cached_property
+    def levels(self) -> list[list[str]]:
+        """Computations by level, level 1 first."""
+        return self.topology.levels()
+
+    @cached_property
+    def inline_order(self) -> list[str]:
+        """Inline computations, each after those that feed it."""
+        return self.topology.inline_order()
+
+    @cached_property
+    def weak_streams(self) -> frozenset[str]:
+        """Streams of weak productions."""
+        return weak_streams(self.topology)
+
+    @cached_property
+    def releasing(self) -> dict[str, ReleasingSink]:
+        """Sinks that get their rows before the commit."""
+        return releasing_sinks(self.topology)
+
+    @cached_property
+    def partial(self) -> dict[str, frozenset[str]]:
+        """Computation -> see `Topology.partial_streams`."""
+        return {name: self.topology.partial_streams(name) for name in self.topology.keyed}
+
+    @cached_property
+    def by_columns(self) -> frozenset[str]:
+        """Computations that take all records of an interval at once."""
+        return frozenset(
+            name for name, place in self.topology.keyed.items() if isinstance(place.computation, ColumnComputation)
+        )
+
+    def setup(self) -> None:
+        """Call `setup` of every computation, once in a process."""
+        if self._ready:
+            return
+        for place in self.topology.places():
+            try:
+                with at(place.step):
+                    place.computation.setup()
+            except Exception as error:
+                raise failed_step(error, place.name, None, None) from error
+            self._ending.callback(_tear_down, place)
+        self._ready = True
+
+    def teardown(self) -> None:
+        """Call `teardown` of every computation that was set up: no task follows."""
+        self._ending.close()
+        self._ready = False
+
+
+def _tear_down(place: Keyed | Inline) -> None:
+    try:
+        place.computation.teardown()
+    except Exception:
+        # Nothing depends on it any more: what the run did is committed, or its own error is on the way.
+        _log.warning("step %r failed in teardown, after its last bundle", place.step, exc_info=True)
