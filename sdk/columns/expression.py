@@ -333,6 +333,8 @@ class Columns:
         """A field of the element."""
         if not isinstance(name, str):
             raise TypeError(f"col takes the name of a field, got {name!r:.80}; a constant is col.literal(value)")
+        if not name:
+            raise ValueError("col takes the name of a field, got an empty one; name the field")
         return Expression(FieldOf(name))
 
     def __getattr__(self, name: str) -> Expression:

@@ -27,6 +27,9 @@ from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 
 _log = logging.getLogger(__name__)
 
+_KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP)
+"""What an expression may be given; a tuple, as constants among the arguments need not have a hash."""
+
 
 class RunLoop(Protocol):
     """Runs the loop from a collection inside the stage on."""
@@ -51,7 +54,7 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
     if type(reader.fn) not in (MapFn, FilterFn, MapTupleFn):
         return f"{type(reader.fn).__name__} runs Python code for each element"
     arguments = [*reader.arguments.positional, *(source for _, source in reader.arguments.named)]
-    if arguments.count(Given.ELEMENT) != 1 or not set(arguments) <= {Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP}:
+    if arguments.count(Given.ELEMENT) != 1 or any(argument not in _KNOWN for argument in arguments):
         return "its function takes more than the element"
     if Given.WINDOW in arguments and form is Form.PLAIN and not always_one_window(plan.windowings[reader.source]):
         return "it looks at the window, and elements may be in several"

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headrace import col
 from headrace.lowlevel.columns import ColumnBatch, shape_of_key
 from headrace.lowlevel.record import Batch
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, pair
@@ -52,3 +53,8 @@ def test_a_key_is_found_in_a_pair():
 def test_nothing_else_is_there():
     with pytest.raises(AttributeError, match="ColumnBatch has no attribute 'rubbish'"):
         _ = BATCH.rubbish
+
+
+def test_a_column_has_a_name():
+    with pytest.raises(ValueError, match="got an empty one; name the field"):
+        col("")
