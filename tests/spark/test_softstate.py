@@ -50,7 +50,8 @@ def run(spark: SparkSession, cache_bytes: int) -> tuple[list[object], int]:
     topology.computation("history", History(), {"in": lambda number: number % KEYS}, ["lengths"])
     rows: list[object] = []
     topology.sink("lengths", "lengths", CallSink(lambda epoch, more: rows.extend(value for value, _ in more)))
-    options = RunOptions(max_records_per_epoch=KEYS, cache_bytes=cache_bytes)
+    # A stage for each level: epochs of one task take the processes in turn, so that none has the state of the last.
+    options = RunOptions(max_records_per_epoch=KEYS, cache_bytes=cache_bytes, one_task_epochs=False)
     result = SparkRunner(spark, intervals=1).run_topology(topology, options)
     assert result.epochs >= EPOCHS
     return sorted(rows, key=repr), result.counters["history"]["decoded"]
