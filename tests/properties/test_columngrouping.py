@@ -147,8 +147,11 @@ def _shuffled(steps: list[Step], shuffle: random.Random) -> list[Step]:
     for step in steps:
         waiting += step.elements
         shuffle.shuffle(waiting)
-        stays = [one for one in waiting if one[2] >= step.watermark and shuffle.random() < 0.5]
-        made.append(Step([one for one in waiting if one not in stays], step.watermark))
+        # Equal elements are still several: each goes or stays for itself.
+        stays, goes = [], []
+        for one in waiting:
+            (stays if one[2] >= step.watermark and shuffle.random() < 0.5 else goes).append(one)
+        made.append(Step(goes, step.watermark))
         waiting = stays
     return [*made, Step(waiting, made[-1].watermark)]
 
