@@ -21,7 +21,7 @@ from headrace.runners.spark.leaving import ask_to_leave
 from headrace.runners.spark.level import WORKED
 from headrace.runners.spark.onetask import limited, was_too_much
 from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.snapshots import begin_snapshots
+from headrace.runners.spark.snapshots import Making, begin_snapshots
 from headrace.runners.spark.streams import close_streams
 
 
@@ -48,6 +48,7 @@ class SparkExecutor:
         self._jobs: dict[int, EpochJob] = {}
         self._one_task_epochs = one_task_epochs
         self._extent = self._new_extent()
+        self._snapshots: Making | None = None
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """One Spark job, or a second one if the epoch turns out too large for one task; raises `SparkJobError`."""
@@ -100,7 +101,8 @@ class SparkExecutor:
 
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """A job beside the epochs."""
-        return begin_snapshots(self._session, self._shipment, orders)
+        self._snapshots = begin_snapshots(self._session, self._shipment, orders)
+        return self._snapshots
 
     def beside(self, release: Release) -> Call:
         """In a thread of the driver."""
@@ -128,6 +130,11 @@ class SparkExecutor:
         return ready, switch
 
     def close(self) -> None:
-        """Ask workers to tear down, if there is anything: as many tasks as run at once reach all that wait for work."""
+        """Let what runs beside the epochs end, and ask workers to tear down, if there is anything.
+
+        As many tasks as run at once reach all workers that wait for work.
+        """
+        if self._snapshots is not None:
+            self._snapshots.wait()
         if any(place.computation.has_teardown() for place in self.topology.places()):
             ask_to_leave(self._session, self._shipment, self.parallelism)

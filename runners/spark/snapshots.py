@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from threading import Thread
 from typing import cast
@@ -21,6 +21,8 @@ from headrace.runners.spark.level import SCHEMA, batches_of, rows_of, table_of
 from headrace.runners.spark.shipment import Contents, Shipment
 
 Orders = Sequence[tuple[SnapshotOrder, CopyPlan]]
+_LONGEST = 60.0
+"""Seconds that the end of a run waits for snapshots that nobody will name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,24 @@ def _snapshot(contents: Contents, host: SparkHost, row: Row) -> Row:
     return (row[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, copies)))
 
 
-def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -> Callable[[], list[Snapshot] | None]:
-    """Start making snapshots; the result gives them once all are made, None before.
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Snapshots that are being made; calling it gives them once all are made, None before."""
+
+    thread: Thread
+    made: list[Snapshot]
+
+    def __call__(self) -> list[Snapshot] | None:
+        """The snapshots, if they are ready."""
+        return None if self.thread.is_alive() else self.made
+
+    def wait(self) -> None:
+        """Let the job end, so that nothing is written once the run is over."""
+        self.thread.join(_LONGEST)
+
+
+def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -> Making:
+    """Start making snapshots.
 
     A job that fails gives none and a warning: the state is safe without.
     """
@@ -65,4 +83,4 @@ def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -
 
     thread = Thread(target=run, name="headrace-snapshots", daemon=True)
     thread.start()
-    return lambda: None if thread.is_alive() else made
+    return Making(thread, made)
