@@ -8,19 +8,20 @@ window is due: what an epoch costs does not depend on what is stored.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnComputation, ColumnContext
+from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm, LiftedFrames
 from headrace.sdk.columns import objects
+from headrace.sdk.columns.combining import ColumnCombining
 from headrace.sdk.columns.fired import Fired
 from headrace.sdk.columns.keys import Keys, decoded
 from headrace.sdk.columns.lifted import Lifted
@@ -34,7 +35,6 @@ from headrace.sdk.columns.takeover import take_over
 from headrace.sdk.contents import Combiner
 from headrace.sdk.panes import PaneInfoTiming, pane_info
 from headrace.sdk.rules import Rules
-from headrace.sdk.statesignature import combiner_kind, windowing_signature
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import (
     BoundedWindow,
@@ -71,7 +71,7 @@ class _Arrived(NamedTuple):
     held: list[Held]
 
 
-class ColumnGrouping(ColumnComputation):
+class ColumnGrouping(ColumnCombining):
     """Adds up the lifted elements of each key and window, and puts the results out.
 
     Args:
@@ -82,29 +82,10 @@ class ColumnGrouping(ColumnComputation):
     """
 
     def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
-        self._windowing, self._combine, self._reducers = windowing, combine, reducers
-        self._output_stream = output_stream
-        self._rules = Rules.of(windowing, combine, InputForm.LIFTED)
+        super().__init__(Rules.of(windowing, combine, InputForm.LIFTED), combine, reducers, output_stream)
         self._frames = LiftedFrames(windowing, self._rules.frames)
         window_fn = windowing.window_fn
         self._size = window_fn.size.micros if isinstance(window_fn, (FixedWindows, SlidingWindows)) else None
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
-        return self._combine.has_teardown()
-
-    def state_signature(self) -> Mapping[str, str]:
-        """That of a `Grouping`, whose state it takes over; there is no way back."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind, "layout": "columns"}
-        return {**windowing_signature(self._windowing), **own}
 
     def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
         """See `ColumnComputation`."""

@@ -7,20 +7,21 @@ If none does, the session is over and is put out; else the part is written again
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnComputation, ColumnContext
+from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm
+from headrace.sdk.columns.combining import ColumnCombining
 from headrace.sdk.columns.fired import Fired
 from headrace.sdk.columns.grouping import PANE
 from headrace.sdk.columns.keys import ENCODED, Keys, decoded
@@ -33,7 +34,6 @@ from headrace.sdk.columns.shape import Single, Tuple, pair
 from headrace.sdk.columns.takeover import take_over
 from headrace.sdk.contents import Combiner
 from headrace.sdk.rules import Rules
-from headrace.sdk.statesignature import combiner_kind, windowing_signature
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import IntervalWindow, Sessions, TimestampCombiner
 
@@ -50,7 +50,7 @@ def gap_of(windowing: Windowing) -> int | None:
     return window_fn.gap_size.micros if windowing.puts_out_once and at_end else None
 
 
-class ColumnSessions(ColumnComputation):
+class ColumnSessions(ColumnCombining):
     """Joins the parts of sessions that `SessionLifting` has made, and puts the results out.
 
     Args:
@@ -61,25 +61,7 @@ class ColumnSessions(ColumnComputation):
     """
 
     def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
-        self._combine, self._reducers, self._output_stream = combine, reducers, output_stream
-        self._rules = Rules.of(windowing, combine, InputForm.PLAIN)
-
-    def setup(self) -> None:
-        """Set the CombineFn up."""
-        self._combine.setup()
-
-    def teardown(self) -> None:
-        """Tear the CombineFn down."""
-        self._combine.teardown()
-
-    def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
-        return self._combine.has_teardown()
-
-    def state_signature(self) -> Mapping[str, str]:
-        """That of a `Grouping`, whose state it takes over; there is no way back."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind, "layout": "columns"}
-        return {**windowing_signature(self._rules.windowing), **own}
+        super().__init__(Rules.of(windowing, combine, InputForm.PLAIN), combine, reducers, output_stream)
 
     def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
         """See `ColumnComputation`."""
