@@ -2,6 +2,7 @@
 
 import typing
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -129,12 +130,16 @@ def plans(draw):
     )
 
 
+def _several(draw, count, values):
+    return draw(st.lists(values, min_size=count, max_size=count))
+
+
 @st.composite
 def batches(draw):
     made = []
     for _ in range(draw(st.integers(1, 2))):
         count = draw(st.integers(1, 5))
-        several = lambda values: draw(st.lists(values, min_size=count, max_size=count))  # noqa: B023, E731
+        several = partial(_several, draw, count)
         table = pa.record_batch(
             {
                 "word": pa.array(several(st.sampled_from(["a", "ab", "b", None])), pa.string()),

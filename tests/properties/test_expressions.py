@@ -2,6 +2,7 @@
 
 import datetime
 import math
+import operator
 
 import numpy as np
 import pyarrow as pa
@@ -274,7 +275,7 @@ GENERAL = [
     col.more // 0.5,
     col.text.lower(),
     col.more > "a",
-    col.more == True,  # noqa: E712
+    operator.eq(col.more, True),
     col.more.isin([1, True]),
     col.float.isin([math.nan]),
     col.more == datetime.date(2020, 1, 1),

@@ -11,11 +11,7 @@ from benchmarks.nexmark.settings import LAST, PATIENCE, PERIOD, WINDOW
 
 
 def winner_of(beam):
-    """A `DoFn` over pairs of an auction's number and an event, the auction or a bid, as tuples.
-
-    An auction keeps the best bid so far and closes by a timer. A bid that comes before its auction waits a while; one
-    that comes after the closing waits in vain.
-    """
+    """A `DoFn` over pairs of an auction's number and an event: a timer closes it; a bid before its auction waits."""
     userstate, coder = beam.transforms.userstate, beam.coders.PickleCoder()
     watermark = beam.transforms.timeutil.TimeDomain.WATERMARK
     timestamp = beam.utils.timestamp.Timestamp
@@ -37,45 +33,56 @@ def winner_of(beam):
             forget=beam.DoFn.TimerParam(FORGET),
         ):
             kind, event = element[1]
-            auction = open_.read()
             if kind == AUCTION:
-                open_.write(event)
                 close.set(timestamp(micros=event[3]))
-                found = None
-                for bid in early.read():
-                    found = better(event, found, bid)
-                if found is not None:
-                    best.write(found)
-                early.clear()
-            elif auction is None:
-                early.add(event)
+                begin(event, open_, best, early)
+            elif not bid(event, open_, best, early):
                 forget.set(timestamp(micros=event[0] + PATIENCE * SECOND))
-            else:
-                held = best.read()
-                found = better(auction, held, event)
-                if found is not held:
-                    best.write(found)
 
         @userstate.on_timer(CLOSE)
-        def close(
-            self,
-            key=beam.DoFn.KeyParam,
-            open_=beam.DoFn.StateParam(OPEN),
-            best=beam.DoFn.StateParam(BEST),
-        ):
-            auction, bid = open_.read(), best.read()
-            open_.clear()
-            best.clear()
-            if bid is not None:
-                _, _, seller, expires, category = auction
-                time, bidder, price = bid
-                yield key, seller, category, expires, bidder, price, time
+        def close(self, key=beam.DoFn.KeyParam, open_=beam.DoFn.StateParam(OPEN), best=beam.DoFn.StateParam(BEST)):
+            yield from end(key, open_, best)
 
         @userstate.on_timer(FORGET)
         def forget(self, early=beam.DoFn.StateParam(EARLY)):
             early.clear()
 
     return Winner()
+
+
+def begin(auction, open_, best, early):
+    """The auction has come: its bids that came before it count."""
+    open_.write(auction)
+    found = None
+    for event in early.read():
+        found = better(auction, found, event)
+    if found is not None:
+        best.write(found)
+    early.clear()
+
+
+def bid(event, open_, best, early):
+    """A bid has come; False if its auction has not, so that it waits."""
+    auction = open_.read()
+    if auction is None:
+        early.add(event)
+        return False
+    held = best.read()
+    found = better(auction, held, event)
+    if found is not held:
+        best.write(found)
+    return True
+
+
+def end(key, open_, best):
+    """The auction closes: who has won it, if anybody."""
+    auction, found = open_.read(), best.read()
+    open_.clear()
+    best.clear()
+    if found is not None:
+        _, _, seller, expires, category = auction
+        time, bidder, price = found
+        yield key, seller, category, expires, bidder, price, time
 
 
 def better(auction, best, bid):

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 class Job:
     """One run. Times in microseconds.
 
-    >>> job = Job("W1", "/tmp/one.parquet", ["/tmp/many/0.parquet"], 300_000_000, 60_000_000, 30_000_000, "/tmp/result")
+    >>> job = Job("W1", "one.parquet", ["many/0.parquet"], 300_000_000, 60_000_000, 30_000_000, "result")
     >>> Job.read(job.line()) == job
     True
     """

@@ -104,10 +104,13 @@ def _clock(job: Job) -> win.EventClock:
     return win.EventClock(_timestamp, delay, now_getter=lambda: now, to_system_utc=lambda _: None)
 
 
+def _add(total: int, value: tuple[int, int]) -> int:
+    return total + value[1]
+
+
 def _sums(keyed: KeyedStream, job: Job) -> KeyedStream:
     windower = win.TumblingWindower(timedelta(microseconds=job.window), align_to=_START)
-    add = lambda total, value: total + value[1]  # noqa: E731
-    out = win.fold_window("sums", keyed, _clock(job), windower, int, add, int.__add__, ordered=False)
+    out = win.fold_window("sums", keyed, _clock(job), windower, int, _add, int.__add__, ordered=False)
     return op.map("rows", out.down, lambda item: (item[0], item[1][0] * job.window, item[1][1]))
 
 
