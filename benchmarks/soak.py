@@ -174,12 +174,16 @@ def _size(folder: Path) -> int:
     return total
 
 
-def topology(rate: int, seconds: float, counted: list[int]) -> Topology:
-    """The stream; what the sums come to is added to `counted`."""
+def topology(rate: int, seconds: float, passing: int, counted: list[int]) -> Topology:
+    """The stream, with `passing` new keys each five seconds; what the sums come to is added to `counted`."""
+
+    def passing_key(number: int) -> int:
+        return number // (5 * rate) * 100_000 + number % passing
+
     made = Topology()
     made.injector("records", Beat(rate, seconds))
     made.computation("passes", Passes(), {"records": lambda number: number % _KEYS}, ["passed"])
-    made.computation("sums", Sums(), {"passed": lambda number: number // (5 * rate) * _KEYS + number % 97}, ["sums"])
+    made.computation("sums", Sums(), {"passed": passing_key}, ["sums"])
     made.sink("sums", "sums", CallSink(lambda epoch, rows: counted.append(sum(cast(int, value) for value, _ in rows))))
     return made
 
@@ -194,6 +198,9 @@ def growth(samples: list[Sample], series: str) -> float:
 def main(
     minutes: Annotated[float, typer.Option(help="how long; an hour for figures to quote")] = 2.0,
     rate: Annotated[int, typer.Option(help="records a second")] = 500,
+    passing: Annotated[
+        int, typer.Option(help="new keys each 5 s; with 1000, tables of remembered keys are full after ten minutes")
+    ] = 97,
     every: Annotated[float, typer.Option(help="seconds between two samples")] = 15.0,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/soak.json"),
 ) -> None:
@@ -204,12 +211,13 @@ def main(
         watch = Watch(session, Path(home), every)
         options = RunOptions(f"{home}/checkpoint", progress=watch.note)
         end = watch.begin()
-        result = SparkRunner().run_topology(topology(rate, minutes * 60, counted), options)
+        result = SparkRunner().run_topology(topology(rate, minutes * 60, passing, counted), options)
         end()
     read = result.counters["records"]["records"]
     assert sum(counted) == read == int(rate * minutes * 60), (sum(counted), read)
     _print(watch.samples, read, result.epochs)
-    told = {"benchmark": "soak", "minutes": minutes, "rate": rate, "records": read, "epochs": result.epochs}
+    asked: dict[str, object] = {"benchmark": "soak", "minutes": minutes, "rate": rate, "passing": passing}
+    told = asked | {"records": read, "epochs": result.epochs}
     figures = {series: growth(watch.samples, series) for series in _SERIES}
     save(output, told | {"growth": figures, "samples": [asdict(each) for each in watch.samples]})
 
