@@ -12,6 +12,8 @@ from headrace.sdk.coders.coder import Coder
 
 _DOUBLE = struct.Struct(">d")
 _WORD = 1 << 64
+_SMALL = tuple(bytes([number]) for number in range(0x80))
+"""What small whole numbers are as `varint`."""
 
 
 class _Deterministic(Coder):
@@ -96,12 +98,16 @@ class VarIntCoder(_Deterministic):
     def encode(self, value: object) -> bytes:
         """See `Coder`. Raises `OverflowError` for more than 64 bits."""
         number = cast(int, value)
+        if 0 <= number < len(_SMALL):
+            return _SMALL[number]
         if not -(_WORD >> 1) <= number < _WORD >> 1:
             raise OverflowError(f"{number} takes more than 64 bits; use BigIntegerCoder")
         return varint(number % _WORD)
 
     def decode(self, data: bytes) -> int:
         """See `Coder`."""
+        if len(data) == 1 and data < b"\x80":
+            return data[0]
         number, _ = read_varint(data, 0)
         return number - _WORD if number >= _WORD >> 1 else number
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 
 from headrace.lowlevel.time import Timestamp
@@ -23,15 +24,23 @@ class Call:
     """
 
     def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
-        self._method = _spreading(method) if spread else method
+        self.method = _spreading(method) if spread else method
+        if not spread:
+            arguments = _in_order(method, arguments)
         self._positions = [(i, s) for i, s in enumerate(arguments.positional) if _is_by_element(s)]
         self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
         self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
+        self.is_plain = self._only_element and not arguments.named
+        """Whether it takes the element first, and then only what is the same for all elements of a key and window."""
         # What is the same for all keys and windows is filled in once.
         self._same: list[object] = [_same(source) for source in arguments.positional]
         self._same_names: dict[str, object] = {name: _same(source) for name, source in arguments.named}
         self._own = [(i, make) for i, s in enumerate(arguments.positional) if (make := _maker(s)) is not None]
         self._own_names = [(name, make) for name, s in arguments.named if (make := _maker(s)) is not None]
+
+    def rest(self, window: KeyWindow) -> list[object]:
+        """What a plain method takes besides the element."""
+        return self.filled(window)[0][1:]
 
     def filled(self, window: KeyWindow) -> tuple[list[object], dict[str, object]]:
         """The arguments for a key and window, with gaps for those that differ from element to element."""
@@ -58,14 +67,42 @@ class Call:
                 positional[index] = _of_element(source, window, element, timestamp, pane)
             for name, source in self._names:
                 named[name] = _of_element(source, window, element, timestamp, pane)
-        return self._method(*positional, **named)
+        return self.method(*positional, **named) if named else self.method(*positional)
 
     def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
         """Call it for a timer."""
+        positional = self._same.copy()
+        for index, make in self._own:
+            positional[index] = make(window)
+        for index, source in self._positions:
+            positional[index] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
+        if not self._same_names:
+            return self.method(*positional)
         named = self._filled_names(window)
         for name, source in self._names:
             named[name] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
-        return self._method(**named)
+        return self.method(*positional, **named)
+
+
+def _in_order(method: Callable[..., object], arguments: Arguments) -> Arguments:
+    """The same with arguments by place instead of by name as far as a method has them one after the other.
+
+    What is given by name is put in order with each call, which takes as long as the rest of it.
+    """
+    named = dict(arguments.named)
+    try:
+        parameters = list(inspect.signature(method, follow_wrapped=False).parameters.values())[
+            len(arguments.positional) :
+        ]
+    except (TypeError, ValueError):
+        # Some built-in functions do not say what they take.
+        return arguments
+    positional = list(arguments.positional)
+    for parameter in parameters:
+        if parameter.kind is not parameter.POSITIONAL_OR_KEYWORD or parameter.name not in named:
+            break
+        positional.append(named.pop(parameter.name))
+    return Arguments(tuple(positional), tuple(named.items()))
 
 
 def _same(source: Source) -> object:

@@ -20,7 +20,7 @@ def chunk(spec: StateSpec[State], values: Sequence[object]) -> bytes:
     [1, 'a', 2]
     """
     # One pickle for all values takes a fraction of the time of one for each.
-    whole = list(values) if type(spec.coder) is PickleCoder else [spec.encode(value) for value in values]
+    whole = list(values) if type(spec.coder) is PickleCoder else _encoded(spec, values)
     try:
         data = pickle.dumps(whole, pickle.HIGHEST_PROTOCOL)
     except Exception:
@@ -28,6 +28,14 @@ def chunk(spec: StateSpec[State], values: Sequence[object]) -> bytes:
             spec.encode(value)
         raise
     return len(data).to_bytes(_LENGTH, "big") + data
+
+
+def _encoded(spec: StateSpec[State], values: Sequence[object]) -> list[object]:
+    try:
+        return list(map(spec.coder.encode, values))
+    except Exception:
+        # Again, so that the error says which value it is and what to do.
+        return [spec.encode(value) for value in values]
 
 
 def values_of(spec: StateSpec[State], data: bytes) -> list[object]:

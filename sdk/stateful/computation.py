@@ -38,6 +38,7 @@ from headrace.sdk.windows import BoundedWindow
 
 Pair = tuple[object, object]
 Windows = tuple[BoundedWindow, ...]
+_Target = tuple[KeyWindow, Sequence[object]]
 _REMEMBERED = 10_000
 """Windows and tags of timers that are looked up rather than worked out again."""
 SidedPair = tuple[Pair, BoundedWindow, PaneInfo | None, tuple[object, ...]]
@@ -155,7 +156,7 @@ class FiredTimer:
 class _Aim(NamedTuple):
     """What a timer is for, as its tag says."""
 
-    frame: Frame
+    place: Place
     closes: bool
     """Whether it waits for the window to close."""
     name: str = ""
@@ -179,6 +180,8 @@ class _LiveFn:
         self._context: Context | None = None
         self._windows: dict[bytes, KeyWindow] = {}
         self._places: dict[bytes, Place] = {}
+        self._targets: dict[int, tuple[Windows, list[Place]]] = {}
+        """By identity: elements of a window mostly share the tuple, and to compare windows takes long."""
         self._aims: dict[str, _Aim] = {}
 
     def start_bundle(self) -> None:
@@ -220,12 +223,12 @@ class _LiveFn:
         panes: Iterable[PaneInfo | None],
         sides: tuple[object, ...] = (),
     ) -> None:
-        process, outputs = self._process.on_element, self._outputs
+        call, outputs = self._process, self._outputs
+        method, process, is_plain = call.method, call.on_element, call.is_plain
         late = outside = 0
         before: Windows | None = None
-        targets: list[KeyWindow] = []
-        # By identity: elements of a window mostly share the tuple, and to compare windows takes long.
-        known: dict[int, list[KeyWindow]] = {}
+        targets: list[_Target] = []
+        known: dict[int, list[_Target]] = {}
         pair: object = None
         try:
             for pair, timestamp, its, pane in zip(pairs, timestamps, windows, panes, strict=True):
@@ -233,15 +236,13 @@ class _LiveFn:
                     before = its
                     opened = known.get(id(its))
                     if opened is None:
-                        opened = known[id(its)] = self._open(its)
-                        for window in opened:
-                            window.sides = sides
+                        opened = known[id(its)] = self._open(its, sides)
                     targets = opened
                 if not targets:
                     late, outside = (late + 1, outside) if its else (late, outside + 1)
-                for window in targets:
+                for window, rest in targets:
                     window.at = timestamp
-                    results = process(window, pair, timestamp, pane)
+                    results = method(pair, *rest) if is_plain else process(window, pair, timestamp, pane)
                     if results is not None:
                         outputs.take(results, timestamp, window.frame.window, pane)
         except Exception as error:
@@ -260,17 +261,29 @@ class _LiveFn:
         assert self._context is not None, "turn_to() comes first"
         return self._context.key
 
-    def _open(self, windows: Windows) -> list[KeyWindow]:
-        """Those of an element's windows that are not closed."""
+    def _open(self, windows: Windows, sides: tuple[object, ...]) -> list[_Target]:
+        """Those of an element's windows that are not closed, each with what a plain method takes there."""
         assert self._context is not None, "turn_to() comes first"
-        frames = map(self._frames.of_window, windows)
-        return [self._window(frame) for frame in frames if frame.closes > self._context.watermark]
-
-    def _window(self, frame: Frame) -> KeyWindow:
-        assert self._context is not None, "turn_to() comes first"
-        found = self._windows.get(frame.code)
+        found = self._targets.get(id(windows))
         if found is None:
-            found = self._windows[frame.code] = KeyWindow(self._place(frame), self._context)
+            if len(self._targets) >= _REMEMBERED:
+                self._targets.clear()
+            # With the windows themselves: as long as they are kept, nothing else has their identity.
+            found = self._targets[id(windows)] = (
+                windows,
+                [self._place(self._frames.of_window(window)) for window in windows],
+            )
+        watermark = self._context.watermark
+        opened = [self._window(place) for place in found[1] if place.frame.closes > watermark]
+        for window in opened:
+            window.sides = sides
+        return [(window, self._process.rest(window) if self._process.is_plain else ()) for window in opened]
+
+    def _window(self, place: Place) -> KeyWindow:
+        found = self._windows.get(place.cells)
+        if found is None:
+            assert self._context is not None, "turn_to() comes first"
+            found = self._windows[place.cells] = KeyWindow(place, self._context)
         return found
 
     def _place(self, frame: Frame) -> Place:
@@ -290,12 +303,14 @@ class _LiveFn:
             if len(self._aims) >= _REMEMBERED:
                 self._aims.clear()
             aim = self._aims[timer.tag] = self._aim(timer.tag)
-        window = self._window(aim.frame)
+        window = self._window(aim.place)
         if aim.closes:
             window.close(self._signature.uses_wall_time)
             return
         if timer.domain is TimeDomain.WALL_TIME:
             window.wall_timer_fired()
+        else:
+            window.timer_fired(aim.name)
         # A timer of an earlier version of the program may be for nothing.
         if (call := self._on_timer.get(aim.name)) is not None:
             self._call(call, window, timer, aim.name, aim.dynamic_tag)
@@ -303,10 +318,10 @@ class _LiveFn:
     def _aim(self, tag: str) -> _Aim:
         """What the timers of a tag are for."""
         if tag.startswith(CLOSING):
-            return _Aim(self._frames.of_tag(tag[len(CLOSING) :]), closes=True)
+            return _Aim(self._place(self._frames.of_tag(tag[len(CLOSING) :])), closes=True)
         place, _, rest = tag[len(TIMER) :].partition(" ")
         length, _, names = rest.partition(":")
-        return _Aim(self._frames.of_tag(place), False, names[: int(length)], names[int(length) :])
+        return _Aim(self._place(self._frames.of_tag(place)), False, names[: int(length)], names[int(length) :])
 
     def _call(self, call: Call, window: KeyWindow, timer: Timer, name: str, dynamic_tag: str) -> None:
         window.at = timer.timestamp if timer.hold is None else timer.hold

@@ -41,6 +41,8 @@ class KeyWindow:
 
     __slots__ = (
         "_cells",
+        "_cover",
+        "_moved",
         "_states",
         "_timers",
         "_wall_cleared",
@@ -69,6 +71,10 @@ class KeyWindow:
         self._cells = Cells(context, place.cells)
         self._states: dict[str, State] = {}
         self._timers: dict[str, UserTimer] = {}
+        self._cover: str | None = None
+        """Tag of a timer that was set to the instant at which the window closes."""
+        self._moved = False
+        """Whether timers on the watermark were set to other instants, or taken away."""
         self._wall_set = False
         self._wall_cleared = False
 
@@ -85,6 +91,24 @@ class KeyWindow:
         if found is None:
             found = self._timers[spec.name] = UserTimer(spec, self)
         return found
+
+    def set_timer(self, tag: str, timestamp: int, hold: int | None = None) -> None:
+        """Set a timer on the watermark, at the closing of the window at the latest."""
+        self.context.set_timer(tag, timestamp, hold=hold)
+        if timestamp == self.frame.closes:
+            self._cover = tag
+        else:
+            self._moved = True
+
+    def clear_timer(self, tag: str) -> None:
+        """Take a timer on the watermark away."""
+        self.context.delete_timer(tag)
+        self._moved = True
+
+    def timer_fired(self, name: str) -> None:
+        """The timer of a spec is set no more."""
+        if (timer := self._timers.get(name)) is not None:
+            timer.forget()
 
     def set_wall_timer(self, tag: str, timestamp: int, hold: int) -> None:
         """Set a timer on wall time, which may be left when the window closes."""
@@ -106,6 +130,8 @@ class KeyWindow:
         Args:
             has_wall_timers: Whether the step may have set timers on wall time.
         """
+        # They point back here: without this, only the garbage collector would find them.
+        self.arguments, self._timers = None, {}
         if self.closed:
             return
         if self.frame.closes <= self.context.watermark:
@@ -113,12 +139,21 @@ class KeyWindow:
             return
         for state in self._states.values():
             state.store()
-        closing = self.place.closing
         if self._cells.written or (self._wall_set and self._wall_timers()):
-            if self.context.timer(closing) is None:
-                self.context.set_timer(closing, self.frame.closes)
-        elif (self._cells.erased or self._wall_set or self._wall_cleared) and self._is_empty():
-            self.context.delete_timer(closing)
+            self._see_to_closing()
+        elif self._cells.erased or self._moved or self._wall_set or self._wall_cleared:
+            if not self._is_empty():
+                self._see_to_closing()
+            elif self.context.timer(self.place.closing) is not None:
+                self.context.delete_timer(self.place.closing)
+
+    def _see_to_closing(self) -> None:
+        """Have something left to fire when the window closes: a timer of the user's own that waits for it will do."""
+        context, closing, closes = self.context, self.place.closing, self.frame.closes
+        if self._cover is not None and context.timer(self._cover) == closes:
+            return
+        if context.timer(closing) is None:
+            context.set_timer(closing, closes)
 
     def close(self, has_wall_timers: bool) -> None:
         """Take away what the window has: state, and timers that will not fire any more."""

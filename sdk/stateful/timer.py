@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 class UserTimer:
     """Sets and clears the timer; in a callback, also that which has just fired."""
 
-    __slots__ = ("_plain", "_prefix", "_spec", "_window")
+    __slots__ = ("_plain", "_prefix", "_set_at", "_spec", "_window")
 
     def __init__(self, spec: TimerSpec, window: KeyWindow) -> None:
         self._spec = spec
         self._window = window
         self._prefix = f"{window.place.timers}{spec.tag}"
         self._plain = spec.time_domain is not TimeDomain.REAL_TIME
+        self._set_at: int | None = None
+        """Where it is set to by this bundle, without a tag or output timestamp; None if that is not known."""
 
     def set(
         self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
@@ -41,11 +43,19 @@ class UserTimer:
             ValueError: On the watermark, the instant is after the window closes, so that the timer would never fire;
                 or the output timestamp is before the current element's or after the window closes.
         """
-        micros, window = Timestamp.of(timestamp).micros, self._window
-        tag = self._tag(dynamic_timer_tag) if dynamic_timer_tag != "" else self._prefix
-        if self._plain and output_timestamp is None and micros <= window.frame.closes:
-            window.context.set_timer(tag, micros)
-            return
+        micros = timestamp.micros if type(timestamp) is Timestamp else Timestamp.of(timestamp).micros
+        window, tag = self._window, self._prefix
+        if dynamic_timer_tag != "":
+            tag = self._tag(dynamic_timer_tag)
+        elif output_timestamp is None and self._plain:
+            # Nearly every element sets it where the one before has.
+            if micros == self._set_at:
+                return
+            if micros <= window.frame.closes:
+                self._set_at = micros
+                window.set_timer(tag, micros)
+                return
+        self._set_at = None
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             hold = window.at if output_timestamp is None else self._output(output_timestamp)
             window.set_wall_timer(tag, micros, hold)
@@ -56,7 +66,7 @@ class UserTimer:
                 f"{_instant(window.frame.closes)} (its end and the allowed lateness); set it to that at most"
             )
         at = micros if output_timestamp is None else self._output(output_timestamp)
-        window.context.set_timer(tag, micros, hold=None if at == micros else at)
+        window.set_timer(tag, micros, None if at == micros else at)
 
     def set_relative(
         self, offset: DurationTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
@@ -82,10 +92,15 @@ class UserTimer:
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Take the timer of a tag back; nothing happens if it is not set."""
         tag = self._tag(dynamic_timer_tag)
+        self._set_at = None
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             self._window.clear_wall_timer(tag)
         else:
-            self._window.context.delete_timer(tag)
+            self._window.clear_timer(tag)
+
+    def forget(self) -> None:
+        """It has fired, or what it was set to is not known any more."""
+        self._set_at = None
 
     def _tag(self, dynamic: str) -> str:
         if not isinstance(dynamic, str):
