@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -20,6 +20,14 @@ class Split(Protocol):
 
     def read(self) -> Iterable[Batch]:
         """The records, in batches; values as they enter the topology, timestamps in microseconds UTC."""
+
+
+@runtime_checkable
+class SizedSplit(Split, Protocol):
+    """A split of which it is known how large it is before it is read."""
+
+    def count_records(self) -> int:
+        """How many records there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +43,10 @@ class MemorySplit:
     def read(self) -> Iterable[Batch]:
         """The one batch."""
         return [self.batch]
+
+    def count_records(self) -> int:
+        """See `SizedSplit`."""
+        return len(self.batch)
 
 
 @dataclass(frozen=True, slots=True)

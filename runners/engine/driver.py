@@ -105,13 +105,13 @@ class Driver:
         self._unsettled = False
         self._steps.step("committed", spec.epoch)
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
-        self._executor.committed(spec.epoch)
+        records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
+        self._executor.committed(spec.epoch, sum(records))
         self._acknowledge()
         self._steps.step("deliver", spec.epoch)
         self._deliver(self._state)
         self._steps.step("delivered", spec.epoch)
         if self._size is not None:
-            records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
             self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6)
         if self._options.progress is not None:
             self._options.progress(

@@ -210,8 +210,8 @@ class Executor(Protocol):
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """From the next epoch on tasks work on other intervals; called when all epochs before are committed."""
 
-    def committed(self, epoch: int) -> None:
-        """The epoch is committed: soft state may advance."""
+    def committed(self, epoch: int, records: int) -> None:
+        """The epoch is committed, which has read so many records: soft state may advance."""
 
     def abandoned(self, epoch: int) -> None:
         """The epoch is given up."""

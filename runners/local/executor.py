@@ -105,7 +105,7 @@ class LocalExecutor:
                 for delta in had[old].dump():
                     copy.apply(within(delta, (old.start, old.stop), (interval.start, interval.stop)))
 
-    def committed(self, epoch: int) -> None:
+    def committed(self, epoch: int, records: int) -> None:
         """What the tasks saved becomes the committed state."""
         for interval, deltas in self._uncommitted:
             for name, delta in deltas.items():

@@ -62,9 +62,10 @@ class SparkExecutor:
         self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]
     ) -> list[Row] | None:
         """The epoch in one task, if it seems small and was."""
-        if not self._extent.is_one([split for _, split in splits]):
+        reading = [split for _, split in splits]
+        if not self._extent.is_one(reading):
             return None
-        given = [*work_rows(spec, limited(splits)), *rows]
+        given = [*work_rows(spec, limited(splits, self._extent.limit(reading))), *rows]
         if not fits_one(given):
             return None
         began = time.perf_counter()
@@ -93,8 +94,9 @@ class SparkExecutor:
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
         """Tasks make copies of new intervals when they need them."""
 
-    def committed(self, epoch: int) -> None:
+    def committed(self, epoch: int, records: int) -> None:
         """Copies of the state advance when the next task needs them."""
+        self._extent.read(records)
 
     def abandoned(self, epoch: int) -> None:
         """What the tasks wrote is named by no commit."""

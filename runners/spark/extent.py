@@ -1,8 +1,9 @@
 """How far an epoch's work is spread: level by level over Spark's tasks, or all of it in one task.
 
-Between two levels Spark ends a stage and begins the next one, which takes longer than all the work of an epoch of a few
-records. In one task the levels follow each other without that. What decides is measured from epoch to epoch, on the
-same machine under the same load: how long the tasks were busy, and what a stage took besides.
+Between two levels Spark ends a stage, writes what goes from task to task, and begins the next one. In one task the
+levels follow each other without that, but only one processor works. What decides is measured from epoch to epoch, on
+the same machine under the same load: how long tasks were busy, and what epochs of either way took besides. Now and then
+the other way is tried, so that a wrong estimate heals.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from headrace.lowlevel.injector import MemorySplit, Split
+from headrace.lowlevel.injector import SizedSplit, Split
 
-MOST_RECORDS = 10_000
-"""That are read in one task before it gives up."""
 MOST_SECONDS = 2.0
 """After which one task begins nothing more of an epoch, so that others can work beside it."""
+LEAST_LIMIT = 10_000
+"""Records that one task always reads before it gives up."""
+_TIMES_AS_MANY = 4
+"""As the last epochs had, from which on one task gives up: what comes of so many is not foreseen."""
+_MOST_WORK = MOST_SECONDS / 4
+"""Seconds of work in one task: what is long may become longer."""
 _FIRST_RECORDS = 1_000
 """In an epoch of which nothing is known but its size."""
 _KEEPS_OFF = 8
@@ -25,6 +30,11 @@ _KEEPS_OFF = 8
 _FIRST_STAGE = 0.03
 """Seconds that a stage takes, until it is measured."""
 _SMOOTHING = 0.3
+_SHARES = (0.25, 2.0)
+"""Bounds of what work in one task takes of the same work spread."""
+_OPTIMISTIC_SHARE = 0.4
+_PATIENCE = (4, 16, 256)
+"""Epochs from one trial to the next: at first, after a change, and at most, once trials have changed nothing."""
 
 
 @dataclass(slots=True)
@@ -43,11 +53,26 @@ class Extent:
     levels: int
     width: int
     is_allowed: bool = True
-    _stage: float = _FIRST_STAGE
-    """Seconds that a stage takes besides the work of its tasks, smoothed."""
-    _busy: deque[float] = field(default_factory=lambda: deque(maxlen=2))
-    """Of the last two epochs: the first ones of a process load code and open files, which is no work to come."""
+    _besides_one: float = _FIRST_STAGE
+    """Seconds that an epoch in one task takes besides the work of that task, smoothed."""
+    _besides_spread: float = field(init=False)
+    """The same of one that is spread."""
+    _share: float = 0.8
+    """What the work of an epoch takes in one task, of what it takes in several that hinder each other."""
+    _work: deque[float] = field(default_factory=lambda: deque(maxlen=2))
+    """Of the last two epochs, seconds in one task: the first ones of a process load code, which is no work to come."""
+    _last: tuple[bool, float] | None = None
+    """Whether the last epoch was in one task, and how long its tasks were busy."""
+    _records: deque[int] = field(default_factory=lambda: deque(maxlen=4))
+    """That the last epochs read."""
+    _prefers_one: bool = False
+    _waited: int = 0
+    """Epochs since the other way was tried."""
+    _patience: int = _PATIENCE[0]
     _keeps_off: int = 0
+
+    def __post_init__(self) -> None:
+        self._besides_spread = _FIRST_STAGE * (self.levels + 1)
 
     def is_one(self, splits: Sequence[Split]) -> bool:
         """Whether the next epoch, which reads this, is to be run in one task."""
@@ -55,28 +80,83 @@ class Extent:
             self._keeps_off = max(0, self._keeps_off - 1)
             return False
         records = _records(splits)
-        if not self._busy:
-            self._busy.append(0.0 if records <= _FIRST_RECORDS else inf)
-        is_large = MOST_RECORDS < records < inf
-        return not is_large and self._pays(min(self._busy))
+        if not self._work:
+            self._work.append(0.0 if records is not None and records <= _FIRST_RECORDS else inf)
+        work = min(self._work) * self._growth(records)
+        return self._tried(self._pays(work), work)
 
-    def _pays(self, busy: float) -> bool:
-        """Whether the stages that are spared cost more than what tasks beside each other would gain."""
-        gain = busy - busy / self.width if busy < inf else inf
-        return gain <= self._stage * self.levels and busy < MOST_SECONDS / 4
+    def _growth(self, records: int | None) -> float:
+        """How much more there is to do than in the last epochs, by the number of records if it is known."""
+        if records is None or not self._records:
+            return 1.0
+        return max(1.0, records / max(_FIRST_RECORDS, *self._records))
+
+    def _pays(self, work: float) -> bool:
+        """Whether what is spared costs more than what tasks beside each other would gain."""
+        if work == 0 or work >= _MOST_WORK:
+            return work == 0
+        return self._besides_one + work <= self._besides_spread + work / self._share / self.width
+
+    def _tried(self, is_one: bool, work: float) -> bool:
+        """The way that is thought to be quicker, or from time to time the other one, if it may be quicker after all."""
+        if is_one != self._prefers_one:
+            self._prefers_one, self._waited, self._patience = is_one, 0, _PATIENCE[1]
+        self._waited += 1
+        if self._waited < self._patience or not self._may_be_wrong(is_one, work):
+            return is_one
+        self._waited, self._patience = 0, min(2 * self._patience, _PATIENCE[2])
+        return not is_one
+
+    def _may_be_wrong(self, is_one: bool, work: float) -> bool:
+        """Whether the other way would be quicker if what is not measured just now were as good as can be."""
+        if is_one:
+            return work - work / self.width > self._besides_one * self.levels / 2
+        spread = work / self._share
+        alone = _OPTIMISTIC_SHARE * spread
+        gain = self._besides_spread * self.levels / (self.levels + 1)
+        return alone < _MOST_WORK and alone < gain + spread / self.width
 
     def took(self, seconds: float, busy: float, stages: int) -> None:
         """How long an epoch took, how long its tasks were busy in all, and in how many stages."""
-        self._busy.append(busy)
-        beside = busy if stages == 1 else busy / self.width
-        each = max(seconds - beside, 0.0) / stages
-        self._stage += _SMOOTHING * (min(each, 2 * self._stage) - self._stage)
+        is_one = stages == 1
+        if self._last is not None and self._last[0] != is_one:
+            self._compare(self._last[1], busy, is_one)
+        self._last = is_one, busy
+        if is_one:
+            self._work.append(busy)
+            self._besides_one = _smoothed(self._besides_one, seconds - busy)
+        else:
+            self._work.append(busy * self._share)
+            self._besides_spread = _smoothed(self._besides_spread, seconds - busy / self.width)
+
+    def _compare(self, before: float, busy: float, is_one: bool) -> None:
+        """Learn from two epochs in a row that went different ways."""
+        one, spread = (busy, before) if is_one else (before, busy)
+        if one > 0 and spread > 0:
+            self._share += (min(max(one / spread, _SHARES[0]), _SHARES[1]) - self._share) / 2
+
+    def read(self, records: int) -> None:
+        """How many records an epoch has read."""
+        self._records.append(records)
+
+    def limit(self, splits: Sequence[Split]) -> int:
+        """Records that one task reads of this before it gives up."""
+        return max(LEAST_LIMIT, _TIMES_AS_MANY * max(self._records, default=0), _records(splits) or 0)
 
     def was_too_much(self) -> None:
         """One task has given an epoch up."""
         self._keeps_off = _KEEPS_OFF
 
 
-def _records(splits: Sequence[Split]) -> float:
-    """How many records there are; infinite where that is only known when they are read."""
-    return sum(len(split.batch) if isinstance(split, MemorySplit) else inf for split in splits)
+def _smoothed(value: float, measured: float) -> float:
+    """One epoch that something else held up must not count for much; one that was quick could do what it did."""
+    if measured < value:
+        return (value + max(measured, 0.0)) / 2
+    return value + _SMOOTHING * (min(measured, 2 * value) - value)
+
+
+def _records(splits: Sequence[Split]) -> int | None:
+    """How many records there are; None where that is only known when they are read."""
+    sizes = [split.count_records() if isinstance(split, SizedSplit) else None for split in splits]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None

@@ -18,7 +18,7 @@ from headrace.lowlevel.record import Batch
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
 from headrace.runners.engine.program import Program
 from headrace.runners.engine.task import read_splits, run_level
-from headrace.runners.spark.extent import MOST_RECORDS, MOST_SECONDS
+from headrace.runners.spark.extent import MOST_SECONDS
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.level import batches_of, property_rows, task_begins, worked
 from headrace.runners.spark.shipment import Shipment
@@ -40,6 +40,7 @@ class OneTask:
         """Run the epoch."""
         began = time.perf_counter()
         task, contents, host = task_begins(self.shipment)
+        _reading.begin()
         rows = list(property_rows(task, 0, batches))
         done = _epoch(contents.program, host, self.tasks, rows, began)
         yield from batches_of(host.finish(worked(done, began)))
@@ -67,23 +68,41 @@ def was_too_much(rows: Iterable[Row]) -> bool:
     return any(row[2] == Kind.FAILURE and isinstance(unpack(row[3]), TooMuchError) for row in rows)
 
 
-def limited(splits: Sequence[tuple[str, Split]]) -> list[tuple[str, Split]]:
-    """The splits, each of which stops at its share of what one task reads."""
-    return [(stream, _Limited(split, MOST_RECORDS // len(splits))) for stream, split in splits]
+@dataclass(slots=True)
+class _Reading:
+    """What the only task of this process has read of its epoch."""
+
+    _began: float = 0.0
+    _records: int = 0
+
+    def begin(self) -> None:
+        """A task begins."""
+        self._began, self._records = time.perf_counter(), 0
+
+    def add(self, records: int, most: int) -> None:
+        """So many more records of an epoch that may have that many. Raises `TooMuchError`."""
+        self._records += records
+        if self._records > most or time.perf_counter() - self._began > MOST_SECONDS:
+            raise TooMuchError("an epoch has too many records for one task")
+
+
+_reading = _Reading()
+
+
+def limited(splits: Sequence[tuple[str, Split]], most: int) -> list[tuple[str, Split]]:
+    """The splits, which stop when one task has read more than `most` records of them."""
+    return [(stream, _Limited(split, most)) for stream, split in splits]
 
 
 @dataclass(frozen=True, slots=True)
 class _Limited:
-    """A split that raises `TooMuchError` when it turns out to be large."""
+    """A split that raises `TooMuchError` when the epoch turns out to be large."""
 
     split: Split
     most: int
 
     def read(self) -> Iterator[Batch]:
         """The split's batches."""
-        began, records = time.perf_counter(), 0
         for batch in self.split.read():
-            records += len(batch)
-            if records > self.most or time.perf_counter() - began > MOST_SECONDS:
-                raise TooMuchError("an epoch has too many records for one task")
+            _reading.add(len(batch), self.most)
             yield batch

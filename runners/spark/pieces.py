@@ -61,6 +61,10 @@ class PieceSplit:
     rows: Range
     timestamp: TimestampOf
 
+    def count_records(self) -> int:
+        """See `SizedSplit`."""
+        return self.rows.stop - self.rows.start
+
     def read(self) -> Iterable[Batch]:
         """Their `Row`s. Raises `CheckpointError` if the piece is gone, ValueError for a row without an event time."""
         piece, start, stop = self.rows

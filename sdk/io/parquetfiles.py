@@ -101,6 +101,10 @@ class RowRange:
     stop: int
     format: ParquetFormat
 
+    def count_records(self) -> int:
+        """See `SizedSplit`."""
+        return self.stop - self.start
+
     def read(self) -> Iterator[Batch]:
         """Their records. Raises `ValueError` naming file and row (from 0)."""
         at = self.start

@@ -165,9 +165,9 @@ class ReplacesAttempts(LocalExecutor):
             store.holding = False
         return super().run(spec, splits, rows)
 
-    def committed(self, epoch: int) -> None:
+    def committed(self, epoch: int, records: int) -> None:
         self.late += self._slow().arrive()
-        super().committed(epoch)
+        super().committed(epoch, records)
 
     def _slow(self) -> HoldsBack:
         assert isinstance(self._store, HoldsBack)

@@ -38,6 +38,7 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner, job
 from headrace.runners.spark.copies import Copies
+from headrace.runners.spark.extent import Extent
 from headrace.runners.spark.onetask import was_too_much
 from tests.unit.test_local_runner import Highest, PerMinute
 
@@ -151,6 +152,31 @@ def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
     assert Counter(key for key, _ in counts) == dict.fromkeys(range(5), sum(Growing.SIZES) // 5)
     assert max(count for _, count in counts) == sum(Growing.SIZES) // 5
     assert result.counters["in"]["records"] == sum(Growing.SIZES)
+
+
+class Large(BaseInjector):
+    """Epochs of thirty thousand records."""
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        assert isinstance(position, int)
+        return Delivery([Numbers(15_000), Numbers(15_000)], position + 1, done=position == 3)
+
+
+def test_large_epochs_in_one_task_and_spread_go_on_from_each_other(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = iter([False, True, True, False])
+    ran = []
+    monkeypatch.setattr(Extent, "is_one", lambda self, splits: next(ways))
+    monkeypatch.setattr(Extent, "took", lambda self, seconds, busy, stages: ran.append(stages))
+    topology = Topology()
+    topology.injector("in", Large())
+    topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])
+    rows = collect(topology, "counts")
+    result = SparkRunner(spark).run_topology(topology, RunOptions())
+    assert ran == [2, 1, 1, 2]
+    assert sorted(count for count, _ in rows) == [(key, n + 1) for key in range(5) for n in range(24_000)]
+    assert result.counters["in"]["records"] == 120_000
 
 
 def test_without_keyed_computations(spark: SparkSession) -> None:
