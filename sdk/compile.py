@@ -9,6 +9,7 @@ topology.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import cast
 
@@ -78,7 +79,12 @@ def compile_pipeline(pipeline: Pipeline) -> Topology:
     >>> list(topology.injectors), list(topology.inlines)
     (['Numbers'], ['Double'])
     """
-    return _Compiler(Graph(pipeline.steps)).topology()
+    return compile_steps(pipeline.steps)
+
+
+def compile_steps(steps: Sequence[Step]) -> Topology:
+    """The topology of a pipeline's steps, with more than the pipeline has. As `compile_pipeline`."""
+    return _Compiler(Graph(steps)).topology()
 
 
 class _Compiler:

@@ -206,6 +206,8 @@ class EngineOptions(PipelineOptions):
     allow_removed: list[str] | None
     discard_stored: list[str] | None
     drop_pending: list[str] | None
+    record: bool | str | Sequence[str] | None
+    """All groupings, or those in steps of these labels."""
     progress: Callable[[object], None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
 
@@ -240,6 +242,14 @@ class EngineOptions(PipelineOptions):
             "--cache_mb", type=int, default=None, help="MiB of decoded state a process may keep; 0: none"
         )
         parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
+        parser.add_argument(
+            "--record",
+            action="append",
+            nargs="?",
+            const="",
+            metavar="LABEL",
+            help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
+        )
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
         parser.set_defaults(progress=None)

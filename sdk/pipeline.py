@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -14,7 +14,7 @@ from headrace.sdk.options import PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
-from headrace.sdk.running import Runner, find_runner, run_options
+from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -43,6 +43,8 @@ class Pipeline:
             decides, then the environment variable `HEADRACE_RUNNER` (`local` or `spark`), then it is Spark.
         options: `PipelineOptions`.
         argv: Flags to make options of, where `options` is not given.
+        record: Whether `result.recording` keeps what a picture of the run needs (`headrace.plot`), of all groupings;
+            or the label, or labels, of those steps that it is to be kept of. As the option `--record`.
 
     >>> with Pipeline("LocalRunner") as pipeline:
     ...     steps = pipeline.steps
@@ -55,6 +57,7 @@ class Pipeline:
         runner: Runner | str | None = None,
         options: PipelineOptions | None = None,
         argv: list[str] | None = None,
+        record: bool | str | Sequence[str] = False,
     ) -> None:
         if options is not None and not isinstance(options, PipelineOptions):
             raise ValueError(f"options must be PipelineOptions, got {options!r}")
@@ -67,6 +70,7 @@ class Pipeline:
         self.checks: list[Callable[[], None]] = []
         """What is called before the pipeline runs, to raise if something about it is not finished."""
         self.result: PipelineResult | None = None
+        self._record = record
         self._around: list[str] = []
         self._labels: set[str] = set()
 
@@ -155,14 +159,27 @@ class Pipeline:
         Raises:
             TopologyError: There is nothing to run, or it cannot run.
             StepError: A step raised; the message names it and what it was at.
+            RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
         if not self.steps:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
         runner = find_runner(self.runner)
-        self.result = PipelineResult(runner.run_topology(self.topology(), run_options(self.options)))
+        if (wanted := labels_to_record(self._record, self.options)) is None:
+            self.result = PipelineResult(runner.run_topology(self.topology(), run_options(self.options)))
+        else:
+            self.result = self._run_recorded(runner, wanted)
         return self.result
+
+    def _run_recorded(self, runner: Runner, wanted: Sequence[str]) -> PipelineResult:
+        from headrace.sdk.compile import compile_steps
+        from headrace.sdk.recorder import Recorder
+
+        recorder = Recorder(self, wanted)
+        options = run_options(self.options, recorder)
+        ran = runner.run_topology(compile_steps(recorder.steps(self.steps)), options)
+        return PipelineResult(ran, recorder.recording())
 
     def __enter__(self) -> Pipeline:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headrace.sdk.metrics.results import MetricResults
+from headrace.sdk.recording import Recording, RecordingError
 
 if TYPE_CHECKING:
     from headrace.sdk.running import RunResult
@@ -45,8 +46,9 @@ class PipelineResult:
     ('DONE', 3)
     """
 
-    def __init__(self, run: RunResult) -> None:
+    def __init__(self, run: RunResult, recording: Recording | None = None) -> None:
         self._run = run
+        self._recording = recording
 
     @property
     def state(self) -> str:
@@ -68,6 +70,15 @@ class PipelineResult:
         `late`, `dropped_late`, `duplicates`, `timers`, `watermark`, `lag` (microseconds), `state_bytes`, …
         """
         return MetricResults(self._run.metrics)
+
+    @property
+    def recording(self) -> Recording:
+        """What a picture of this run needs (`headrace.plot`). Raises `RecordingError` where it was not recorded."""
+        if self._recording is None:
+            raise RecordingError(
+                "the run was not recorded; make the pipeline with record=True, or run it with --record"
+            )
+        return self._recording
 
     @property
     def epochs(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions
+
+if TYPE_CHECKING:
+    from headrace.sdk.recorder import Recorder
 
 _RUNNERS = {
     "local": ("headrace.runners.local", "LocalRunner"),
@@ -59,7 +62,22 @@ def find_runner(wanted: Runner | str | None) -> Runner:
     return cast(Callable[[], Runner], getattr(import_module(module), kind))()
 
 
-def run_options(options: PipelineOptions) -> object:
+def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions) -> Sequence[str] | None:
+    """Labels of the steps to record, none for all; None where nothing is to be recorded.
+
+    >>> labels_to_record(True, PipelineOptions([])), labels_to_record(False, PipelineOptions(["--record=Sum"]))
+    ([], ['Sum'])
+    """
+    wanted = given or options.view_as(EngineOptions).record
+    if not wanted:
+        return None
+    if isinstance(wanted, bool):
+        return []
+    labels = [wanted] if isinstance(wanted, str) else list(wanted)
+    return [] if "" in labels else labels
+
+
+def run_options(options: PipelineOptions, recorder: Recorder | None = None) -> object:
     """The engine's options of a pipeline's; those not given are left to the engine."""
     view = options.view_as(EngineOptions)
     given = {
@@ -72,7 +90,7 @@ def run_options(options: PipelineOptions) -> object:
         "straggler_delay": view.straggler_delay,
         "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
         "poll_seconds": view.poll_seconds,
-        "progress": view.progress,
+        "progress": view.progress if recorder is None else recorder.followed_by(view.progress),
         "allow_removed": view.allow_removed,
         "discard_stored": view.discard_stored,
         "drop_pending": view.drop_pending,
