@@ -23,11 +23,18 @@ class Buckets(Protocol):
     def start(self, timestamp: int) -> int:
         """The bucket of a timestamp."""
 
+    def reaches(self, timestamps: NDArray[np.int64]) -> bool:
+        """Whether `starts` may be asked for these timestamps, which are not none."""
+
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bucket of each timestamp; those within `EXACT` only."""
+        """The bucket of each timestamp; see `reaches`."""
 
     def code(self, start: int) -> bytes:
         """How a lifted payload names the bucket: the window's code, or that of an interval within its windows."""
+
+
+def _are_exact(timestamps: NDArray[np.int64]) -> bool:
+    return -EXACT < int(timestamps.min()) <= int(timestamps.max()) < EXACT
 
 
 def buckets(windowing: Windowing) -> Buckets | None:
@@ -52,6 +59,10 @@ class GlobalBuckets:
         """See `Buckets`."""
         return MIN_TIMESTAMP
 
+    def reaches(self, timestamps: NDArray[np.int64]) -> bool:
+        """See `Buckets`. Elements without a time of their own are at the very beginning of time."""
+        return True
+
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Buckets`."""
         return np.full(len(timestamps), MIN_TIMESTAMP, np.int64)
@@ -71,6 +82,10 @@ class FixedBuckets:
     def start(self, timestamp: int) -> int:
         """See `Buckets`."""
         return timestamp - (timestamp - self._offset) % self._size
+
+    def reaches(self, timestamps: NDArray[np.int64]) -> bool:
+        """See `Buckets`."""
+        return _are_exact(timestamps)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Buckets`."""
@@ -97,6 +112,10 @@ class SlidingBuckets:
         """See `Buckets`."""
         behind = (timestamp - self._offset) % self._period
         return timestamp - behind + (0 if behind < self._first else self._first)
+
+    def reaches(self, timestamps: NDArray[np.int64]) -> bool:
+        """See `Buckets`."""
+        return _are_exact(timestamps)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
         """See `Buckets`."""

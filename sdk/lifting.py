@@ -11,7 +11,7 @@ from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.arrivals import InputForm
-from headrace.sdk.buckets import EXACT, buckets
+from headrace.sdk.buckets import buckets
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.tally import Tally, addends_of, addends_of_pairs
 from headrace.sdk.contents import Combiner
@@ -117,14 +117,14 @@ class LiftedCombine(InlineComputation):
 
     def _add_columns(self, batch: Batch, emit: Emit) -> bool:
         """Add the elements as columns; False if they are not of that kind."""
-        if self._tally is None or self._reducers is None:
+        if self._tally is None or self._reducers is None or self._buckets is None:
             return False
         if isinstance(batch, ColumnBatch):
             addends = addends_of(batch, self._reducers)
         else:
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
             addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
-        if addends is None or not -EXACT < int(addends.times.min()) <= int(addends.times.max()) < EXACT:
+        if addends is None or not self._buckets.reaches(addends.times):
             return False
         if not self._tally.takes(addends):
             self._drain_columns(emit)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk import lifting
@@ -112,6 +113,20 @@ def test_numbers_are_not_changed_by_columns() -> None:
     assert lifted(lift, ([("a", 3), ("a", True)], [0, 0]))[0][1] == (b"", 3, 2, 2)
     (huge,) = lifted(LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, SumFn())), ([("a", 1 << 70)], [0]))
     assert huge[1] == (b"", 1 << 70, 1, 1)
+
+
+@pytest.mark.parametrize(("window_fn", "by_column"), [(GlobalWindows(), True), (FixedWindows(10), False)], ids=repr)
+def test_elements_without_times_are_columns_all_the_same(window_fn: WindowFn, by_column: bool) -> None:
+    lift = LiftedCombine(Windowing.of(window_fn), cast(Combiner, SumFn()))
+    out: list[Batch] = []
+    lift.start_bundle()
+    lift.process_batch(
+        "in", Batch([("a", 1), ("b", 2), ("a", 4)], [MIN_TIMESTAMP] * 3), lambda _, batch: out.append(batch)
+    )
+    lift.finish_bundle(lambda _, batch: out.append(batch))
+    assert [isinstance(batch, ColumnBatch) for batch in out] == [by_column]
+    sums = [(key, payload[1]) for key, payload in cast("list[tuple[str, tuple[bytes, int]]]", out[0].values)]
+    assert sums == [("a", 5), ("b", 2)] and set(out[0].timestamps) == {MIN_TIMESTAMP}
 
 
 def test_keys_that_python_takes_for_equal_stay_apart() -> None:
