@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch, Shape, shape_of_key
 from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.tuplekeys import TupleKeys
 
 
 class ColumnGather:
@@ -58,13 +60,23 @@ class ColumnGather:
         assert key is not None, "only batches with a key of columns are kept"
         columns = [batch.table.column(number) for number in key.columns()]
         numbers = numbered(columns)
-        keys = key.values(batch.table.take(pa.array(first_places(numbers, int(numbers.max()) + 1))))
-        if len(columns) > 1 or not is_direct(columns[0]) or not _is_bare(key):
-            keys = list(map(self._encode, keys))
-        places = places_of(keys)
+        firsts = pa.array(first_places(numbers, int(numbers.max()) + 1))
+        places = places_of(self._keys(key, columns, batch.table.take(firsts), firsts))
         positions = intervals.positions_of([row for _, row in places])
         order = np.argsort(positions, kind="stable")
         return self._cut(batch, numbers, places, positions, order, intervals)
+
+    def _keys(self, key: Shape, columns: list[pa.Array], table: pa.RecordBatch, firsts: pa.Array) -> list[object]:
+        """The key of each row of a table, or its bytes where equal ones could be of different types."""
+        if len(columns) == 1 and is_direct(columns[0]) and _is_bare(key):
+            return key.values(table)
+        first = key.values(table.slice(0, 1))[0]
+        alike = TupleKeys.like(first, self._encode)
+        if alike is not None and alike.fits(columns):
+            keys = cast("list[object]", alike.encoded([column.take(firsts) for column in columns]).to_pylist())
+            if keys[0] == self._encode(first):
+                return keys
+        return list(map(self._encode, key.values(table)))
 
     def _cut(
         self,

@@ -20,8 +20,13 @@ def is_key_column(column: pa.Array) -> bool:
     (True, False, False)
     """
     kind = column.type
-    exact = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind)
+    exact = is_text(column) or pa.types.is_integer(kind)
     return bool((exact or pa.types.is_boolean(kind)) and not column.null_count)
+
+
+def is_text(column: pa.Array) -> bool:
+    """Whether its values are text."""
+    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def is_direct(column: pa.Array) -> bool:

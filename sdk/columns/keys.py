@@ -8,12 +8,14 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel import tuplekeys
 from headrace.lowlevel.coder import KeyCoder
 from headrace.lowlevel.columnkeys import first_places, numbered
 from headrace.lowlevel.columns import Shape
+from headrace.lowlevel.tuplekeys import TupleKeys
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
 
-ENCODED = pa.large_binary()
+ENCODED = tuplekeys.ENCODED
 """Of columns of encoded keys."""
 
 
@@ -33,9 +35,10 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
     if (simple := _simple(encoded)) is not None:
         return Keys(Single(0), [simple])
     numbers = numbered_bytes(encoded)
-    firsts = pa.array(first_places(numbers, int(numbers.max(initial=-1)) + 1))
-    distinct = list(map(coder.decode, encoded.take(firsts).to_pylist()))
-    if (columns := _columns(distinct)) is not None:
+    firsts = encoded.take(pa.array(first_places(numbers, int(numbers.max(initial=-1)) + 1)))
+    columns = _alike(firsts, coder)
+    distinct = [] if columns is not None else list(map(coder.decode, firsts.to_pylist()))
+    if columns is not None or (columns := _columns(distinct)) is not None:
         places = pa.array(numbers)
         return Keys(columns.shape, [column.take(places) for column in columns.columns])
     return [distinct[number] for number in numbers.tolist()]
@@ -68,15 +71,24 @@ def _simple(encoded: pa.Array) -> pa.Array | None:
         return None
 
 
+def _alike(encoded: pa.Array, coder: KeyCoder) -> Keys | None:
+    """Tuples and named tuples of which all are made as the first one is."""
+    first = coder.decode(encoded[0].as_py())
+    alike = TupleKeys.like(first, coder.encode) if _is_plain(type(first)) else None
+    columns = None if alike is None else alike.decoded(encoded)
+    return None if columns is None else Keys(_shape(type(first), len(columns)), columns)
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether it is a kind of tuples that is ours to make again, no class of the user's."""
+    return issubclass(kind, tuple) and (kind is tuple or getattr(kind, "_is_dynamic", False))
+
+
 def _columns(keys: Sequence[object]) -> Keys | None:
     """Tuples and named tuples as a column for each place."""
     kinds = set(map(type, keys))
     kind = kinds.pop()
-    if kinds or not issubclass(kind, tuple) or not keys:
-        return None
-    names = cast("tuple[str, ...] | None", getattr(kind, "_fields", None))
-    if kind is not tuple and not getattr(kind, "_is_dynamic", False):
-        # A class of the user's is not for us to make again.
+    if kinds or not _is_plain(kind):
         return None
     tuples = cast("Sequence[tuple[object, ...]]", keys)
     if len(set(map(len, tuples))) != 1 or not tuples[0]:
@@ -85,9 +97,13 @@ def _columns(keys: Sequence[object]) -> Keys | None:
     found = [column for column in columns if column is not None]
     if len(found) < len(columns):
         return None
-    shapes = tuple(map(Single, range(len(found))))
-    shape = Tuple(shapes) if names is None else Fields(names, shapes, FieldsKind.TUPLE, kind.__name__)
-    return Keys(shape, found)
+    return Keys(_shape(kind, len(found)), found)
+
+
+def _shape(kind: type, width: int) -> Shape:
+    shapes = tuple(map(Single, range(width)))
+    names = cast("tuple[str, ...] | None", getattr(kind, "_fields", None))
+    return Tuple(shapes) if names is None else Fields(names, shapes, FieldsKind.TUPLE, kind.__name__)
 
 
 def _column(items: Sequence[object]) -> pa.Array | None:
