@@ -9,7 +9,7 @@ topology.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import cast
 
@@ -55,6 +55,7 @@ from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffl
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
+from headrace.sdk.way import Way
 from headrace.sdk.windowing import Windowing
 
 _log = logging.getLogger(__name__)
@@ -87,11 +88,27 @@ def compile_steps(steps: Sequence[Step]) -> Topology:
     return _Compiler(Graph(steps)).topology()
 
 
+def ways_of(pipeline: Pipeline) -> list[Way]:
+    """Which way each step of a pipeline goes, the quick one or the general one, and why.
+
+    >>> from headrace.sdk.transforms.create import Create
+    >>> from headrace.sdk.transforms.group import GroupByKey
+    >>> pipeline = Pipeline("LocalRunner")
+    >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
+    >>> print(ways_of(pipeline)[-1])
+    step 'GroupByKey' takes key by key: it keeps elements instead of combining them
+    """
+    compiler = _Compiler(Graph(pipeline.steps))
+    compiler.topology()
+    return compiler.ways
+
+
 class _Compiler:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
+        self.ways: list[Way] = []
 
     def topology(self) -> Topology:
         """Add every step in the order of the program."""
@@ -137,6 +154,11 @@ class _Compiler:
                 "rename the step, or the computation's output"
             )
         self._streams[stream] = label
+
+    def _note(self, ways: Iterable[Way]) -> None:
+        for way in ways:
+            _log.info("%s", way)
+            self.ways.append(way)
 
     # Streams
 
@@ -198,10 +220,7 @@ class _Compiler:
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
         name = _stage_name(plan, stream)
         stage = Stage(name, plan)
-        for step, against in stage.paths():
-            _log.info(
-                "step %r takes %s", step, f"elements one by one: {against}" if against else "columns if they come"
-            )
+        self._note(Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths())
         self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
     def _gate(self, step: Step) -> str:
@@ -250,7 +269,7 @@ class _Compiler:
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
         identified = any(stream in self._topology.id_slacks() for stream in streams)
         against = obstacle(windowing, combine, takes_back=takes_back, identified=identified, spread=fanout is not None)
-        _log.info("step %r takes %s", label, f"key by key: {against}" if against else "all keys at once")
+        self._note([Way(label, "all keys at once", "key by key", against)])
         if combine is not None and against is None and gap_of(windowing) is not None:
             self._sessions(step, windowing, combine)
             return

@@ -102,6 +102,17 @@ class PipelineOptions:
             values = {name: value for name, value in values.items() if value != defaults.get(name)}
         return values
 
+    def add_flags(self, flags: Sequence[str]) -> None:
+        """Add flags, which count for more than what was given before; shows in all views.
+
+        >>> options = PipelineOptions([], checkpoint="here")
+        >>> options.add_flags(["--checkpoint=there"])
+        >>> options.view_as(EngineOptions).checkpoint
+        'there'
+        """
+        self._flags.extend(flags)
+        self._values.update(PipelineOptions(flags).get_all_options(drop_default=True))
+
     def display_data(self) -> dict[str, object]:
         """The options that were given."""
         return self.get_all_options(drop_default=True, retain_unknown_options=True)
@@ -208,7 +219,7 @@ class EngineOptions(PipelineOptions):
     drop_pending: list[str] | None
     record: bool | str | Sequence[str] | None
     """All groupings, or those in steps of these labels."""
-    progress: Callable[[object], None] | None
+    progress: Callable[..., None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
 
     @classmethod

@@ -7,7 +7,6 @@ same for every runner; what differs is the `Executor`, the `Journal` and the `Cl
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -24,6 +23,7 @@ from headrace.lowlevel.watermark import Frontier, Propagation
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import SINK, EpochSpec, Executor, Pending
 from headrace.runners.engine.journal import Journal, State
+from headrace.runners.engine.laps import Laps
 from headrace.runners.engine.measures import measured
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.outcome import Outcome, gather
@@ -96,14 +96,16 @@ class Driver:
 
     def step(self, plan: Plan) -> None:
         """One epoch: run, check, commit, deliver."""
-        started, began = time.perf_counter(), self._clock.now()
+        laps, began = Laps(), self._clock.now()
         spec = self._spec(plan)
         outcome = self._attempt(spec, plan)
+        laps.end("tasks")
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
         self._unsettled = False
         self._steps.step("committed", spec.epoch)
+        laps.end("commit")
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
         records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
         self._executor.committed(spec.epoch, sum(records))
@@ -111,12 +113,11 @@ class Driver:
         self._steps.step("deliver", spec.epoch)
         self._deliver(self._state)
         self._steps.step("delivered", spec.epoch)
+        laps.end("deliver")
         if self._size is not None:
             self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6)
         if self._options.progress is not None:
-            self._options.progress(
-                progress_of(self._topology, self._state, self._metrics(), time.perf_counter() - started)
-            )
+            self._options.progress(progress_of(self._topology, self._state, self._metrics(), laps))
         self._order_snapshots()
         self._rearrange(self._ownership.after(self._state.intervals, outcome.loads, self._next()))
 

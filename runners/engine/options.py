@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.balance import Balancer, LoadBalancer
@@ -35,6 +35,8 @@ class Progress:
     """How long the epoch took, its commit included."""
     metrics: Cells = field(default_factory=dict)
     """Step -> metric -> value so far: those of user code, and in the namespace `headrace` what the engine measures."""
+    phases: Mapping[str, float] = field(default_factory=dict)
+    """Seconds of the epoch's parts: `tasks` (all user code), `commit`, `deliver` (to sinks)."""
 
     @property
     def lag(self) -> int | None:

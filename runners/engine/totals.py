@@ -8,14 +8,15 @@ from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.journal import State
+from headrace.runners.engine.laps import Laps
 from headrace.runners.engine.options import Progress
 
 Counters = dict[str, dict[str, int]]
 """Computation, injector stream or sink -> counter -> amount."""
 
 
-def progress_of(topology: Topology, state: State, metrics: Cells, seconds: float) -> Progress:
-    """How far a run is after an epoch that took so many seconds."""
+def progress_of(topology: Topology, state: State, metrics: Cells, laps: Laps) -> Progress:
+    """How far a run is after an epoch of these laps."""
     of = state.counters
     return Progress(
         epoch=state.epoch,
@@ -26,8 +27,9 @@ def progress_of(topology: Topology, state: State, metrics: Cells, seconds: float
         watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
         clock=state.clock,
         greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
-        seconds=seconds,
+        seconds=laps.total(),
         metrics=metrics,
+        phases=laps.seconds,
     )
 
 

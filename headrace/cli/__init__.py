@@ -1,0 +1,1 @@
+"""The command line: `headrace run`, `inspect`, `explain`, `draw` and `new`; one module a command."""

@@ -1,0 +1,87 @@
+"""`headrace explain`: what keeps watermarks back, and which way each step goes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headrace.cli.ending import MisuseError, endings
+from headrace.cli.inspect import view_of
+from headrace.cli.run import Options, Target, flags_of
+from headrace.cli.target import Program, load
+from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.explain import Explanation, Standing
+from headrace.lowlevel.explain import explain as why
+from headrace.lowlevel.topology import Topology
+from headrace.sdk.compile import ways_of
+from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.way import Way
+
+
+def explain(
+    target: Target,
+    checkpoint: Annotated[str | None, typer.Option(help="Say what keeps the watermarks of this run back.")] = None,
+    step: Annotated[str | None, typer.Option(help="Only of this step.")] = None,
+    option: Options = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON document.")] = False,
+) -> None:
+    """Say which way each step goes, and, of a run, what keeps its watermarks back.
+
+    A step goes the quick way (columns, all keys at once) or the general one (element by element, key by key); the
+    reason says what would have to change. With --checkpoint: which source, state or record each watermark waits for.
+    Nothing is run or written.
+
+    Example: headrace explain scores.py:pipeline --checkpoint=state/scores
+    """
+    with endings():
+        program = load(target, None, flags_of(option or []))
+        ways = [] if isinstance(program, Topology) else _ways(program, step)
+        held = [] if checkpoint is None else _held(program, checkpoint, step)
+    if as_json:
+        typer.echo(
+            json.dumps({"ways": [_way(way) for way in ways], "watermarks": [_why(each) for each in held]}, indent=1)
+        )
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for way in ways:
+        quick = way.against is None
+        console.print(Text.assemble(("quick    " if quick else "general  ", "green" if quick else "yellow"), str(way)))
+    for each in held:
+        console.print(str(each), markup=False)
+    if isinstance(program, Topology) and checkpoint is None:
+        console.print("a topology has one way only; give --checkpoint to see what keeps its watermarks back")
+
+
+def _ways(pipeline: Pipeline, step: str | None) -> list[Way]:
+    ways = ways_of(pipeline)
+    if step is None:
+        return ways
+    if not (found := [way for way in ways if way.step == step]):
+        known = ", ".join(dict.fromkeys(way.step for way in ways)) or "none"
+        raise MisuseError(f"the pipeline has no step {step!r} (steps: {known}); correct --step")
+    return found
+
+
+def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanation]:
+    topology = program.topology() if isinstance(program, Pipeline) else program
+    if (manifest := view_of(checkpoint).manifest) is None:
+        raise MisuseError(f"nothing is committed yet in {checkpoint}")
+    steps = list(topology.keyed) if step is None else [step] if step in topology.keyed else []
+    standing = Standing.of(manifest)
+    try:
+        return [why(topology, standing, name) for name in steps]
+    except TopologyError as error:
+        raise MisuseError(f"{checkpoint} is of another program: {error}") from error
+
+
+def _way(way: Way) -> Mapping[str, object]:
+    return {"step": way.step, "quick": way.against is None, "way": str(way), "against": way.against}
+
+
+def _why(each: Explanation) -> Mapping[str, object]:
+    return {"step": each.step, "watermark": each.watermark, "because": str(each)}

@@ -1,0 +1,167 @@
+"""`headrace inspect`: what a checkpoint holds. It only looks: nothing is written and no run is disturbed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace.cli.ending import MisuseError, endings
+from headrace.cli.report import Figures, Report, plain, report_of
+from headrace.lowlevel import CheckpointError, CheckpointView
+from headrace.runners.engine.durable import checkpoint_store
+
+Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
+
+
+def inspect(
+    checkpoint: Place,
+    at_epoch: Annotated[int | None, typer.Option(help="An earlier commit that is still in the log.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Everything as one JSON document.")] = False,
+    timers: Annotated[int, typer.Option(min=0, help="How many of the next timers to show.")] = 10,
+    step: Annotated[str | None, typer.Option(help="Show what is stored of each key of this step instead.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="How many keys of it.")] = 20,
+) -> None:
+    """Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records on their way.
+
+    Reads only; a run that uses the checkpoint goes on undisturbed, and no code that the checkpoint names is run. Ends
+    with 0, or with 2 when there is no checkpoint or no such epoch.
+
+    Example: headrace inspect state/scores --at-epoch=41 --json
+    """
+    with endings():
+        view = view_of(checkpoint, at_epoch)
+        if step is not None:
+            _print_keys(view, step, limit, as_json)
+            return
+        report = report_of(view, timers)
+    if as_json:
+        typer.echo(json.dumps(asdict(report), indent=1))
+    else:
+        _print(report, Console(highlight=False))
+
+
+def view_of(place: str, epoch: int | None = None) -> CheckpointView:
+    """A checkpoint as it is now, or as of an epoch; raises `MisuseError`."""
+    try:
+        view = CheckpointView.of(checkpoint_store(place))
+        return view if epoch is None else view.at_epoch(epoch)
+    except CheckpointError as error:
+        raise MisuseError(str(error)) from error
+
+
+def _print(report: Report, console: Console) -> None:
+    console.print(f"checkpoint [bold]{report.place}[/]  driven by {report.driver or 'nobody yet'}")
+    if report.epoch is None:
+        console.print("nothing is committed yet")
+        return
+    kept = ", ".join(map(str, report.epochs))
+    ended = "the input has ended" if report.finished else "not at its end"
+    console.print(f"epoch [bold]{report.epoch:,}[/] of {report.committed}, {ended}; in the log: {kept}")
+    _table(console, "input", report.injectors, _INPUT)
+    _table(console, "watermarks", report.watermarks, _WATERMARKS)
+    _table(console, "state", report.state, _STATE)
+    _table(console, f"next timers ({len(report.timers)})", report.timers, _TIMERS)
+    _table(console, "on their way", report.pending, _PENDING)
+    counters = [{"step": step, **counted} for step, counted in report.counters.items()]
+    names = list(dict.fromkeys(name for counted in report.counters.values() for name in counted))
+    _table(console, "counters", counters, [("step", _text("step")), *((name, _number(name)) for name in names)])
+    console.print(f"{report.files['number']} files of state, {report.files['bytes']:,} bytes")
+
+
+Column = tuple[str, Callable[[Figures], str]]
+
+
+def _text(name: str) -> Callable[[Figures], str]:
+    return lambda row: "" if row.get(name) is None else str(row[name])
+
+
+def _number(name: str) -> Callable[[Figures], str]:
+    return lambda row: "" if row.get(name) is None else f"{row[name]:,}"
+
+
+def _date(name: str) -> Callable[[Figures], str]:
+    return lambda row: str(cast("Mapping[str, object]", row[name])["date"])
+
+
+def _held(row: Figures) -> str:
+    if (held := cast("Mapping[str, object] | None", row["held_by"])) is None:
+        return ""
+    return f"key {held['key']!r}, {held['tag'] or 'no tag'}, {_date('at')(held)}"
+
+
+_INPUT: Sequence[Column] = (
+    ("stream", _text("stream")),
+    ("watermark", _date("watermark")),
+    ("greatest seen", _date("greatest")),
+    ("ended", lambda row: "yes" if row["ended"] else "no"),
+    ("position", lambda row: f"{row['position']!s:.60}"),
+)
+_WATERMARKS: Sequence[Column] = (
+    ("step", _text("step")),
+    ("level", _number("level")),
+    ("input", _date("input")),
+    ("output", _date("output")),
+    ("held by", _held),
+)
+_STATE: Sequence[Column] = (
+    ("step", _text("step")),
+    *((name, _number(name)) for name in ("keys", "cells", "bytes", "lines", "timers", "ids")),
+)
+_TIMERS: Sequence[Column] = (
+    ("step", _text("step")),
+    ("key", _text("key")),
+    ("tag", _text("tag")),
+    ("clock", _text("clock")),
+    ("due", _date("due")),
+)
+_PENDING: Sequence[Column] = (
+    ("to", _text("to")),
+    ("stream", _text("stream")),
+    ("records", _number("records")),
+    ("oldest", _date("oldest")),
+)
+
+
+def _table(console: Console, title: str, rows: Iterable[Figures], columns: Sequence[Column]) -> None:
+    """A table, or nothing of no rows."""
+    if not (found := list(rows)):
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, _ in columns:
+        numeric = all(isinstance(row.get(name), int) or row.get(name) is None for row in found)
+        table.add_column(name, justify="right" if numeric and name not in ("key", "ended") else "left", overflow="fold")
+    for row in found:
+        table.add_row(*(show(row) for _, show in columns))
+    console.print()
+    console.print(table)
+
+
+def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> None:
+    """What is stored of each key of a step."""
+    if step not in view.computations():
+        known = ", ".join(view.computations()) or "none"
+        raise MisuseError(f"the checkpoint has no step {step!r} that keeps state (steps: {known}); correct --step")
+    rows: list[dict[str, object]] = []
+    for state in view.states(step):
+        if len(rows) == limit:
+            break
+        cells = {repr(name): len(data) for name, data in state.cells.items()}
+        size = len(state.state) if isinstance(state.state, bytes) else 0
+        rows.append({"key": plain(state.key), "state_bytes": size, "cells": cells})
+    for line in view.lines(step):
+        if len(rows) == limit:
+            break
+        rows.append({"key": plain(line.key), "columns": plain(dict(line.columns))})
+    if as_json:
+        typer.echo(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        typer.echo("  ".join(f"{name}={value}" for name, value in row.items()))
+    if not rows:
+        typer.echo(f"nothing is stored of {step}")

@@ -1,0 +1,111 @@
+"""`headrace new`: a small project to begin with, with a test that passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.ending import MisuseError, endings
+
+_PIPELINE = '''"""Points of each team, minute by minute: what, where, when and how."""
+
+from __future__ import annotations
+
+import json
+
+import headrace as beam
+from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
+from headrace.transforms.window import FixedWindows, TimestampedValue
+
+
+def parse(line: str) -> TimestampedValue:
+    """(team, points), at the time when they were made."""
+    score = json.loads(line)
+    return TimestampedValue((score["team"], score["points"]), score["time"])
+
+
+def sums(lines: beam.PCollection) -> beam.PCollection:
+    """What: sums. Where: in minutes. When: at the end of each, and again for what comes late. How: corrected."""
+    return (
+        lines
+        | "Parse" >> beam.Map(parse)
+        | beam.WindowInto(
+            FixedWindows(60),
+            trigger=AfterWatermark(late=AfterCount(1)),
+            accumulation_mode=AccumulationMode.ACCUMULATING,
+            allowed_lateness=600,
+        )
+        | "Sum" >> beam.CombinePerKey(sum)
+    )
+
+
+def row(summed: tuple[str, int], window=beam.DoFn.WindowParam) -> str:
+    """A line of the output."""
+    team, points = summed
+    return f"{window.start.to_utc_datetime():%H:%M} {team} {points}"
+
+
+def pipeline(pipeline: beam.Pipeline) -> None:
+    """The whole, from file to file: `headrace run NAME.py`."""
+    lines = pipeline | beam.io.ReadFromText("scores.jsonl")
+    _ = sums(lines) | "Row" >> beam.Map(row) | beam.io.WriteToText("sums")
+'''
+_DATA = """{"team": "red", "points": 5, "time": 1000}
+{"team": "blue", "points": 7, "time": 1010}
+{"team": "red", "points": 3, "time": 1015}
+{"team": "red", "points": 4, "time": 1075}
+"""
+_TEST = '''"""The sums of a few lines, on time and late, without Spark."""
+
+from __future__ import annotations
+
+import headrace as beam
+from headrace.testing.test_stream import TestStream
+from headrace.testing.util import assert_that, equal_to
+
+from NAME import sums
+
+
+def test_late_points_are_added() -> None:
+    stream = (
+        TestStream()
+        .advance_watermark_to(0)
+        .add_elements(['{"team": "red", "points": 5, "time": 10}'])
+        .advance_watermark_to(60)
+        .add_elements(['{"team": "red", "points": 3, "time": 20}'])
+        .advance_watermark_to_infinity()
+    )
+    with beam.Pipeline("LocalRunner") as pipeline:
+        assert_that(sums(pipeline | stream), equal_to([("red", 5), ("red", 8)]))
+'''
+_README = """# NAME
+
+    headrace run NAME.py --runner=LocalRunner            # in memory, to try it
+    headrace run NAME.py --checkpoint=state              # on Spark; stop it, start it again: it goes on
+    headrace inspect state                               # what it keeps
+    headrace draw NAME.py                                # what it looks like
+    pytest                                               # its test, without Spark
+"""
+
+
+def new(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="To be made; its name is the program's.")],
+) -> None:
+    """Make a small project: a pipeline, some data and a test.
+
+    Example: headrace new scores
+    """
+    name = folder.resolve().name
+    with endings():
+        if not name.isidentifier():
+            raise MisuseError(f"{name!r} cannot be the name of a Python module; choose one of letters, digits and _")
+        if folder.exists() and any(folder.iterdir()):
+            raise MisuseError(f"{folder} is there and not empty; choose another name, or empty it")
+    files = {f"{name}.py": _PIPELINE, f"test_{name}.py": _TEST, "scores.jsonl": _DATA, "README.md": _README}
+    folder.mkdir(parents=True, exist_ok=True)
+    for path, text in files.items():
+        (folder / path).write_text(text.replace("NAME", name), encoding="utf-8")
+        typer.echo(f"written: {folder / path}")
+    typer.echo(f"next: cd {folder} && headrace run {name}.py --runner=LocalRunner")

@@ -1,0 +1,115 @@
+"""`headrace run`: run a pipeline or a topology to the end of its input, and show how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+
+from headrace.cli.ending import Ending, MisuseError, endings, errors
+from headrace.cli.target import Program, load
+from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.reporting import Reporter, reporter_for
+from headrace.sdk.options import EngineOptions, PipelineOptions
+from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.running import find_runner, run_options
+
+Target = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODULE:PIPELINE",
+        help="A module or a file, and in it a pipeline, a topology, or a function that makes one.",
+    ),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option("--option", "-o", help="name=value, or a name alone; may be repeated.", show_default=False),
+]
+
+
+def run(
+    target: Target,
+    runner: Annotated[str | None, typer.Option(help="LocalRunner or SparkRunner; Spark if not given.")] = None,
+    checkpoint: Annotated[
+        str | None, typer.Option(help="Directory or URL that makes the run resumable; started again, it goes on there.")
+    ] = None,
+    option: Options = None,
+    progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
+) -> None:
+    """Run a pipeline to the end of its input.
+
+    Options are those of the engine (such as max_records_per_epoch or latency_aim) and of the pipeline itself. Ends with
+    0 when the input has ended, 1 when a step failed, 2 when there is no such pipeline, 3 when another run has taken the
+    checkpoint over, 130 after Ctrl-C.
+
+    Example: headrace run scores.py:pipeline --checkpoint=state/scores -o max_records_per_epoch=10000
+    """
+    flags = flags_of(option or [], checkpoint)
+    watched = _Watched(reporter_for(Console(stderr=True, highlight=False)) if progress else None)
+    with endings():
+        start = _start(load(target, runner, flags), runner, flags, watched)
+        try:
+            with watched.reporter or nullcontext():
+                start()
+        except KeyboardInterrupt as stop:
+            errors.print(watched.interrupted(checkpoint))
+            raise typer.Exit(Ending.INTERRUPTED) from stop
+    typer.echo(watched.done())
+
+
+def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:
+    """Options of the command line as flags of a pipeline.
+
+    >>> flags_of(["intervals=4", "streaming"], "there")
+    ['--intervals=4', '--streaming', '--checkpoint=there']
+    """
+    flags = [f"--{option.removeprefix('--')}" for option in options]
+    return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
+
+
+@dataclass(slots=True)
+class _Watched:
+    """Passes progress on, and remembers the last."""
+
+    reporter: Reporter | None
+    last: Progress | None = None
+
+    def __call__(self, progress: Progress) -> None:
+        self.last = progress
+        if self.reporter is not None:
+            self.reporter(progress)
+
+    def done(self) -> str:
+        """In one line, for when the input has ended."""
+        if self.last is None:
+            return "done: there was nothing left to do"
+        told = self.last
+        numbers = (
+            f"{told.records_in:,} records in, {told.records_out:,} out, {told.late:,} late, {told.dropped:,} dropped"
+        )
+        return f"done: {told.epoch:,} epochs, {numbers}"
+
+    def interrupted(self, checkpoint: str | None) -> str:
+        """In one line, for when somebody has stopped it."""
+        if checkpoint is None:
+            return "interrupted: without a checkpoint nothing of the run is kept"
+        epochs = "nothing is committed by this run" if self.last is None else f"epoch {self.last.epoch:,} is committed"
+        return f"interrupted: {epochs}; run the same command again to go on from there"
+
+
+def _start(program: Program, runner: str | None, flags: Sequence[str], watched: _Watched) -> Callable[[], object]:
+    """What runs the program, reporting to `watched`."""
+    try:
+        if isinstance(program, Pipeline):
+            program.options.view_as(EngineOptions).progress = watched
+            program.runner = find_runner(program.runner)
+            return program.run
+        options = cast(RunOptions, run_options(PipelineOptions(list(flags), progress=watched)))
+        return partial(find_runner(runner).run_topology, program, options)
+    except ValueError as error:
+        raise MisuseError(str(error)) from error

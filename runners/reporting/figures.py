@@ -1,0 +1,145 @@
+"""The figures of a run's progress: of each step, and how many records a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headrace.lowlevel.metric import ENGINE, CounterCell, GaugeCell
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from headrace.runners.engine.options import Progress
+
+_SPAN = 10.0
+"""Seconds over which rates are taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepFigures:
+    """Of one computation, injector stream or sink; None where something has no meaning or is not known yet."""
+
+    step: str
+    records_in: int | None = None
+    records_out: int | None = None
+    late: int | None = None
+    dropped_late: int | None = None
+    duplicates: int | None = None
+    timers: int | None = None
+    """That have fired."""
+    watermark: int | None = None
+    """Microseconds UTC."""
+    lag: int | None = None
+    """How far the watermark is behind the greatest timestamp read, microseconds."""
+    state_bytes: int | None = None
+
+
+_NAMES = frozenset(StepFigures.__slots__) - {"step"}
+
+
+def step_figures(progress: Progress) -> list[StepFigures]:
+    """Those of every step that has any, in the engine's order.
+
+    >>> from headrace.lowlevel.metric import Metric
+    >>> cells = {"Sum": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
+    >>> [figures] = step_figures(Progress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells))
+    >>> figures.step, figures.records_in, figures.late
+    ('Sum', 3, None)
+    """
+    found = []
+    for step, cells in progress.metrics.items():
+        values: dict[str, int | None] = {}
+        for metric, cell in cells.items():
+            if metric.namespace == ENGINE and metric.name in _NAMES and isinstance(cell, CounterCell | GaugeCell):
+                values[metric.name] = cell.total if isinstance(cell, CounterCell) else cell.value
+        if values.get("watermark") == MIN_TIMESTAMP:
+            values["watermark"] = None
+        if values:
+            found.append(StepFigures(step, **values))
+    return found
+
+
+def total(steps: Iterable[StepFigures], name: str) -> int:
+    """A figure summed over all steps that have it."""
+    return sum(getattr(step, name) or 0 for step in steps)
+
+
+@dataclass(slots=True)
+class Rates:
+    """How many records come in and go out a second, over the last ten seconds.
+
+    >>> rates = Rates()
+    >>> for second in range(1, 4):
+    ...     rates.note(Progress(second, 100 * second, 10 * second, 0, 0, 0, 0, 0, 1.0), at=float(second))
+    >>> rates.per_second
+    (100.0, 10.0)
+    """
+
+    _noted: deque[tuple[float, int, int]] = field(default_factory=deque)
+
+    def note(self, progress: Progress, at: float) -> None:
+        """Take in how far the run is at a time, seconds of any clock that only goes forward."""
+        if not self._noted and progress.epoch == 1:
+            # Of a run that goes on it is not known what it had before.
+            self._noted.append((at - progress.seconds, 0, 0))
+        self._noted.append((at, progress.records_in, progress.records_out))
+        while len(self._noted) > 2 and self._noted[0][0] < at - _SPAN:
+            self._noted.popleft()
+
+    @property
+    def per_second(self) -> tuple[float, float]:
+        """In and out."""
+        (began, read, written), (ended, reads, writes) = self._noted[0], self._noted[-1]
+        seconds = max(ended - began, 1e-6)
+        return (reads - read) / seconds, (writes - written) / seconds
+
+
+def shown_time(timestamp: int | None) -> str:
+    """A watermark for people.
+
+    >>> shown_time(None), shown_time(0), shown_time(MAX_TIMESTAMP)
+    ('-', '1970-01-01 00:00:00', 'the end')
+    """
+    if timestamp is None or timestamp <= MIN_TIMESTAMP:
+        return "-"
+    if timestamp >= MAX_TIMESTAMP:
+        return "the end"
+    try:
+        return Timestamp(micros=timestamp - timestamp % 1_000_000).to_rfc3339().replace("T", " ").removesuffix("Z")
+    except OverflowError:
+        return f"{timestamp / 1e6:,.0f} s"
+
+
+def shown_span(micros: int | None) -> str:
+    """A span of time for people.
+
+    >>> [shown_span(seconds * 1_000_000) for seconds in (0, 5, 75, 3_700, 90_000)]
+    ['0 s', '5 s', '1 min 15 s', '1 h 1 min', '1 d 1 h']
+    """
+    if micros is None:
+        return "-"
+    seconds = micros / 1e6
+    if seconds < 60:
+        return f"{seconds:.3g} s"
+    units = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
+    larger = next(place for place, (_, size) in enumerate(units) if seconds >= size)
+    (name, size), (lesser, part) = units[larger], units[larger + 1]
+    whole, rest = divmod(int(seconds), size)
+    return f"{whole} {name} {rest // part} {lesser}"
+
+
+def shown_bytes(size: int | None) -> str:
+    """A size for people.
+
+    >>> [shown_bytes(size) for size in (0, 999, 20_480, 3 << 20)]
+    ['0 B', '999 B', '20 KiB', '3.0 MiB']
+    """
+    if size is None:
+        return "-"
+    if size < 1024:
+        return f"{size} B"
+    number = float(size)
+    for unit in ("KiB", "MiB", "GiB"):
+        number /= 1024
+        if number < 1024:
+            return f"{number:.0f} {unit}" if number >= 10 else f"{number:.1f} {unit}"
+    return f"{number / 1024:.1f} TiB"

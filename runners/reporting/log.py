@@ -1,0 +1,98 @@
+"""Progress as lines of JSON, for logs that programs read: one a second at most, and the last one in any case."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from types import TracebackType
+from typing import IO, Self
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
+from headrace.runners.engine.options import Progress
+from headrace.runners.reporting.figures import Rates, step_figures, total
+
+_EVERY = 1.0
+"""Seconds between two lines."""
+
+
+class ProgressLog:
+    """Writes a line of JSON a second, with the figures of the whole run and of each step.
+
+    >>> import sys
+    >>> with ProgressLog(sys.stdout, clock=lambda: 0.0) as log:
+    ...     log(Progress(1, 3, 2, 0, 0, MAX_TIMESTAMP, 0, 0, 0.5))
+    {"epoch": 1, "seconds": 0.5, "in": 3, "in_per_s": 6.0, "out": 2, "out_per_s": 4.0, "late": 0, ... "steps": {}}
+    """
+
+    def __init__(self, file: IO[str], every: float = _EVERY, clock: Callable[[], float] = time.monotonic) -> None:
+        self._file, self._every, self._clock = file, every, clock
+        self._rates = Rates()
+        self._next: float | None = None
+        self._waiting: Progress | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an epoch."""
+        now = self._clock()
+        self._rates.note(progress, now)
+        self._waiting = progress
+        if self._next is None or now >= self._next:
+            self._next = now + self._every
+            self._write()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._write()
+
+    def _write(self) -> None:
+        if self._waiting is not None:
+            print(json.dumps(line_of(self._waiting, self._rates.per_second)), file=self._file, flush=True)
+            self._waiting = None
+
+
+def line_of(progress: Progress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """The figures of a line; times in RFC 3339, spans in seconds."""
+    steps = step_figures(progress)
+    return {
+        "epoch": progress.epoch,
+        "seconds": round(progress.seconds, 6),
+        "in": progress.records_in,
+        "in_per_s": round(per_second[0], 1),
+        "out": progress.records_out,
+        "out_per_s": round(per_second[1], 1),
+        "late": progress.late,
+        "dropped": progress.dropped,
+        "duplicates": total(steps, "duplicates"),
+        "watermark": _time(progress.watermark),
+        "lag_s": None if progress.lag is None else progress.lag / 1e6,
+        "state_bytes": total(steps, "state_bytes"),
+        "phases_s": {name: round(seconds, 6) for name, seconds in progress.phases.items()},
+        "steps": {step.step: _told(asdict(step)) for step in steps},
+    }
+
+
+def _told(figures: dict[str, object]) -> dict[str, object]:
+    """What is known of a step."""
+    told = {name: value for name, value in figures.items() if value is not None and name != "step"}
+    if isinstance(lag := told.pop("lag", None), int):
+        told["lag_s"] = lag / 1e6
+    if isinstance(watermark := told.get("watermark"), int):
+        told["watermark"] = _time(watermark)
+    return told
+
+
+def _time(timestamp: int) -> str | None:
+    """None before there is one; `"end"` when nothing more can come."""
+    if timestamp == MIN_TIMESTAMP:
+        return None
+    if timestamp >= MAX_TIMESTAMP:
+        return "end"
+    try:
+        return Timestamp(micros=timestamp).to_rfc3339()
+    except OverflowError:
+        return f"{timestamp / 1e6:.6f}"

@@ -1,0 +1,69 @@
+"""A drawing as Mermaid text, which GitHub, GitLab and many editors show as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.sdk.drawing.drawing import Arrow, Box, Drawing, Kind
+
+_SHAPES = {
+    Kind.SOURCE: ("([", "])"),
+    Kind.STEP: ("[", "]"),
+    Kind.KEYED: ("[[", "]]"),
+    Kind.SINK: ("[/", "/]"),
+}
+_STYLES = {
+    Kind.SOURCE: "fill:#e8f4ec,stroke:#009e73,color:#111",
+    Kind.STEP: "fill:#ffffff,stroke:#777777,color:#111",
+    Kind.KEYED: "fill:#e6f1fa,stroke:#0072b2,stroke-width:2px,color:#111",
+    Kind.SINK: "fill:#fdf1e3,stroke:#d55e00,color:#111",
+}
+
+
+def mermaid(drawing: Drawing) -> str:
+    """A `flowchart` from left to right.
+
+    >>> drawing = Drawing("", [Box("a", ("a",), Kind.SOURCE), Box("b", ("b", "GroupByKey"), Kind.KEYED)])
+    >>> drawing.arrows.append(Arrow("a", "b", shuffled=True))
+    >>> print(mermaid(drawing).partition("classDef")[0].rstrip())
+    flowchart LR
+      n0(["a"]):::source
+      n1[["b<br/>GroupByKey"]]:::keyed
+      n0 ==>|shuffle| n1
+    """
+    numbers = {box.name: f"n{place}" for place, box in enumerate(drawing.boxes)}
+    lines = ["flowchart LR"]
+    lines += _boxes(drawing.boxes, numbers, (), 1)
+    lines += [f"  {_arrow(arrow, numbers)}" for arrow in drawing.arrows]
+    lines += [f"  classDef {kind.value} {style}" for kind, style in _STYLES.items()]
+    return "\n".join(lines)
+
+
+def _boxes(boxes: list[Box], numbers: dict[str, str], around: tuple[str, ...], depth: int) -> Iterator[str]:
+    """Boxes of one group; groups in it as subgraphs."""
+    indent = "  " * depth
+    inner: dict[tuple[str, ...], list[Box]] = {}
+    for box in boxes:
+        if box.group == around:
+            begin, end = _SHAPES[box.kind]
+            text = "<br/>".join(map(_escaped, box.lines))
+            yield f'{indent}{numbers[box.name]}{begin}"{text}"{end}:::{box.kind.value}'
+        else:
+            inner.setdefault(box.group[: len(around) + 1], []).append(box)
+    for group, its in inner.items():
+        yield f'{indent}subgraph g{numbers[its[0].name]}x{depth} ["{_escaped(group[-1])}"]'
+        yield from _boxes(its, numbers, group, depth + 1)
+        yield f"{indent}end"
+
+
+def _arrow(arrow: Arrow, numbers: dict[str, str]) -> str:
+    line = "-.->" if arrow.beside else "==>" if arrow.shuffled else "-->"
+    label = "side input" if arrow.beside else "shuffle" if arrow.shuffled else _escaped(arrow.label)
+    between = f"{line}|{label}|" if label and (arrow.beside or arrow.shuffled) else line
+    return f"{numbers[arrow.source]} {between} {numbers[arrow.target]}"
+
+
+def _escaped(text: str) -> str:
+    """Text that Mermaid takes as it is."""
+    marks = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "#": "&#35;"}
+    return "".join(marks.get(mark, mark) for mark in text)

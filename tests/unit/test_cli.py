@@ -1,0 +1,252 @@
+"""The command line, as a person or a script uses it: what it prints, and the number that it ends with."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headrace.cli.app import app
+from headrace.cli.ending import Ending
+
+SCORES = """
+import headrace as beam
+from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
+from headrace.transforms.window import FixedWindows, TimestampedValue
+
+class Shown(beam.options.pipeline_options.PipelineOptions):
+    @classmethod
+    def _add_argparse_args(cls, parser):
+        parser.add_argument("--most", type=int, default=100)
+
+def pipeline(pipeline):
+    most = pipeline.options.view_as(Shown).most
+    (
+        pipeline
+        | beam.Create([("red", 5, 10), ("red", 3, 20), ("blue", 7, 70)])
+        | beam.Map(lambda score: TimestampedValue(score[:2], score[2]))
+        | beam.Filter(lambda score: score[1] <= most)
+        | beam.WindowInto(FixedWindows(60))
+        | "Sum" >> beam.CombinePerKey(sum)
+        | beam.io.WriteToText("sums")
+    )
+
+def made():
+    made = beam.Pipeline()
+    pipeline(made)
+    return made
+
+built = made()
+
+class Count(Computation):
+    def process_record(self, record, context):
+        context.state = (context.state or 0) + 1
+        context.set_timer("told", 10**15)
+        context.hold(record.timestamp)
+        if record.value == "carly":
+            raise ValueError("no carly here")
+
+def topology():
+    topology = Topology()
+    topology.injector("queries", BoundedInjector([("britney", 1), ("carly", 2)]))
+    topology.computation("count", Count(), {"queries": lambda query: query}, ["counts"])
+    return topology
+
+def failing(pipeline):
+    pipeline | beam.Create([1, 0]) | "Divide" >> beam.Map(lambda number: 1 / number)
+
+def two(pipeline, other):
+    pass
+
+def nothing():
+    return None
+
+def empty(pipeline):
+    pass
+
+number = 5
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A project's folder, to be in, with its module free to be imported anew."""
+    (tmp_path / "points.py").write_text(SCORES)
+    monkeypatch.chdir(tmp_path)
+    path = list(sys.path)
+    yield tmp_path
+    sys.path[:] = path
+    sys.modules.pop("points", None)
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def ran(*arguments: str) -> Result:
+    return call("run", *arguments, "--runner=LocalRunner", "--no-progress")
+
+
+@pytest.mark.parametrize(
+    "target", ["points.py", "points:pipeline", "points.py:pipeline", "points:made", "points:built"]
+)
+def test_run_takes_whatever_makes_a_pipeline(folder: Path, target: str) -> None:
+    result = ran(target)
+    assert (result.exit_code, result.stdout) == (0, "done: 1 epochs, 3 records in, 2 out, 0 late, 0 dropped\n")
+    assert sorted(line for path in folder.glob("sums*") for line in path.read_text().splitlines()) == [
+        "('blue', 7)",
+        "('red', 8)",
+    ]
+
+
+def test_options_reach_the_pipeline_and_the_engine(folder: Path) -> None:
+    result = ran("points.py", "--option=most=4", "-o", "max_records_per_epoch=1", "--checkpoint=state")
+    assert result.stdout == "done: 3 epochs, 3 records in, 1 out, 0 late, 0 dropped\n"
+    assert ran("points.py", "--option=most=4", "--checkpoint=state").stdout == "done: there was nothing left to do\n"
+
+
+def test_progress_is_lines_of_json_where_there_is_no_terminal(folder: Path) -> None:
+    result = call("run", "points.py", "--runner=LocalRunner")
+    [line] = map(json.loads, result.stderr.splitlines())
+    assert (line["epoch"], line["in"], line["out"], line["watermark"]) == (1, 3, 2, "end")
+    assert line["steps"]["Sum"]["records_in"] == 3
+    assert set(line["phases_s"]) == {"tasks", "commit", "deliver"}
+
+
+def test_a_step_that_fails_ends_with_1_and_names_the_step(folder: Path) -> None:
+    result = ran("points:failing")
+    assert result.exit_code == Ending.FAILED
+    assert "Divide" in result.stderr
+    assert "division by zero" in result.stderr
+
+
+def test_a_run_that_is_replaced_ends_with_3(folder: Path) -> None:
+    # Whoever takes the lease while the pipeline is built and run drives from then on.
+    (folder / "rival.py").write_text(
+        "from points import pipeline as build\nimport headrace as beam\n"
+        "from headrace.lowlevel.checkpoint import fence\n"
+        "def pipeline(pipeline):\n"
+        "    build(pipeline)\n"
+        "    def taken(line):\n"
+        "        from headrace.cli.run import run\n"
+        "        import rival; rival.steal()\n"
+        "        return line\n"
+        "    pipeline | 'More' >> beam.Create([1]) | 'Steal' >> beam.Map(taken)\n"
+        "def steal():\n"
+        "    from headrace.runners.engine.durable import open_checkpoint\n"
+        "    from headrace.runners.engine.clock import ManualClock\n"
+        "    import headrace as beam\n"
+        "    again = beam.Pipeline('LocalRunner')\n"
+        "    pipeline(again)\n"
+        "    open_checkpoint('state', again.topology(), ManualClock(), 'a rival')[0].recover()\n"
+    )
+    result = ran("rival.py", "--checkpoint=state")
+    assert result.exit_code == Ending.REPLACED, result.output
+    assert "a rival" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [
+        ("absent", "there is no module 'absent'"),
+        ("absent.py", "there is no file absent.py"),
+        ("points:scores", "points has no 'scores'; it has built, pipeline, made"),
+        ("points:number", "points:number is of type int"),
+        ("points:two", "points:two takes 2 arguments (pipeline, other)"),
+        ("points:nothing", "points:nothing() returned NoneType"),
+        ("points:empty", "points:empty is a pipeline without steps"),
+    ],
+)
+def test_what_is_no_pipeline_ends_with_2(folder: Path, target: str, told: str) -> None:
+    result = ran(target)
+    assert result.exit_code == Ending.MISUSED
+    assert told in result.stderr
+
+
+def test_an_unknown_runner_ends_with_2(folder: Path) -> None:
+    assert call("run", "points.py", "--runner=Flink").exit_code == Ending.MISUSED
+
+
+def test_inspect_tells_what_is_committed(folder: Path) -> None:
+    ran("points.py", "--checkpoint=state", "-o", "max_records_per_epoch=1")
+    text = call("inspect", "state").stdout
+    assert "epoch 3 of" in text
+    assert "the input has ended" in text
+    assert "Sum" in text
+    told = json.loads(call("inspect", "state", "--json").stdout)
+    assert (told["epoch"], told["finished"], told["watermarks"][0]["step"]) == (3, True, "Sum")
+    earlier = json.loads(call("inspect", "state", "--json", "--at-epoch=2").stdout)
+    assert (earlier["epoch"], earlier["finished"]) == (2, False)
+    stored = json.loads(call("inspect", "state", "--json", "--at-epoch=2", "--step=Sum").stdout)
+    assert [row["key"] for row in stored] == ["red", "red"]
+
+
+def test_inspect_names_who_holds_a_watermark(folder: Path) -> None:
+    assert ran("points:topology", "--checkpoint=state", "-o", "max_records_per_epoch=1").exit_code == Ending.FAILED
+    told = json.loads(call("inspect", "state", "--json").stdout)
+    [watermark] = told["watermarks"]
+    assert (watermark["held_by"]["key"], watermark["held_by"]["at"]["micros"]) == ("britney", 1)
+    assert [timer["tag"] for timer in told["timers"]] == ["told"]
+    assert "britney" in call("inspect", "state").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["state"], "there is no checkpoint at"),
+        (["made", "--at-epoch=7"], "epoch 7 is not in the log"),
+        (["made", "--step=Max"], "the checkpoint has no step 'Max'"),
+    ],
+)
+def test_inspect_of_what_is_not_there_ends_with_2_and_makes_nothing(
+    folder: Path, arguments: list[str], told: str
+) -> None:
+    ran("points.py", "--checkpoint=made")
+    result = call("inspect", *arguments)
+    assert result.exit_code == Ending.MISUSED
+    assert told in result.stderr
+    assert not (folder / "state").exists()
+
+
+def test_explain_says_which_way_steps_go_and_who_holds_watermarks(folder: Path) -> None:
+    text = call("explain", "points.py").stdout
+    assert "general  step 'Filter(" in text
+    assert "quick    step 'Sum' takes all keys at once" in text
+    ran("points:topology", "--checkpoint=state", "-o", "max_records_per_epoch=1")
+    assert "injector 'queries'" in call("explain", "points:topology", "--checkpoint=state").stdout
+    told = json.loads(call("explain", "points.py", "--json", "--step=Sum").stdout)
+    assert {way["step"] for way in told["ways"]} == {"Sum"}
+    wrong = call("explain", "points.py", "--step=Max")
+    assert (wrong.exit_code, "'Max'" in wrong.stderr) == (Ending.MISUSED, True)
+
+
+def test_draw_writes_mermaid_and_svg(folder: Path) -> None:
+    compiled = call("draw", "points.py").stdout
+    assert compiled.startswith("flowchart LR")
+    assert "==>|shuffle|" in compiled
+    assert "Filter" in call("draw", "points.py", "--view=written").stdout
+    assert call("draw", "points.py", "--output=points.svg").exit_code == 0
+    assert (folder / "points.svg").read_text().startswith("<svg")
+    wrong = call("draw", "points.py", "--output=points.png")
+    assert (wrong.exit_code, ".svg or .mmd" in wrong.stderr) == (Ending.MISUSED, True)
+
+
+def test_new_makes_a_project_that_runs_and_whose_test_passes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert call("new", "clicks").exit_code == 0
+    monkeypatch.chdir(folder / "clicks")
+    result = ran("clicks.py")
+    assert (result.exit_code, result.stdout) == (0, "done: 1 epochs, 4 records in, 3 out, 0 late, 0 dropped\n")
+    names: dict[str, object] = {}
+    exec(compile((folder / "clicks" / "test_clicks.py").read_text(), "test_clicks.py", "exec"), names)
+    names["test_late_points_are_added"]()
+    assert call("new", ".").exit_code == Ending.MISUSED
+    assert call("new", "1-2").exit_code == Ending.MISUSED
+
+
+@pytest.mark.parametrize("command", ["run", "inspect", "explain", "draw", "new"])
+def test_every_command_has_help_with_an_example(command: str) -> None:
+    assert f"Example: headrace {command}" in call(command, "--help").stdout
