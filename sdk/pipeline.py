@@ -153,6 +153,12 @@ class Pipeline:
 
         return compile_pipeline(self)
 
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """What a notebook shows."""
+        from headrace.sdk.drawing.notebook import bundle
+
+        return bundle(self)
+
     def run(self) -> PipelineResult:
         """Run the pipeline to the end of its input.
 

@@ -6,10 +6,12 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from typer.testing import CliRunner, Result
 
+import headrace as beam
 from headrace.cli.app import app
 from headrace.cli.ending import Ending
 
@@ -233,6 +235,17 @@ def test_draw_writes_mermaid_and_svg(folder: Path) -> None:
     assert (folder / "points.svg").read_text().startswith("<svg")
     wrong = call("draw", "points.py", "--output=points.png")
     assert (wrong.exit_code, ".svg or .mmd" in wrong.stderr) == (Ending.MISUSED, True)
+
+
+def test_a_notebook_shows_a_pipeline_as_its_picture() -> None:
+    pipeline = beam.Pipeline("LocalRunner")
+    _ = pipeline | "Numbers" >> beam.Create([1]) | "Double" >> beam.Map(lambda number: 2 * number)
+    shown = pipeline._repr_mimebundle_()
+    assert shown["text/vnd.mermaid"].startswith("flowchart LR")
+    assert "<svg" in shown["image/svg+xml"]
+    assert "Double" in shown["image/svg+xml"]
+    with patch.dict(sys.modules, {"fast_sugiyama": None}):
+        assert "image/svg+xml" not in pipeline._repr_mimebundle_()
 
 
 def test_new_makes_a_project_that_runs_and_whose_test_passes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
