@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, cast
@@ -14,7 +13,8 @@ from rich.console import Console
 from headrace.cli.ending import Ending, MisuseError, endings, errors
 from headrace.cli.target import Program, load
 from headrace.runners.engine.options import Progress, RunOptions
-from headrace.runners.reporting import Reporter, reporter_for
+from headrace.runners.reporting import Reporter, Reporters, reporter_for
+from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.sdk.options import EngineOptions, PipelineOptions
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.running import find_runner, run_options
@@ -40,6 +40,9 @@ def run(
     ] = None,
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
+    prometheus: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus at /metrics of this port.")
+    ] = None,
 ) -> None:
     """Run a pipeline to the end of its input.
 
@@ -50,11 +53,11 @@ def run(
     Example: headrace run scores.py:pipeline --checkpoint=state/scores -o max_records_per_epoch=10000
     """
     flags = flags_of(option or [], checkpoint)
-    watched = _Watched(reporter_for(Console(stderr=True, highlight=False)) if progress else None)
     with endings():
+        watched = _Watched(_reporter(progress, prometheus))
         start = _start(load(target, runner, flags), runner, flags, watched)
         try:
-            with watched.reporter or nullcontext():
+            with watched.reporter:
                 start()
         except KeyboardInterrupt as stop:
             errors.print(watched.interrupted(checkpoint))
@@ -72,17 +75,26 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
     return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
 
 
+def _reporter(progress: bool, prometheus: int | None) -> Reporter:
+    reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False))] if progress else []
+    if prometheus is not None:
+        try:
+            reporters.append(PrometheusReporter(prometheus))
+        except ImportError as error:
+            raise MisuseError(str(error)) from error
+    return Reporters(*reporters)
+
+
 @dataclass(slots=True)
 class _Watched:
     """Passes progress on, and remembers the last."""
 
-    reporter: Reporter | None
+    reporter: Reporter
     last: Progress | None = None
 
     def __call__(self, progress: Progress) -> None:
         self.last = progress
-        if self.reporter is not None:
-            self.reporter(progress)
+        self.reporter(progress)
 
     def done(self) -> str:
         """In one line, for when the input has ended."""

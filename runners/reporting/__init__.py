@@ -2,6 +2,6 @@
 
 from headrace.runners.reporting.display import ProgressDisplay
 from headrace.runners.reporting.log import ProgressLog
-from headrace.runners.reporting.reporter import Reporter, reporter_for
+from headrace.runners.reporting.reporter import Reporter, Reporters, reporter_for
 
-__all__ = ["ProgressDisplay", "ProgressLog", "Reporter", "reporter_for"]
+__all__ = ["ProgressDisplay", "ProgressLog", "Reporter", "Reporters", "reporter_for"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -21,6 +22,35 @@ class Reporter(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None: ...
+
+
+class Reporters:
+    """Several as one.
+
+    Args:
+        reporters: Entered in this order, and left in the opposite one.
+    """
+
+    def __init__(self, *reporters: Reporter) -> None:
+        self._reporters = reporters
+        self._entered = ExitStack()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as entered:
+            for reporter in self._reporters:
+                entered.enter_context(reporter)
+            self._entered = entered.pop_all()
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an epoch."""
+        for reporter in self._reporters:
+            reporter(progress)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._entered.close()
 
 
 def reporter_for(console: Console) -> Reporter:

@@ -1,0 +1,81 @@
+"""A run's figures for OpenTelemetry, by its own API (extra `opentelemetry`); the program chooses where they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.runners.engine.options import Progress
+from headrace.runners.reporting.figures import step_figures
+
+if TYPE_CHECKING:
+    from opentelemetry.metrics import CallbackOptions, Meter, Observation
+
+_COUNTERS = ("records_in", "records_out", "late", "dropped_late", "duplicates", "timers")
+_GAUGES = (("watermark", "s", 1e6), ("lag", "s", 1e6), ("state_bytes", "By", 1))
+
+
+class OpenTelemetryReporter:
+    """Tells a run's figures to a meter whenever its reader asks; give it to a run as `progress`.
+
+    Instruments are `headrace.records_in`, `headrace.late`, `headrace.watermark` (seconds since 1970; none once nothing
+    more can come), … with the attribute `step`, `headrace.epoch`, and `headrace.epoch.seconds` with the attribute
+    `phase`.
+
+    Args:
+        meter: An `opentelemetry.metrics.Meter`; by default that of the program's meter provider.
+
+    Raises:
+        ImportError: The OpenTelemetry API is not installed.
+    """
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        try:
+            from opentelemetry.metrics import get_meter
+        except ImportError as error:
+            raise ImportError(
+                "metrics for OpenTelemetry need its API: pip install 'headrace[opentelemetry]'"
+            ) from error
+        meter = meter or get_meter("headrace")
+        self._last: Progress | None = None
+        for name in _COUNTERS:
+            meter.create_observable_counter(f"headrace.{name}", [partial(self._steps, name, 1)])
+        for name, unit, size in _GAUGES:
+            meter.create_observable_gauge(f"headrace.{name}", [partial(self._steps, name, size)], unit)
+        meter.create_observable_gauge("headrace.epoch", [self._epoch])
+        meter.create_observable_gauge("headrace.epoch.seconds", [self._seconds], "s")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an epoch."""
+        self._last = progress
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What was told last is still told: a reader may ask once more when the program ends."""
+
+    def _steps(self, name: str, size: float, options: CallbackOptions) -> Iterable[Observation]:
+        values = [] if self._last is None else [(each.step, getattr(each, name)) for each in step_figures(self._last)]
+        known = [(step, value) for step, value in values if value is not None and value < MAX_TIMESTAMP]
+        return [_observed(value if size == 1 else value / size, step=step) for step, value in known]
+
+    def _epoch(self, options: CallbackOptions) -> Iterable[Observation]:
+        return [] if self._last is None else [_observed(self._last.epoch)]
+
+    def _seconds(self, options: CallbackOptions) -> Iterable[Observation]:
+        if self._last is None:
+            return []
+        phases = {**self._last.phases, "all": self._last.seconds}
+        return [_observed(seconds, phase=phase) for phase, seconds in phases.items()]
+
+
+def _observed(value: float, **attributes: str) -> Observation:
+    from opentelemetry.metrics import Observation
+
+    return Observation(value, attributes)

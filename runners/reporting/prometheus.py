@@ -1,0 +1,139 @@
+"""A run's figures for Prometheus, by its own client library (extra `prometheus`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from headrace.lowlevel.metric import ENGINE, CounterCell, DistributionCell, GaugeCell
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.runners.engine.options import Progress
+from headrace.runners.reporting.figures import StepFigures, step_figures
+
+if TYPE_CHECKING:
+    from wsgiref.simple_server import WSGIServer
+
+    from prometheus_client import CollectorRegistry, Metric
+
+_COUNTERS = {
+    "records_in": "Records that came to the step.",
+    "records_out": "Records that the step put out.",
+    "late": "Records that were behind the low watermark.",
+    "dropped_late": "Late records that were dropped.",
+    "duplicates": "Records that had been processed before, and were dropped.",
+    "timers": "Timers that have fired.",
+}
+_GAUGES = {
+    "watermark": ("watermark_seconds", "Low watermark, seconds since 1970; +Inf when nothing more can come.", 1e6),
+    "lag": ("lag_seconds", "How far the watermark is behind the greatest timestamp read.", 1e6),
+    "state_bytes": ("state_bytes", "What is stored of the step.", 1),
+}
+
+
+class PrometheusReporter:
+    """Serves a run's figures at `http://localhost:PORT/metrics`; give it to a run as `progress`.
+
+    Names begin with `headrace_` and have the label `step`: `headrace_records_in_total`, `headrace_late_total`,
+    `headrace_watermark_seconds`, `headrace_lag_seconds`, … The epoch's number is `headrace_epoch`, the seconds of its
+    parts `headrace_epoch_seconds{phase=…}`. What user code counts is `headrace_user_…` with the labels `step`,
+    `namespace` and `name`.
+
+    Args:
+        port: Where to serve from between `__enter__` and `__exit__`; None to serve nothing, for a registry of your own.
+        registry: A `prometheus_client.CollectorRegistry`; a new one by default.
+
+    Raises:
+        ImportError: `prometheus_client` is not installed.
+    """
+
+    def __init__(self, port: int | None = None, registry: CollectorRegistry | None = None) -> None:
+        try:
+            from prometheus_client import CollectorRegistry
+        except ImportError as error:
+            raise ImportError("metrics for Prometheus need its client: pip install 'headrace[prometheus]'") from error
+        self.registry = CollectorRegistry() if registry is None else registry
+        self.registry.register(self)
+        self.port = port
+        """Where it is served while the run goes on; for 0 a free one is chosen."""
+        self._last: Progress | None = None
+        self._server: WSGIServer | None = None
+
+    def __enter__(self) -> Self:
+        if self.port is not None:
+            from prometheus_client import start_http_server
+
+            self._server, _ = start_http_server(self.port, registry=self.registry)
+            self.port = self._server.server_port
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an epoch."""
+        self._last = progress
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.registry.unregister(self)
+        if self._server is not None:
+            self._server.shutdown()
+            self._server.server_close()
+
+    def collect(self) -> Iterator[Metric]:
+        """What Prometheus asks for: the figures of the last epoch."""
+        if (progress := self._last) is None:
+            return
+        yield from _of_run(progress)
+        yield from _of_steps(step_figures(progress))
+        yield from _of_users(progress)
+
+
+def _of_run(progress: Progress) -> Iterator[Metric]:
+    from prometheus_client.core import GaugeMetricFamily
+
+    yield GaugeMetricFamily("headrace_epoch", "The last epoch that is committed.", value=progress.epoch)
+    seconds = GaugeMetricFamily("headrace_epoch_seconds", "How long its parts took.", labels=["phase"])
+    for phase, its in {**progress.phases, "all": progress.seconds}.items():
+        seconds.add_metric([phase], its)
+    yield seconds
+
+
+def _of_steps(steps: list[StepFigures]) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    for name, told in _COUNTERS.items():
+        counter = CounterMetricFamily(f"headrace_{name}", told, labels=["step"])
+        for step in steps:
+            if (number := getattr(step, name)) is not None:
+                counter.add_metric([step.step], number)
+        yield counter
+    for name, (shown, told, unit) in _GAUGES.items():
+        gauge = GaugeMetricFamily(f"headrace_{shown}", told, labels=["step"])
+        for step in steps:
+            if (value := getattr(step, name)) is not None:
+                gauge.add_metric([step.step], float("inf") if value >= MAX_TIMESTAMP else value / unit)
+        yield gauge
+
+
+def _of_users(progress: Progress) -> Iterator[Metric]:
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    labels = ["step", "namespace", "name"]
+    # A counter of Beam's may also go down, which one of Prometheus's must not.
+    counts = GaugeMetricFamily("headrace_user_counter", "Counters of user code.", labels=labels)
+    gauges = GaugeMetricFamily("headrace_user_gauge", "Gauges of user code.", labels=labels)
+    numbers = CounterMetricFamily("headrace_user_distribution_count", "Values that were reported.", labels=labels)
+    sums = GaugeMetricFamily("headrace_user_distribution_sum", "Their sum.", labels=labels)
+    for step, cells in progress.metrics.items():
+        for metric, cell in cells.items():
+            own = [step, metric.namespace, metric.name]
+            if metric.namespace == ENGINE:
+                continue
+            if isinstance(cell, CounterCell):
+                counts.add_metric(own, cell.total)
+            elif isinstance(cell, GaugeCell):
+                gauges.add_metric(own, cell.value)
+            elif isinstance(cell, DistributionCell):
+                numbers.add_metric(own, cell.count)
+                sums.add_metric(own, cell.sum)
+    yield from (counts, gauges, numbers, sums)

@@ -1,0 +1,151 @@
+"""What a run says of itself while it goes on: display, log lines, Prometheus, OpenTelemetry."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+from unittest.mock import patch
+from urllib.request import urlopen
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from prometheus_client import CollectorRegistry, generate_latest
+from rich.console import Console
+
+import headrace as beam
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.metrics import Metrics
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.engine.options import Progress
+from headrace.runners.reporting import ProgressDisplay, ProgressLog, Reporters, reporter_for
+from headrace.runners.reporting.opentelemetry import OpenTelemetryReporter
+from headrace.runners.reporting.prometheus import PrometheusReporter
+from headrace.transforms.window import FixedWindows, TimestampedValue
+
+
+class Counted(beam.DoFn):
+    """Counts odd numbers, and measures all."""
+
+    def __init__(self) -> None:
+        self.odd = Metrics.counter("numbers", "odd")
+        self.size = Metrics.distribution("numbers", "size")
+
+    def process(self, number: int) -> Iterator[TimestampedValue]:
+        self.odd.inc(number % 2)
+        self.size.update(number)
+        yield TimestampedValue(("all", number), number)
+
+
+def run(reporter: object, numbers: int = 10) -> None:
+    """Sums in windows of five seconds, an epoch for each three numbers."""
+    options = PipelineOptions([], progress=reporter, max_records_per_epoch=3)
+    with beam.Pipeline("LocalRunner", options) as pipeline:
+        counted = pipeline | beam.Create(range(numbers)) | "Count" >> beam.ParDo(Counted())
+        _ = counted | beam.WindowInto(FixedWindows(5)) | "Sum" >> beam.CombinePerKey(sum)
+
+
+def test_a_terminal_gets_a_display_and_anything_else_lines_of_json() -> None:
+    assert isinstance(reporter_for(Console(file=io.StringIO(), force_terminal=True)), ProgressDisplay)
+    assert isinstance(reporter_for(Console(file=io.StringIO())), ProgressLog)
+
+
+def test_lines_have_the_whole_and_each_step_and_the_last_is_never_missing() -> None:
+    file, times = io.StringIO(), iter([0.0, 0.2, 0.4, 1.1])
+    with ProgressLog(file, clock=lambda: next(times)) as log:
+        run(log)
+    lines = list(map(json.loads, file.getvalue().splitlines()))
+    assert [line["epoch"] for line in lines] == [1, 4]
+    assert (lines[-1]["in"], lines[-1]["watermark"], lines[0]["watermark"]) == (10, "end", None)
+    assert lines[-1]["steps"]["Sum"]["records_in"] == 10
+
+
+def test_a_log_that_ends_between_two_lines_still_tells_the_last_epoch() -> None:
+    file = io.StringIO()
+    with ProgressLog(file, clock=lambda: 0.0) as log:
+        run(log)
+    assert [json.loads(line)["epoch"] for line in file.getvalue().splitlines()] == [1, 4]
+
+
+def test_the_display_shows_the_whole_and_as_many_steps_as_there_is_room_for() -> None:
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, height=11, color_system=None)
+    with ProgressDisplay(console) as display:
+        run(display)
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "in 10" in shown
+    assert "and " in shown
+    assert "more" in shown
+
+
+def test_a_run_that_goes_on_does_not_count_what_came_before_as_speed() -> None:
+    file, times = io.StringIO(), iter([5.0, 7.0])
+    with ProgressLog(file, every=0.0, clock=lambda: next(times)) as log:
+        for epoch, read in ((41, 1_000_000), (42, 1_000_010)):
+            log(Progress(epoch, read, 0, 0, 0, MIN_TIMESTAMP, 0, MIN_TIMESTAMP, 0.5))
+    assert [json.loads(line)["in_per_s"] for line in file.getvalue().splitlines()] == [0.0, 5.0]
+
+
+def test_prometheus_is_told_steps_phases_and_what_users_count() -> None:
+    registry = CollectorRegistry()
+    reporter = PrometheusReporter(registry=registry)
+    run(reporter)
+    text = generate_latest(registry).decode()
+    for line in (
+        'headrace_records_in_total{step="Sum"} 10.0',
+        'headrace_watermark_seconds{step="Sum"} +Inf',
+        'headrace_user_counter{name="odd",namespace="numbers",step="Count"} 5.0',
+        'headrace_user_distribution_sum{name="size",namespace="numbers",step="Count"} 45.0',
+        "headrace_epoch 4.0",
+        'headrace_epoch_seconds{phase="commit"}',
+    ):
+        assert line in text
+
+
+def test_prometheus_is_served_while_the_run_goes_on_and_not_after() -> None:
+    with PrometheusReporter(port=0) as reporter:
+        run(reporter)
+        place = f"http://localhost:{reporter.port}/metrics"
+        assert b"headrace_epoch 4.0" in urlopen(place).read()
+    with pytest.raises(OSError, match="refused"):
+        urlopen(place)
+
+
+def test_several_reporters_are_told_as_one() -> None:
+    file = io.StringIO()
+    prometheus = PrometheusReporter()
+    with Reporters(ProgressLog(file), prometheus) as reporters:
+        run(reporters)
+        assert b"headrace_epoch 4.0" in generate_latest(prometheus.registry)
+    assert json.loads(file.getvalue().splitlines()[-1])["epoch"] == 4
+    assert generate_latest(prometheus.registry) == b""
+
+
+def test_opentelemetry_is_told_the_same() -> None:
+    reader = InMemoryMetricReader()
+    reporter = OpenTelemetryReporter(MeterProvider([reader]).get_meter("test"))
+    run(reporter)
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {
+        (metric.name, point.attributes.get("step") or point.attributes.get("phase")): point.value
+        for metric in data.resource_metrics[0].scope_metrics[0].metrics
+        for point in metric.data.data_points
+    }
+    assert found["headrace.records_in", "Sum"] == 10
+    assert found["headrace.epoch", None] == 4
+    assert found["headrace.epoch.seconds", "tasks"] > 0
+    assert ("headrace.watermark", "Sum") not in found
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "extra"),
+    [
+        ("prometheus_client", PrometheusReporter, "prometheus"),
+        ("opentelemetry.metrics", OpenTelemetryReporter, "opentelemetry"),
+    ],
+)
+def test_a_client_that_is_not_installed_is_named(module: str, make: type, extra: str) -> None:
+    with patch.dict(sys.modules, {module: None}), pytest.raises(ImportError, match=rf"headrace\[{extra}\]"):
+        make()
