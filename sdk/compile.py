@@ -20,7 +20,8 @@ from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
 from headrace.sdk.columns.choice import obstacle
-from headrace.sdk.columns.grouping import ColumnGrouping
+from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
+from headrace.sdk.columns.panegrouping import ColumnPanes
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.sessiongrouping import ColumnSessions, gap_of
 from headrace.sdk.columns.sessionlifting import SessionLifting
@@ -281,7 +282,8 @@ class _Compiler:
         own, reducers = shipped(combine, label), None if combine is None else reducers_of(combine)
         grouping: Computation = MixedGrouping(windowing, own, streams, label, takes_back)
         if own is not None and reducers is not None and against is None:
-            grouping = ColumnGrouping(windowing, own, reducers, label)
+            kind = ColumnGrouping if has_columns(windowing) else ColumnPanes
+            grouping = kind(windowing, own, reducers, label)
         inputs = dict.fromkeys(streams, _key_of)
         percentile = _percentile_of(transform)
         self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.sdk.columns.grouping import has_columns
+from headrace.sdk.columns.grouping import has_columns, has_windows
+from headrace.sdk.columns.panegrouping import has_panes
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.sessiongrouping import gap_of
 from headrace.sdk.contents import Combiner
-from headrace.sdk.statesignature import combiner_kind, window_kind
+from headrace.sdk.statesignature import combiner_kind, trigger_kind, window_kind
+from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import TimestampCombiner
 
@@ -35,10 +37,19 @@ def obstacle(
         return "its records have ids, which are checked key by key"
     if reducers_of(combine) is None:
         return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
-    if not windowing.puts_out_once:
-        return "a window may have more panes than the one at its end"
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
         return "the time of a pane depends on those of its elements"
-    if has_columns(windowing) or (gap_of(windowing) is not None and not spread):
+    if has_columns(windowing) or has_panes(windowing) or (gap_of(windowing) is not None and not spread):
         return None
+    if not windowing.puts_out_once:
+        return "a window may have more panes than the one at its end, " + _panes_obstacle(windowing)
     return f"its windows come from {window_kind(windowing.window_fn)}" + (" with fan-out" if spread else "")
+
+
+def _panes_obstacle(windowing: Windowing) -> str:
+    """Why windows with several panes are not taken all at once."""
+    if not has_windows(windowing):
+        return f"and windows come from {window_kind(windowing.window_fn)}"
+    if windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
+        return "and panes take back those before them"
+    return f"and {trigger_kind(windowing.trigger)} does more than count elements"

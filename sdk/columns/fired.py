@@ -8,9 +8,11 @@ from typing import cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import Shape
-from headrace.sdk.panes import PaneInfo
+from headrace.sdk.panes import PaneInfo, pane_info
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
 
@@ -30,13 +32,16 @@ class Fired:
     """Column with the window's start, microseconds UTC."""
     end: int
     """Column with the window's end, microseconds UTC."""
-    pane: PaneInfo
+    pane: PaneInfo | int
+    """The pane of all rows, or the column with theirs; see `pane_codes`."""
     in_global: bool = False
     """Whether the window is the global one."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
         """See `Shape`."""
         windows, pane = self.windows(table), self.pane
+        if isinstance(pane, int):
+            return list(zip(self.value.values(table), windows, panes_of(table.column(pane).to_numpy()), strict=True))
         return [(value, window, pane) for value, window in zip(self.value.values(table), windows, strict=True)]
 
     def windows(self, table: pa.RecordBatch) -> list[BoundedWindow]:
@@ -54,8 +59,37 @@ class Fired:
 
     def columns(self) -> tuple[int, ...]:
         """See `Shape`."""
-        return (*self.value.columns(), self.start, self.end)
+        panes = (self.pane,) if isinstance(self.pane, int) else ()
+        return (*self.value.columns(), self.start, self.end, *panes)
 
     def moved(self, places: Mapping[int, int]) -> Fired:
         """See `Shape`."""
-        return replace(self, value=self.value.moved(places), start=places[self.start], end=places[self.end])
+        pane = places[self.pane] if isinstance(self.pane, int) else self.pane
+        value = self.value.moved(places)
+        return replace(self, value=value, start=places[self.start], end=places[self.end], pane=pane)
+
+
+_INDEX_BITS = 30
+"""A window has fewer panes than this many bits can count."""
+_INDEX = (1 << _INDEX_BITS) - 1
+
+
+def pane_codes(index: Numbers, nonspeculative: Numbers, timing: Numbers, is_last: NDArray[np.bool_]) -> Numbers:
+    """Panes as numbers; a pane is the first of its window if its index is 0.
+
+    >>> panes_of(pane_codes(*np.array([[0, 1], [-1, 0], [0, 1]]), np.array([False, True])))[1]
+    PaneInfo(is_first=False, is_last=True, timing=<PaneInfoTiming.ON_TIME: 1>, index=1, nonspeculative_index=0, ...)
+    """
+    return ((nonspeculative + 1 << _INDEX_BITS | index) << 2 | timing) << 1 | is_last.astype(np.int64)
+
+
+def panes_of(codes: Numbers) -> list[PaneInfo]:
+    """The panes of such numbers; equal ones are the same object."""
+    distinct, places = np.unique(codes, return_inverse=True)
+    made = list(map(_pane_of, distinct.tolist()))
+    return [made[place] for place in places.reshape(-1).tolist()]
+
+
+def _pane_of(code: int) -> PaneInfo:
+    index, nonspeculative = code >> 3 & _INDEX, (code >> 3 + _INDEX_BITS) - 1
+    return pane_info(index == 0, bool(code & 1), code >> 1 & 3, index, nonspeculative)

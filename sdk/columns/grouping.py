@@ -52,16 +52,27 @@ _LONGEST = 1 << 61
 """Microseconds of a window from which on arithmetic with 64 bits might not do."""
 
 
-def has_columns(windowing: Windowing) -> bool:
-    """Whether the panes of a windowing are those that a `ColumnGrouping` puts out."""
+def has_windows(windowing: Windowing) -> bool:
+    """Whether the windows are those that come as columns, and their panes' times those of the windows."""
     window_fn = windowing.window_fn
-    if not windowing.puts_out_once or windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
+    if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
         return False
     if type(window_fn) is SlidingWindows:
         return window_fn.period < window_fn.size and window_fn.size.micros < _LONGEST
     if type(window_fn) is FixedWindows:
         return window_fn.size.micros < _LONGEST
     return type(window_fn) is GlobalWindows
+
+
+def has_columns(windowing: Windowing) -> bool:
+    """Whether the panes of a windowing are those that a `ColumnGrouping` puts out."""
+    return windowing.puts_out_once and has_windows(windowing)
+
+
+def size_of(windowing: Windowing) -> int | None:
+    """The length of windows that come as columns, microseconds; None for the global one."""
+    window_fn = windowing.window_fn
+    return window_fn.size.micros if isinstance(window_fn, (FixedWindows, SlidingWindows)) else None
 
 
 class _Arrived(NamedTuple):
@@ -84,8 +95,7 @@ class ColumnGrouping(ColumnCombining):
     def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
         super().__init__(Rules.of(windowing, combine, InputForm.LIFTED), combine, reducers, output_stream)
         self._frames = LiftedFrames(windowing, self._rules.frames)
-        window_fn = windowing.window_fn
-        self._size = window_fn.size.micros if isinstance(window_fn, (FixedWindows, SlidingWindows)) else None
+        self._size = size_of(windowing)
 
     def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
         """See `ColumnComputation`."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
@@ -124,12 +124,8 @@ class Shelf:
 
     def add(self, partials: Partials, held: list[Held]) -> None:
         """Keep what is open; before that, make one of many segments if it is time for that."""
-        by_tier: dict[int, list[bytes]] = defaultdict(list)
-        for name, told in self._names.items():
-            by_tier[told.tier].append(name)
-        for names in by_tier.values():
-            if len(names) >= _MANY:
-                self._compact(names)
+        for names in crowded(self._names):
+            self._compact(names)
         if len(partials):
             self._write(partials)
         if held:
@@ -137,21 +133,19 @@ class Shelf:
 
     def _write(self, partials: Partials) -> None:
         partials = partials.by_end()
-        for begin, end in _cuts(partials.ends):
+        for begin, end in cuts(partials.ends):
             part = partials.taken(np.arange(begin, end))
             self.context.put(self._name(part.ends, 0), part.encode(self.size))
 
     def _write_objects(self, held: list[Held]) -> None:
         held = sorted(held, key=lambda one: one.end)
         ends = np.array([one.end for one in held], np.int64)
-        for begin, end in _cuts(ends):
+        for begin, end in cuts(ends):
             self.context.put(self._name(ends[begin:end], _OBJECTS), objects.encode(held[begin:end]))
 
     def _name(self, ends: Numbers, kind: int) -> bytes:
         """A new name for a segment of windows with these ends, in order."""
-        tier, size = kind, len(ends) // _SMALL
-        while size:
-            tier, size = tier + 1, size // _GROWTH
+        tier = kind + tier_of(len(ends))
         name = Name(int(ends[0]), int(ends[-1]), tier, self.context.epoch, self.context.interval, self._written)
         self._written += 1
         return name.encode()
@@ -170,7 +164,23 @@ class Shelf:
             self._write_objects(objects.merged(held, self.combine, self.context))
 
 
-def _cuts(ends: Numbers) -> Iterator[tuple[int, int]]:
+def tier_of(size: int) -> int:
+    """The tier of a segment of so many rows."""
+    tier, size = 0, size // _SMALL
+    while size:
+        tier, size = tier + 1, size // _GROWTH
+    return tier
+
+
+def crowded(names: Mapping[bytes, Name]) -> list[list[bytes]]:
+    """The segments of each tier that has many."""
+    by_tier: dict[int, list[bytes]] = defaultdict(list)
+    for name, told in names.items():
+        by_tier[told.tier].append(name)
+    return [its for its in by_tier.values() if len(its) >= _MANY]
+
+
+def cuts(ends: Numbers) -> Iterator[tuple[int, int]]:
     """Where segments begin and end: where another window begins once they are large enough; `ends` are in order."""
     rows = max(_SMALL, len(ends) // _GROWTH)
     begin = 0

@@ -1,20 +1,57 @@
-"""What a `Grouping` of an earlier run has stored, for a `ColumnGrouping` that goes on in its place."""
+"""What a `Grouping` of an earlier run has stored, for what goes on by columns in its place."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import pyarrow as pa
+
 from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.state import Delta
+from headrace.sdk.columns.keys import ENCODED
+from headrace.sdk.columns.lines import ENDED, FINISHED, KEPT, TIMELY, Lines
 from headrace.sdk.columns.objects import Held
+from headrace.sdk.columns.parts import objects_of
+from headrace.sdk.columns.reducers import Reducers
 from headrace.sdk.contents import Reduction
 from headrace.sdk.frames import RECORD
 from headrace.sdk.rules import Rules
 from headrace.sdk.windowstate import EMPTY, WindowState
 
+TAKEN = -1
+"""Age of lines that no epoch has written yet."""
+
 
 def take_over(rules: Rules, context: ColumnContext) -> Iterator[Held]:
     """The accumulators of all its windows, whose records and timers are taken away. Once: then there are none."""
+    for row, key, state in _windows(rules, context):
+        if state.content is not EMPTY:
+            yield Held(row, key, state.frame.start, state.frame.end, state.content, state.fresh)
+
+
+def lines_of(rules: Rules, reducers: Reducers, context: ColumnContext) -> Lines:
+    """The same of windows that have several panes, with all that there is to know of them."""
+    windows = list(_windows(rules, context))
+    numbers = np.zeros((KEPT + len(reducers.kept), len(windows)), np.int64)
+    for place, (_, _, state) in enumerate(windows):
+        flags = TIMELY * state.timely | FINISHED * state.finished | ENDED * (state.due != state.frame.end)
+        held = int(state.content is not EMPTY)
+        told = (state.frame.start, state.frame.end, held, state.fresh, state.index, state.nonspeculative, flags, TAKEN)
+        numbers[:KEPT, place] = told
+    rows, keys = (
+        pa.array([row for row, *_ in windows], pa.binary(16)),
+        pa.array([key for _, key, _ in windows], ENCODED),
+    )
+    return Lines(rows, keys, numbers, objects_of([_held(state) for *_, state in windows]))
+
+
+def _held(state: WindowState) -> tuple[object] | None:
+    return None if state.content is EMPTY else (state.content,)
+
+
+def _windows(rules: Rules, context: ColumnContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
+    """Row, encoded key and state of all its windows, whose records and timers are taken away."""
     if not context.copy.count()["keys"]:
         return
     keys: dict[bytes, bytes] = {}
@@ -23,7 +60,7 @@ def take_over(rules: Rules, context: ColumnContext) -> Iterator[Held]:
         _forget(stored, context.delta)
         for (row, cell), data in stored.cells.items():
             if cell.startswith(RECORD) and data is not None:
-                yield from _held(rules, row, keys[row], cell, data)
+                yield row, keys[row], _state(rules, cell, data)
 
 
 def _forget(stored: Delta, delta: Delta) -> None:
@@ -31,10 +68,9 @@ def _forget(stored: Delta, delta: Delta) -> None:
     delta.marks.update(dict.fromkeys(stored.marks))
 
 
-def _held(rules: Rules, row: bytes, key: bytes, cell: bytes, data: bytes) -> Iterator[Held]:
-    frame = rules.frames.of_code(cell.removeprefix(RECORD))
-    state = WindowState.decode(frame, data)
-    assert isinstance(rules.contents, Reduction), "a ColumnGrouping combines"
-    content = rules.contents.unpack(state.content)
-    if content is not EMPTY:
-        yield Held(row, key, frame.start, frame.end, content, state.fresh)
+def _state(rules: Rules, cell: bytes, data: bytes) -> WindowState:
+    state = WindowState.decode(rules.frames.of_code(cell.removeprefix(RECORD)), data)
+    assert isinstance(rules.contents, Reduction), "what works by columns combines"
+    if not state.finished:
+        state.content = rules.contents.unpack(state.content)
+    return state

@@ -44,11 +44,12 @@ class Tally:
 
     def takes(self, addends: Addends) -> bool:
         """Whether elements go together with those that are here: the same columns, and sums of at most 64 bits."""
+        if self._bound + self._reducers.bound(addends.values) >= LARGEST_SUM:
+            return False
         if not self._added:
             return True
         last = self._added[-1]
-        alike = last.key == addends.key and [each.type for each in last.keys] == [each.type for each in addends.keys]
-        return alike and self._bound + self._reducers.bound(addends.values) < LARGEST_SUM
+        return last.key == addends.key and [each.type for each in last.keys] == [each.type for each in addends.keys]
 
     def add(self, addends: Addends) -> None:
         """Add elements."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,9 @@ from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk import compile as compiling
 from headrace.sdk.columns import shelf
 from headrace.sdk.columns.grouping import ColumnGrouping
+from headrace.sdk.columns.panegrouping import ColumnPanes
+from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms import window
 from tests.depth import faults, seeds
 from tests.faults.test_intervals_change import RandomBalancer
@@ -32,14 +36,22 @@ Rows = dict[tuple[str, int], list[str]]
 
 
 def topology(rows: Rows) -> Topology:
-    """Sums of whole numbers and others in fixed windows; counts and means in sliding ones."""
+    """Sums of whole numbers and others in fixed windows; means in sliding ones; sums with early and late panes."""
     pipeline = beam.Pipeline("LocalRunner")
     pairs = pipeline | "in" >> beam.io.Read(BoundedInjector(ROWS, 95 * SECOND))
+    partly_late = pipeline | "partly late in" >> beam.io.Read(BoundedInjector(ROWS, 20 * SECOND))
     whole = pairs | "whole" >> beam.MapTuple(lambda key, value: (key, int(value)))
     fixed, sliding = beam.WindowInto(window.FixedWindows(60)), beam.WindowInto(window.SlidingWindows(50, 20))
+    panes = beam.WindowInto(
+        window.FixedWindows(30),
+        trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
+        accumulation_mode=AccumulationMode.ACCUMULATING,
+        allowed_lateness=40,
+    )
     ends = {
         "sums": pairs | "fixed" >> fixed | "sum" >> beam.CombinePerKey(sum),
         "most": whole | "fixed too" >> fixed | "max" >> beam.CombinePerKey(max),
+        "running": partly_late | "with panes" >> panes | "running sum" >> beam.CombinePerKey(sum),
         "means": whole | "sliding" >> sliding | "mean" >> beam.combiners.Mean.PerKey(),
     }
     for name, its in ends.items():
@@ -129,7 +141,10 @@ def segments(place: Path) -> int:
 
 def test_crash_at_any_step(tmp_path: Path, expected: tuple[Rows, RunResult]) -> None:
     rows, result = expected
-    assert sum(isinstance(place.computation, ColumnGrouping) for place in topology({}).keyed.values()) == 3
+    kinds = Counter(type(place.computation) for place in topology({}).keyed.values())
+    assert kinds == {ColumnGrouping: 3, ColumnPanes: 1}
+    timings = {timing for _, row in of_sinks(rows) for timing in PaneInfoTiming if f"Timing.{timing.name}:" in row}
+    assert timings == {PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE}
     whole = FixedSize(0)
     life({}, tmp_path / "whole", whole)
     open_windows = 0

@@ -23,10 +23,12 @@ from headrace.lowlevel.topology import Keyed
 from headrace.lowlevel.worker import Bundle, Worker
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
+from headrace.sdk.columns.panegrouping import ColumnPanes, has_panes
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.contents import Combiner
 from headrace.sdk.lifting import LiftedCombine
 from headrace.sdk.mixedgrouping import MixedGrouping
+from headrace.sdk.panes import PaneInfoTiming
 from headrace.sdk.windowing import Windowing
 from tests.harness import Element, Pane
 
@@ -41,8 +43,11 @@ def by_key(windowing: Windowing, combine: Combiner) -> Computation:
 def by_columns(windowing: Windowing, combine: Combiner) -> Computation:
     """The quick way, which must be chosen for these."""
     reducers = reducers_of(combine)
-    assert reducers is not None and has_columns(windowing)
-    return ColumnGrouping(windowing, combine, reducers, "out")
+    assert reducers is not None
+    if has_columns(windowing):
+        return ColumnGrouping(windowing, combine, reducers, "out")
+    assert has_panes(windowing)
+    return ColumnPanes(windowing, combine, reducers, "out")
 
 
 class Step(NamedTuple):
@@ -144,7 +149,8 @@ class Combining:
     def _emit(self, stream: str, batch: Batch) -> None:
         assert stream == "out"
         for ((key, value), window, info), timestamp in batch.rows():
-            assert timestamp >= self.watermark, "it is late for what comes after"
+            late = info.timing is PaneInfoTiming.LATE
+            assert late or timestamp >= self.watermark, "it is late for what comes after"
             self.panes.append(Pane(key, value, window, timestamp, info))
 
     def stored(self) -> dict[str, int]:

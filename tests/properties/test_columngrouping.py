@@ -78,9 +78,16 @@ def agree(windowing: Windowing, combine: Combiner, steps: list[Step]) -> Combini
     return found
 
 
+def test_sums_are_exact_beyond_64_bits() -> None:
+    found = agree(Windowing.of(FixedWindows(10)), SumFn(), BEYOND)
+    assert [pane.value for pane in found.panes] == [1 << 63]
+
+
 HUGE = 1 << 80
 SOONER = [Step([("a", 1, 15 * SECOND)], 0), Step([("a", HUGE, 5 * SECOND)], 0)]
 """The window that ends later has a result as columns, the other one has not."""
+BEYOND = [Step([("a", 1, 0), ("a", (1 << 63) - 1, 0)], 0)]
+"""Numbers of 64 bits whose sum is none."""
 PARTLY_LATE = [Step([], 10 * SECOND), Step([("a", 1, 7 * SECOND), ("a", 1, -5 * SECOND)], 10 * SECOND)]
 """One is late for the earlier of its windows only, the other for all."""
 LAST = [Step([("a", 0, MAX_TIMESTAMP - 1)], 0)]

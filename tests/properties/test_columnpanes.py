@@ -1,0 +1,130 @@
+"""Windows with several panes: taking all keys at once is going key by key, pane by pane, and nothing is left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.lowlevel import StepError
+from headrace.lowlevel.intervals import IntervalMap
+from headrace.sdk.columns import shelf
+from headrace.sdk.contents import Combiner
+from headrace.sdk.triggers import (
+    AccumulationMode,
+    AfterCount,
+    AfterWatermark,
+    Always,
+    DefaultTrigger,
+    Repeatedly,
+    Trigger,
+)
+from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
+from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
+
+BOTH = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
+TRIGGERS: list[Trigger] = [
+    DefaultTrigger(),
+    BOTH,
+    AfterWatermark(),
+    AfterWatermark(early=AfterCount(1)),
+    AfterWatermark(late=AfterCount(1)),
+    AfterWatermark(early=AfterCount(3), late=AfterCount(2)),
+    AfterWatermark(early=Repeatedly(AfterCount(2)), late=Always()),
+    Repeatedly(AfterCount(1)),
+    Always(),
+]
+FULL: list[Trigger] = [*TRIGGERS, Repeatedly(AfterCount(2)), Repeatedly(AfterCount(3))]
+"""Without allowed lateness, a pane need not be full either when its window ends."""
+
+
+@st.composite
+def windowings(draw: st.DrawFn) -> Windowing:
+    lateness = draw(st.sampled_from([0, 5, 10, 60]))
+    return Windowing.of(
+        draw(st.sampled_from(WINDOW_FNS)),
+        draw(st.sampled_from(TRIGGERS if lateness else FULL)),
+        draw(st.sampled_from([AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])),
+        allowed_lateness=lateness,
+        closing_behavior=draw(st.sampled_from(ClosingBehavior)),
+        on_time_behavior=draw(st.sampled_from(OnTimeBehavior)),
+    )
+
+
+def outcome(combining: Combining, steps: list[Step], parts: int = 1) -> object:
+    """What comes of it; for some combiners the empty pane at the end of a window is an error."""
+    try:
+        for step in steps:
+            combining.step(step, parts)
+        combining.run([])
+    except StepError as error:
+        return error.step, error.cause.splitlines()[-1]
+    assert not combining.stored()
+    return of_each_key(combining.panes), combining.counted()
+
+
+@given(windowings(), st.sampled_from(COMBINERS), scripts(), st.integers(1, 3))
+def test_both_ways_put_out_the_same(windowing: Windowing, combine: Combiner, steps: list[Step], parts: int) -> None:
+    expected = outcome(Combining(windowing, combine, by_key), steps, parts)
+    assert outcome(Combining(windowing, combine), steps, parts) == expected
+
+
+@given(windowings(), scripts())
+def test_several_results_at_once(windowing: Windowing, steps: list[Step]) -> None:
+    wide = [Step([(key, (value,) * 5, time) for key, value, time in step.elements], step.watermark) for step in steps]
+    assert outcome(Combining(windowing, TUPLES), wide) == outcome(Combining(windowing, TUPLES, by_key), wide)
+
+
+@dataclass
+class Cut(Combining):
+    """After each epoch it has other intervals."""
+
+    counts: list[int] = field(default_factory=list)
+
+    def step(self, step: Step, parts: int = 1) -> None:
+        super().step(step, parts)
+        self.cut(IntervalMap.evenly(self.counts[self.epoch % len(self.counts)]))
+
+
+@dataclass
+class Turned(Combining):
+    """It goes by columns from some epoch on, with other intervals."""
+
+    turn: int = 0
+    number: int = 2
+
+    def step(self, step: Step, parts: int = 1) -> None:
+        if self.epoch == self.turn:
+            self.go_on(by_columns)
+            self.cut(IntervalMap.evenly(self.number))
+        super().step(step, parts)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments that come together soon."""
+    monkeypatch.setattr(shelf, "_SMALL", 2)
+    monkeypatch.setattr(shelf, "_MANY", 2)
+    monkeypatch.setattr(shelf, "_GROWTH", 2)
+
+
+@pytest.mark.usefixtures("small")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(windowings(), st.sampled_from(COMBINERS), scripts(most=12), st.lists(st.integers(1, 4), min_size=12))
+def test_segments_come_together_and_intervals_change(
+    windowing: Windowing, combine: Combiner, steps: list[Step], counts: list[int]
+) -> None:
+    expected = outcome(Combining(windowing, combine, by_key), steps)
+    assert outcome(Cut(windowing, combine, counts=counts), steps) == expected
+
+
+@given(windowings(), st.sampled_from(COMBINERS), scripts(), st.integers(0, 6), st.integers(1, 3))
+def test_what_went_key_by_key_goes_on_by_columns(
+    windowing: Windowing, combine: Combiner, steps: list[Step], turn: int, intervals: int
+) -> None:
+    """State of the general way is taken over, also where intervals change with it."""
+    expected = outcome(Combining(windowing, combine, by_key), steps)
+    assert outcome(Turned(windowing, combine, by_key, turn=turn, number=intervals), steps) == expected
