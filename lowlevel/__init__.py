@@ -32,9 +32,11 @@ from headrace.lowlevel.injector import (
     BoundedInjector,
     Delivery,
     Injector,
+    LearningInjector,
     ManualInjector,
     MemorySplit,
     Split,
+    TellingSplit,
 )
 from headrace.lowlevel.injectorprocess import InjectorProcess
 from headrace.lowlevel.processinjector import ProcessInjector
@@ -66,6 +68,7 @@ __all__ = [
     "InjectorState",
     "InlineComputation",
     "KeyEncodingError",
+    "LearningInjector",
     "ManualInjector",
     "MemorySplit",
     "PendingRecords",
@@ -83,6 +86,7 @@ __all__ = [
     "StoredLine",
     "StoredState",
     "StoredTimer",
+    "TellingSplit",
     "TimeDomain",
     "Timer",
     "Topology",

@@ -30,6 +30,14 @@ class SizedSplit(Split, Protocol):
         """How many records there are."""
 
 
+@runtime_checkable
+class TellingSplit(Split, Protocol):
+    """A split that finds out something by being read that its injector must know."""
+
+    def told(self) -> object:
+        """In the task, after the last batch: a value that can be pickled."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemorySplit:
     """A split that carries its records.
@@ -85,6 +93,14 @@ class Injector(Protocol):
 
         Must give the same records for the same position: an abandoned epoch is planned again.
         """
+
+
+@runtime_checkable
+class LearningInjector(Injector, Protocol):
+    """An injector whose position depends on what is read, for instance on how far each of its parts reaches."""
+
+    def learned(self, position: object, told: Sequence[object]) -> object:
+        """The position to commit with an epoch: that of its delivery, and what its `TellingSplit`s told."""
 
 
 class BaseInjector:

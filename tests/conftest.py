@@ -12,6 +12,7 @@ from hypothesis import settings
 
 from tests.faults.figures import Collector
 from tests.faults.tally import pytest_runtest_makereport, tally
+from tests.kafkacluster import kafka, topic
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from headrace.runners.engine.options import RunResult
     from tests.s3 import S3
 
-# Of the fault suite, for tests everywhere.
-__all__ = ["pytest_runtest_makereport", "tally"]
+# Of the fault suite, and a broker, for tests everywhere.
+__all__ = ["kafka", "pytest_runtest_makereport", "tally", "topic"]
 
 # A test class that several modules make their own says what it compared, too.
 pytest.register_assert_rewrite("tests.article")

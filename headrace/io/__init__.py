@@ -1,6 +1,6 @@
 """Under the names that Beam programs import: sources and sinks."""
 
-from headrace.io import filesystem, parquetio, textio
+from headrace.io import filesystem, kafka, parquetio, textio
 from headrace.io.parquetio import ReadFromParquet, WriteToParquet
 from headrace.io.textio import (
     ReadFromCsv,
@@ -29,6 +29,7 @@ __all__ = [
     "WriteToTables",
     "WriteToText",
     "filesystem",
+    "kafka",
     "parquetio",
     "textio",
 ]

@@ -14,6 +14,7 @@ from headrace.lowlevel.authority import Authority
 from headrace.lowlevel.checkpoint import Change, Snapshot
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
+from headrace.lowlevel.injector import LearningInjector
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import Sequencer
@@ -338,7 +339,10 @@ class Driver:
             epoch=spec.epoch,
             intervals=old.intervals,
             clock=spec.clock,
-            positions={stream: delivery.position for stream, delivery in plan.deliveries.items()},
+            positions={
+                stream: self._position(stream, delivery.position, outcome)
+                for stream, delivery in plan.deliveries.items()
+            },
             done={stream for stream, delivery in plan.deliveries.items() if delivery.done},
             injectors=injectors,
             watermarks=outcome.watermarks,
@@ -351,6 +355,11 @@ class Driver:
             metrics=added(old.metrics, outcome.metrics),
             receipts=outcome.receipts,
         )
+
+    def _position(self, stream: str, position: object, outcome: Outcome) -> object:
+        """Where the next delivery of an injector starts, with what its splits told."""
+        injector, told = self._topology.injectors[stream], outcome.told.get(stream)
+        return injector.learned(position, told) if told and isinstance(injector, LearningInjector) else position
 
     def _report(self, spec: EpochSpec, outcome: Outcome) -> dict[str, bytes]:
         """Tell the watermark authority each interval's low watermark; its journal is part of the commit."""

@@ -183,6 +183,8 @@ class Report:
     """Injector stream -> greatest timestamp read."""
     lateness: dict[str, Lateness] = field(default_factory=dict)
     """Injector stream -> how late the records were that this task read, where a consumer asks for that."""
+    told: dict[str, list[object]] = field(default_factory=dict)
+    """Injector stream -> what its splits found out by being read."""
     receipts: dict[str, bytes] = field(default_factory=dict)
     """Sink -> receipt for the rows staged."""
     pending: list[Pending] = field(default_factory=list)

@@ -40,6 +40,7 @@ class Outcome:
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
     greatest: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: MIN_TIMESTAMP))
     lateness: dict[str, Lateness] = field(default_factory=lambda: defaultdict(Lateness))
+    told: dict[str, list[object]] = field(default_factory=dict)
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
 
@@ -118,6 +119,8 @@ def _add(outcome: Outcome, report: Report) -> None:
         outcome.greatest[stream] = max(timestamp, outcome.greatest[stream])
     for stream, lateness in report.lateness.items():
         outcome.lateness[stream] = outcome.lateness[stream].plus(lateness)
+    for stream, told in report.told.items():
+        outcome.told.setdefault(stream, []).extend(told)
     for name, receipt in report.receipts.items():
         outcome.receipts.setdefault(name, []).append(receipt)
     outcome.pending += report.pending

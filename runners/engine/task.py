@@ -15,7 +15,7 @@ from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
 from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
-from headrace.lowlevel.injector import Split
+from headrace.lowlevel.injector import Split, TellingSplit
 from headrace.lowlevel.intervals import Interval
 from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.metric import Collector, at
@@ -159,6 +159,8 @@ def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -
                 with task.metrics, at(work.stream):
                     program.setup()
                     inject(task.router, task.report, work.stream, _measured(task, work.stream, work.split))
+                if isinstance(work.split, TellingSplit):
+                    task.report.told.setdefault(work.stream, []).append(work.split.told())
             except Exception as error:
                 yield from task.fail(error)
                 return

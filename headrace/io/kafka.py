@@ -1,0 +1,8 @@
+"""Under the name that Beam programs import: topics of Kafka."""
+
+from headrace.sdk.io.kafka.client import KafkaReadError
+from headrace.sdk.io.kafka.record import KafkaRecord
+from headrace.sdk.io.kafka.sink import KafkaWriteError, WriteToKafka
+from headrace.sdk.io.kafka.source import ReadFromKafka
+
+__all__ = ["KafkaReadError", "KafkaRecord", "KafkaWriteError", "ReadFromKafka", "WriteToKafka"]

@@ -1,0 +1,106 @@
+"""What: a record of Kafka's, and how its bytes become values and values bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.shipping import Portable
+
+Deserializer: TypeAlias = Callable[[bytes], object]
+Serializer: TypeAlias = Callable[[object], bytes]
+_JAVA = "org.apache.kafka.common.serialization."
+_NUMBERS = {"Long": struct.Struct(">q"), "Integer": struct.Struct(">i"), "Double": struct.Struct(">d")}
+
+
+class KafkaRecord(NamedTuple):
+    """A record with all that Kafka says of it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: object
+    value: object
+    headers: tuple[tuple[str, bytes | None], ...]
+    timestamp: Timestamp
+    """As Kafka has it: when it was made, or when the broker appended it."""
+
+
+def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer | None:
+    """A function from bytes, which can travel; None for the bytes themselves.
+
+    Args:
+        given: A function, or the Java class that Beam programs name (`...serialization.LongDeserializer`).
+        name: The argument, for errors.
+
+    >>> deserializer_of("org.apache.kafka.common.serialization.LongDeserializer", "value_deserializer")(bytes(7) + b"*")
+    42
+    """
+    if given is None or not isinstance(given, str):
+        return _portable(given, name)
+    match _kind(given, "Deserializer", name):
+        case "ByteArray":
+            return None
+        case "String":
+            return _text
+        case kind:
+            return _Number(kind).read
+
+
+def serializer_of(given: Serializer | str | None, name: str) -> Serializer:
+    """A function to bytes, which can travel; by default bytes stay and text becomes UTF-8. See `deserializer_of`.
+
+    >>> serializer_of(None, "value_serializer")("text")
+    b'text'
+    """
+    if given is None:
+        return _plain
+    if not isinstance(given, str):
+        function = _portable(given, name)
+        assert function is not None
+        return function
+    kind = _kind(given, "Serializer", name)
+    return _plain if kind in ("ByteArray", "String") else _Number(kind).write
+
+
+def _portable(given: object, name: str) -> Callable[..., bytes] | None:
+    if given is None:
+        return None
+    if not callable(given):
+        raise TypeError(f"{name} must be a function or the name of one of Kafka's Java classes, got {given!r:.200}")
+    return Portable(given, f"the function {name}")  # type: ignore[return-value]  # what it gives is checked when it is used
+
+
+def _kind(name: str, role: str, argument: str) -> str:
+    kind = name.removeprefix(_JAVA).removesuffix(role)
+    if f"{kind}{role}" != name.removeprefix(_JAVA) or kind not in ("ByteArray", "String", *_NUMBERS):
+        known = ", ".join(f"{kind}{role}" for kind in ("ByteArray", "String", *_NUMBERS))
+        raise ValueError(f"{argument} {name!r} is none of {known}; give a function instead")
+    return kind
+
+
+def _text(data: bytes) -> str:
+    return data.decode()
+
+
+def _plain(value: object) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise TypeError(f"{value!r:.200} is neither bytes nor text; give a serializer that makes bytes of it")
+
+
+class _Number:
+    """Numbers as Kafka's Java classes have them: big-endian."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+
+    def read(self, data: bytes) -> object:
+        return _NUMBERS[self._kind].unpack(data)[0]
+
+    def write(self, value: object) -> bytes:
+        return _NUMBERS[self._kind].pack(value)

@@ -1,0 +1,42 @@
+"""docs/connectors.md is run as a reader would run it, against a broker in this process."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
+
+
+def blocks() -> list[tuple[str, str]]:
+    """Heading and code of every block of Python."""
+    found = re.findall(
+        r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert len(found) == PAGE.read_text().count("```python"), "a section has more than one"
+    return found
+
+
+def run(heading: str, monkeypatch: pytest.MonkeyPatch, **replaced: str) -> dict[str, object]:
+    """Run a section's program on the local runner, with other places in it; what it defines."""
+    monkeypatch.setenv("HEADRACE_RUNNER", "local")
+    code = dict(blocks())[heading]
+    for there, here in replaced.items():
+        assert there in code
+        code = code.replace(there, here)
+    names: dict[str, object] = {"__name__": "__main__"}
+    exec(compile(code, str(PAGE), "exec"), names)
+    return names
+
+
+def test_kafka(kafka, monkeypatch):
+    kafka.send("clicks", [(0, b"a", b"1", 1000), (1, b"b", b"2", 2000), (0, b"a", b"3", 61_000), (2, b"a", b"4", 3000)])
+    kafka.send("sums", [(0, None, b"before", 1)])
+    run("Kafka", monkeypatch, **{"localhost:9092": kafka.servers})
+    assert sorted(row for row in kafka.rows("sums") if row[1] != b"before") == [
+        (b"a", b"3"),
+        (b"a", b"5"),
+        (b"b", b"2"),
+    ]

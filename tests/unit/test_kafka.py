@@ -1,0 +1,244 @@
+"""Kafka as a source, over its protocol: offsets, watermarks of partitions, poison, wrong settings."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+import headrace as beam
+from headrace.io.kafka import KafkaReadError, KafkaRecord, ReadFromKafka
+from headrace.lowlevel import CallSink
+from headrace.lowlevel.record import Batch
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.io.kafka.client import Cluster, Range, consumer_settings
+from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, Place, Policy, _plain
+from headrace.sdk.io.kafka.source import _Starts
+from headrace.utils.timestamp import Timestamp
+from tests.kafkacluster import numbered
+from tests.unit.collected import collect, values
+from tests.unit.sourcefiles import OneByOne
+
+TEXT = "org.apache.kafka.common.serialization.StringDeserializer"
+
+
+class TestReading:
+    def test_pairs_with_the_timestamps_of_records(self, kafka, topic):
+        kafka.send(topic, [(0, b"a", b"1", 1000), (2, None, b"2", 2000), (2, b"c", None, 3000)])
+        rows = collect(lambda p: p | kafka.reading(topic))
+        assert sorted(rows, key=lambda row: row[1]) == [
+            ((b"a", b"1"), 1_000_000),
+            ((None, b"2"), 2_000_000),
+            ((b"c", None), 3_000_000),
+        ]
+
+    def test_deserializers_metadata_and_a_timestamp_of_ones_own(self, kafka, topic):
+        kafka.send(topic, [(1, b"a", bytes(7) + b"*", 1000)], headers=[("from", b"x")])
+        number = "org.apache.kafka.common.serialization.LongDeserializer"
+        source = kafka.reading(
+            topic,
+            key_deserializer=TEXT,
+            value_deserializer=number,
+            timestamp_policy=lambda record: record.value,
+            with_metadata=True,
+        )
+        record = KafkaRecord(topic, 1, 0, "a", 42, (("from", b"x"),), Timestamp(1))
+        assert collect(lambda p: p | source) == [(record, 42_000_000)]
+
+    def test_partitions_keep_their_order_whatever_the_epochs(self, kafka, topic):
+        kafka.send(topic, [row for partition in range(4) for row in numbered(partition, range(10))])
+        for runner in ({}, {"scheduler": OneByOne()}, {"parallelism": 3}):
+            got = values(lambda p: p | kafka.reading(topic), **runner)
+            for partition in range(4):
+                assert [int(v) for k, v in got if k == b"k%d" % partition] == list(range(10))
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"start_offsets": "earliest"}, [0, 1, 2, 3]),
+            ({"start_offsets": "latest"}, []),
+            ({"start_offsets": "committed"}, [0, 1, 2, 3]),
+        ],
+    )
+    def test_where_it_begins(self, kafka, topic, options, expected):
+        kafka.send(topic, numbered(0, range(4)))
+        assert [int(v) for _, v in values(lambda p: p | kafka.reading(topic, **options))] == expected
+
+    def test_stated_offsets(self, kafka, topic):
+        kafka.send(topic, numbered(0, range(4)))
+        source = kafka.reading(topic, start_offsets={(topic, 0): 3})
+        assert values(lambda p: p | source) == [(b"k0", b"3")]
+        with pytest.raises(KafkaReadError, match=r"start_offsets names .* 9.*, which is no partition"):
+            values(lambda p: p | kafka.reading(topic, start_offsets={(topic, 9): 3}))
+
+    def test_the_group_learns_what_is_committed(self, kafka, topic):
+        kafka.send(topic, numbered(0, range(5)))
+        config = {**kafka.config, "group.id": topic}
+        values(lambda p: p | ReadFromKafka(config, [topic], commit_offset_in_finalize=True, bounded=True))
+        assert Cluster(consumer_settings(config)).committed([(topic, 0)]) == {(topic, 0): 5}
+        kafka.send(topic, numbered(0, [5]))
+        again = ReadFromKafka(config, [topic], start_offsets="committed", bounded=True)
+        assert values(lambda p: p | again) == [(b"k0", b"5")]
+
+
+class TestPoison:
+    def test_it_stops_the_run_and_is_named(self, kafka, topic):
+        kafka.send(topic, [(0, b"a", b"1", 1000), (0, b"b", b"x", 2000)])
+        with pytest.raises(
+            KafkaReadError, match=r"partition 0, offset 1: ValueError: invalid .*; correct the deserial"
+        ):
+            values(lambda p: p | kafka.reading(topic, value_deserializer=int))
+
+    def test_or_is_set_apart(self, kafka, topic):
+        kafka.send(topic, [(0, b"a", b"1", 1000), (0, b"b", b"x", 2000), (0, b"c", b"-9", 3000)])
+
+        def stamp(record):
+            if record.value < 0:
+                raise ValueError("before all time")
+            return record.value
+
+        bad = []
+
+        def build(p):
+            source = kafka.reading(topic, value_deserializer=int, timestamp_policy=stamp)
+            good, apart = p | source.with_exception_handling()
+            apart | "bad" >> beam.io.Write(CallSink(lambda epoch, rows: bad.extend(rows)))
+            return good
+
+        assert collect(build) == [((b"a", 1), 1_000_000)]
+        assert [(record.value, micros) for (record, _), micros in bad] == [(b"x", 2_000_000), (b"-9", 3_000_000)]
+        assert [failure[1] for (_, failure), _ in bad][1] == "ValueError('before all time')"
+
+
+class TestTimes:
+    def test_it_begins_with_the_first_that_is_not_older(self):
+        # The broker of the tests does not look for times.
+        class Partitions:
+            def bounds(self, partitions):
+                return dict.fromkeys(partitions, (2, 9))
+
+            def at_time(self, partitions, milliseconds):
+                assert milliseconds == 1001
+                return {partitions[0]: 4}
+
+        starts = _Starts("earliest", Timestamp(micros=1_000_001))
+        assert starts(Partitions(), [("t", 0), ("t", 1)]) == {("t", 0): 4, ("t", 1): 9}
+
+
+class TestWatermark:
+    def injector(self, kafka, topic, **policy):
+        self.now = 0.0
+        source = kafka.reading(topic, bounded=False, max_delay=1)
+
+        def first(cluster, found):
+            return {one: low for one, (low, _) in cluster.bounds(found).items()}
+
+        policy = Policy((topic,), first, max_delay=1_000_000, **policy)
+        return KafkaInjector(source._settings, policy, source._reader, lambda: self.now)
+
+    def step(self, injector, position, limit=100):
+        """An epoch: its rows, watermark and idleness, and the position after it."""
+        delivery = injector.plan(position, limit, 2)
+        rows = [row for split in delivery.splits for batch in split.read() for row in batch.rows()]
+        told = [split.told() for split in delivery.splits]
+        return rows, delivery.watermark, delivery.idle, injector.learned(delivery.position, told)
+
+    def test_it_is_the_least_of_the_partitions(self, kafka, topic):
+        kafka.send(topic, [(0, b"", b"", 9000), (1, b"", b"", 5000), (2, b"", b"", 7000), (3, b"", b"", 8000)])
+        injector = self.injector(kafka, topic)
+        rows, watermark, _, position = self.step(injector, injector.start())
+        assert (len(rows), watermark) == (4, MIN_TIMESTAMP)
+        rows, watermark, idle, position = self.step(injector, position)
+        assert (rows, watermark, idle) == ([], 4_000_000, False), "what was read counts from the next epoch on"
+        assert "partition 1" in injector.holder(position)
+        kafka.send(topic, [(1, b"", b"", 20_000), (1, b"", b"", 6000)])
+        _, _, _, position = self.step(injector, position)
+        _, watermark, _, position = self.step(injector, position)
+        assert watermark == 6_000_000
+        assert self.step(injector, position)[2], "nothing is new"
+
+    def test_an_idle_partition_holds_it_only_for_a_time(self, kafka, topic):
+        kafka.send(topic, [(0, b"", b"", 9000), (1, b"", b"", 5000)])
+        injector = self.injector(kafka, topic, idle_timeout=10)
+        _, _, _, position = self.step(injector, injector.start())
+        self.now = 9
+        assert self.step(injector, position)[1] == MIN_TIMESTAMP, "two partitions never had anything"
+        kafka.send(topic, [(1, b"", b"", 6000)])
+        _, _, _, position = self.step(injector, position)
+        self.now = 11
+        assert self.step(injector, position)[1] == 5_000_000, "partition 1 is not idle, 0 and the others are"
+        self.now = 20
+        assert self.step(injector, position)[1] == 8_000_000, "all are, so none holds"
+
+    def test_a_partition_with_more_to_read_is_not_idle(self, kafka, topic):
+        kafka.send(topic, [(0, b"", b"", 9000), *((1, b"", b"", 5000 + at) for at in range(3))])
+        injector = self.injector(kafka, topic, idle_timeout=10)
+        _, _, _, position = self.step(injector, injector.start(), limit=2)
+        self.now = 11
+        assert self.step(injector, position, limit=1)[1] == 4_000_000
+
+    def test_new_partitions_are_found(self, kafka, topic):
+        kafka.send(topic, numbered(0, [1]) + numbered(3, [2]))
+        injector = self.injector(kafka, topic, look_interval=5)
+        # Three partitions as if the fourth had come later; the first is read.
+        known = _plain({(topic, 0): Place(1), (topic, 1): Place(0), (topic, 2): Place(0)}, 7)
+        assert self.step(injector, known)[0] == []
+        self.now = 6
+        rows, watermark, _, _ = self.step(injector, known)
+        assert rows == [((b"k3", b"2"), 2_000_000)]
+        assert watermark == 7, "it never goes back"
+
+    def test_records_that_are_gone_are_an_error(self, kafka, topic):
+        kafka.send(topic, numbered(0, [1]))
+        injector = self.injector(kafka, topic)
+        with pytest.raises(KafkaReadError, match="was read up to offset 5 but ends at 1: the topic was made anew"):
+            injector.plan(_plain({(topic, 0): Place(5)}, 0), 100, 1)
+
+    def test_a_split_that_is_read_again_tells_the_same(self):
+        class Reader:
+            def read(self, wanted):
+                yield Batch(["a"], [wanted.start])
+
+        split = KafkaSplit(Reader(), (Range("t", 0, 5, 6), Range("t", 1, 7, 8)))
+        for _ in range(2):
+            assert sum(map(len, split.read())) == 2
+            assert split.told() == ((("t", 0), 5), (("t", 1), 7))
+
+
+class TestWrongInput:
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"consumer_config": {}}, "consumer_config names no broker; give 'bootstrap.servers'"),
+            (
+                {"consumer_config": {"bootstrap.servers": "x:1", "nonsense": 1}},
+                'No such configuration property: "nonse',
+            ),
+            ({"topics": "t"}, "topics must be a list of names"),
+            ({"topics": []}, "topics must be a list of names"),
+            ({"max_delay": None}, "reading without end needs to know how late records may be"),
+            ({"max_delay": -1}, "max_delay is -1 s"),
+            ({"timestamp_policy": "Now"}, "timestamp_policy 'Now' is neither CreateTime nor LogAppendTime"),
+            ({"start_offsets": "middle"}, "start_offsets 'middle' is none of earliest, latest, committed"),
+            (
+                {"value_deserializer": "JsonDeserializer"},
+                "value_deserializer 'JsonDeserializer' is none of ByteArrayDes",
+            ),
+            ({"commit_offset_in_finalize": True}, "commit_offset_in_finalize needs a group"),
+        ],
+    )
+    def test_of_the_source(self, options, message):
+        given = {"consumer_config": {"bootstrap.servers": "x:1", "log_level": 0}, "topics": ["t"], "max_delay": 0}
+        with pytest.raises(ValueError, match=message):
+            ReadFromKafka(**{**given, **options})
+
+    def test_a_topic_that_is_not_there(self, kafka):
+        with pytest.raises(
+            KafkaReadError, match=r"topic 'nowhere' cannot be read at .*Unknown topic.*; create it first"
+        ):
+            values(lambda p: p | kafka.reading("nowhere"))
+
+    def test_without_the_package(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+        with pytest.raises(ImportError, match=r"by confluent-kafka: pip install headrace\[kafka\]"):
+            ReadFromKafka({"bootstrap.servers": "x:1"}, ["t"], bounded=True)
