@@ -220,7 +220,7 @@ class Driver:
     def _plan(self) -> Plan:
         state = self._state
         self._steps.step("plan", state.epoch + 1)
-        splits = self._executor.parallelism
+        splits = self._executor.splits()
         most = self._options.max_records_per_epoch if self._size is None else self._size.records
         limit = self._steps.bundle_size(state.epoch + 1, most)
         deliveries = delivered(self._topology.injectors, state, self._options.skew_limit, limit, splits)

@@ -201,7 +201,10 @@ class Executor(Protocol):
     """Runs the tasks of an epoch, level by level; what the runners differ in."""
 
     parallelism: int
-    """Tasks that run at once: the number of splits to ask for, and of intervals to begin with."""
+    """Tasks that run at once, and the number of intervals to begin with."""
+
+    def splits(self) -> int:
+        """How many splits to ask for: by as many tasks the next epoch is likely to be read."""
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """Run one epoch: read the splits (injector stream, split), deliver the rows, return the rows for the driver.

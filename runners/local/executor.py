@@ -56,6 +56,10 @@ class LocalExecutor:
 
     # Executor
 
+    def splits(self) -> int:
+        """One for each task."""
+        return self.parallelism
+
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """Level by level, task by task."""
         self._epoch = spec.epoch

@@ -27,6 +27,7 @@ ROOT_VARIABLE = "HEADRACE_COPIES"
 """Environment variable that names the root on every host; without it, a folder of the user in the temporary one."""
 _BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
 _KEEP_SECONDS = 7 * 86_400
+_SWEEP_SECONDS = 3_600
 _OPEN_AT_ONCE = 200
 """Each open copy takes two file descriptors."""
 
@@ -147,6 +148,23 @@ def sweep(root: Path | None = None) -> None:
     for run in _folders(current):
         if time.time() - _last_written(run) > _KEEP_SECONDS:
             shutil.rmtree(run, ignore_errors=True)
+
+
+class Sweeping:
+    """How often a process sweeps: it looks at every file of every run, which takes longer than a small run."""
+
+    def __init__(self) -> None:
+        self._next = -inf
+
+    def when_due(self) -> None:
+        """Sweep unless this process did so within the last hour."""
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _SWEEP_SECONDS
+            sweep()
+
+
+SWEEPING = Sweeping()
+"""Of this process."""
 
 
 def _last_written(run: Path) -> float:

@@ -50,6 +50,10 @@ class SparkExecutor:
         self._extent = self._new_extent()
         self._snapshots: Making | None = None
 
+    def splits(self) -> int:
+        """One where one task is likely to read them all: of a file that is cut, each part is opened by itself."""
+        return 1 if self._extent.foresees_one() else self.parallelism
+
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
         """One Spark job, or a second one if the epoch turns out too large for one task; raises `SparkJobError`."""
         if (found := self._run_in_one(spec, splits, rows)) is not None:

@@ -74,6 +74,10 @@ class Extent:
     def __post_init__(self) -> None:
         self._besides_spread = _FIRST_STAGE * (self.levels + 1)
 
+    def foresees_one(self) -> bool:
+        """Whether the next epoch is likely to be run in one task, before it is known what it reads."""
+        return self.is_allowed and not self._keeps_off and self._prefers_one and self._waited + 1 < self._patience
+
     def is_one(self, splits: Sequence[Split]) -> bool:
         """Whether the next epoch, which reads this, is to be run in one task."""
         if not self.is_allowed or self._keeps_off:

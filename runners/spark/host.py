@@ -18,7 +18,7 @@ from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store, StoreError
 from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack
-from headrace.runners.spark.copies import Copies, advance, sweep
+from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
 from headrace.runners.spark.writes import Writes
 
@@ -33,7 +33,7 @@ class SparkHost:
     """The `Host` of one run's tasks in one process; its copies stay open from task to task."""
 
     def __init__(self, store: Store, run: str, cache_bytes: int = 0) -> None:
-        sweep()
+        SWEEPING.when_due()
         self.states = StateCache(cache_bytes)
         self._store = store
         self._copies = Copies(run)

@@ -47,6 +47,16 @@ def test_many_records_of_little_work_are_for_one_task() -> None:
     assert ways[6:].count(False) < 6, "it is tried soon, and then is the way to go but for a few trials"
 
 
+def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
+    extent = Extent(1, 2)
+    foreseen, ways = [], []
+    for _ in range(120):
+        foreseen.append(extent.foresees_one())
+        ways += epochs(extent, 1, one=0.10, spread=0.19, work=0.2, share=0.35)
+    assert sum(before != after for before, after in zip(foreseen, ways, strict=True)) < 4
+    assert foreseen.count(True) > 100
+
+
 def test_one_that_is_known_to_be_much_larger_is_spread_at_once() -> None:
     extent = Extent(1, 2)
     for _ in range(5):
