@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -47,6 +48,19 @@ def buckets(windowing: Windowing) -> Buckets | None:
     if type(window_fn) is SlidingWindows and window_fn.period < window_fn.size:
         return SlidingBuckets(window_fn)
     return None
+
+
+def starts_of(found: Buckets, timestamps: Sequence[int]) -> Sequence[int]:
+    """The bucket of each of some timestamps, whatever they are; the same object as often as it comes.
+
+    >>> starts_of(buckets(Windowing.of(FixedWindows(10))), [12_000_000, MIN_TIMESTAMP])
+    [10000000, -9223372036860000000]
+    """
+    times = np.fromiter(timestamps, np.int64, len(timestamps))
+    if not len(times) or not found.reaches(times):
+        return list(map(found.start, timestamps))
+    distinct, places = np.unique(found.starts(times), return_inverse=True)
+    return list(map(distinct.tolist().__getitem__, places.reshape(-1).tolist()))
 
 
 class GlobalBuckets:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple, cast
 
 from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
@@ -11,7 +12,8 @@ from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.computation import InlineComputation
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.arrivals import InputForm
-from headrace.sdk.buckets import buckets
+from headrace.sdk.buckets import buckets, starts_of
+from headrace.sdk.columns.portions import Portion, portions
 from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.tally import Tally, addends_of, addends_of_pairs
 from headrace.sdk.contents import Combiner
@@ -23,6 +25,10 @@ MOST_GROUPS = 100_000
 """Groups kept before they are sent on."""
 MOST_ELEMENTS = 1_000_000
 """Elements kept as columns before they are reduced and sent on."""
+MOST_VALUES = 50_000
+"""Values kept before they are put into accumulators."""
+_VALUES_A_GROUP = 4
+"""For fewer it does not pay to call a CombineFn in between."""
 _PLAIN_KEYS = frozenset([str, bytes, int, type(None)])
 """Types whose values are equal only if they are the same key; unlike 1, 1.0 and True."""
 
@@ -87,14 +93,15 @@ class LiftedCombine(InlineComputation):
         """Combine a batch's elements with those of the bundle so far."""
         if not len(batch):
             return
-        if not self._add_columns(batch, emit):
+        if not self._add_columns(batch, emit) and not self._add_portions(batch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
             if self._buckets is None:
                 self._add_windowed(pairs, batch.timestamps)
             else:
-                keys, payloads = zip(*pairs, strict=True)
-                starts = list(map(self._buckets.start, batch.timestamps))
-                self._groups.add(keys, payloads, starts, batch.timestamps)
+                # `zip(*pairs)` would make an iterator for each of them.
+                keys, payloads = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
+                self._groups.add(keys, payloads, starts_of(self._buckets, batch.timestamps), batch.timestamps)
+        self._groups.fold()
         if len(self._groups) >= MOST_GROUPS or (self._tally is not None and self._tally.size >= MOST_ELEMENTS):
             self.finish_bundle(emit)
 
@@ -133,6 +140,15 @@ class LiftedCombine(InlineComputation):
         self._tally.add(addends)
         return True
 
+    def _add_portions(self, batch: Batch) -> bool:
+        """Add the elements of columns, of which only the values are looked at; False if they are not of that kind."""
+        if self._buckets is None or not isinstance(batch, ColumnBatch):
+            return False
+        found = portions(batch, self._buckets)
+        for portion in found or ():
+            self._groups.put(portion)
+        return found is not None
+
     def _add_windowed(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
         """Add elements to the windows that they carry."""
         keys: list[object] = []
@@ -153,7 +169,7 @@ class LiftedCombine(InlineComputation):
 
 
 class _Groups:
-    """The values of each key and place, which is a bucket's start or a window's code."""
+    """What is combined of each key and place, which is a bucket's start or a window's code."""
 
     def __init__(self, combine: Combiner, key_coder: KeyCoder) -> None:
         self._combine = combine
@@ -163,12 +179,16 @@ class _Groups:
     def clear(self) -> None:
         """Forget all."""
         self._values: dict[tuple[object, object], list[object]] = {}
+        """Those that are not yet in the accumulator."""
+        self._size = 0
+        """Values that came since the last time all were put into accumulators."""
+        self._folded: dict[tuple[object, object], _Folded] = {}
         self._first: dict[tuple[object, object], int] = {}
         self._kept: dict[tuple[object, object], int] = {}
         self._encoded: dict[_Encoded, object] = {}
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._first)
 
     def add(
         self, keys: Sequence[object], values: Sequence[object], places: Sequence[object], timestamps: Sequence[int]
@@ -176,27 +196,48 @@ class _Groups:
         """Add elements."""
         held, first = self._values, self._first
         names = keys if one_to_one(keys) else list(map(self._name, keys))
+        self._size += len(values)
         for group, value, timestamp in zip(zip(names, places, strict=True), values, timestamps, strict=True):
             try:
                 held[group].append(value)
             except KeyError:
                 held[group] = [value]
-                first[group] = timestamp
+                first.setdefault(group, timestamp)
+
+    def put(self, portion: Portion) -> None:
+        """Add the elements of one key and place."""
+        group = (self._name(portion.key), portion.start)
+        self._size += len(portion.values)
+        self._values.setdefault(group, []).extend(portion.values)
+        self._first.setdefault(group, portion.timestamp)
 
     def keep(self, key: object, place: object) -> None:
         """An element of the group is in a later window too: it is not lost with this one."""
         group = (self._name(key), place)
         self._kept[group] = self._kept.get(group, 0) + 1
 
-    def drain(self) -> Iterator[tuple[object, object, object, int, int, int]]:
-        """Key, place, accumulator, number of elements, number lost if the window is closed, the first one's time."""
+    def fold(self) -> None:
+        """Put values into accumulators, if there are so many that they take up room and none is looked at for few."""
+        if self._size >= max(MOST_VALUES, _VALUES_A_GROUP * len(self._values)):
+            self._fold()
+
+    def _fold(self) -> None:
         combine = self._combine
         for group, values in self._values.items():
+            known = self._folded.get(group)
+            accumulator, elements = (combine.create_accumulator(), 0) if known is None else known
+            self._folded[group] = _Folded(combine.add_inputs(accumulator, values), elements + len(values))
+        self._values = {}
+        self._size = 0
+
+    def drain(self) -> Iterator[tuple[object, object, object, int, int, int]]:
+        """Key, place, accumulator, number of elements, number lost if the window is closed, the first one's time."""
+        self._fold()
+        for group, (accumulator, count) in self._folded.items():
             name, place = group
             key = self._encoded[name] if isinstance(name, _Encoded) else name
-            accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), values))
-            count = len(values)
-            yield key, place, accumulator, count, count - self._kept.get(group, 0), self._first[group]
+            lost = count - self._kept.get(group, 0)
+            yield key, place, self._combine.compact(accumulator), count, lost, self._first[group]
         self.clear()
 
     def _name(self, key: object) -> object:
@@ -205,6 +246,14 @@ class _Groups:
         name = _Encoded(self._key_coder.encode(key))
         self._encoded.setdefault(name, key)
         return name
+
+
+class _Folded(NamedTuple):
+    """A group's accumulator."""
+
+    accumulator: object
+    elements: int
+    """How many are in it."""
 
 
 class _Encoded(NamedTuple):

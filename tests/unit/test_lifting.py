@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import cast
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +16,7 @@ from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
 from headrace.sdk import lifting
 from headrace.sdk.arrivals import InputForm
+from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.contents import Combiner
 from headrace.sdk.grouping import Grouping
 from headrace.sdk.lifting import LiftedCombine, liftable, one_to_one
@@ -148,6 +151,72 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         lift.finish_bundle(lambda _, batch: sizes.append(len(batch)))
         assert sum(sizes) == 10 and max(sizes) == most
         sizes.clear()
+
+
+COLUMN_ELEMENTS = st.lists(
+    st.tuples(st.sampled_from("ab"), st.integers(-2, 2), st.integers(-30, 30).map(lambda seconds: seconds * SECOND)),
+    max_size=40,
+)
+
+
+@given(
+    st.sampled_from([FixedWindows(10, 3), SlidingWindows(12, 4), GlobalWindows()]),
+    st.sampled_from(["text", "number", "both", "none"]),
+    st.lists(COLUMN_ELEMENTS, max_size=3),
+    st.integers(1, 60),
+)
+@example(GlobalWindows(), "text", [[("a", 1, 0), ("b", 2, 1), ("a", 2, 2), ("b", 1, 3)] * 2], 5)
+def test_values_of_columns_are_combined_as_values(
+    window_fn: WindowFn, keys: str, batches: list[list[tuple[str, int, int]]], most: int
+) -> None:
+    windowing, combine = Windowing.of(window_fn), cast(Combiner, ToListCombineFn[object]())
+    columns = [_columns(batch, keys) for batch in batches]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lifting, "MOST_VALUES", most)
+        by_column = _by_group(LiftedCombine(windowing, combine), columns)
+    plain = [Batch(list(batch.values), list(batch.timestamps)) for batch in columns]
+    assert by_column == _by_group(LiftedCombine(windowing, combine), plain)
+
+
+def _columns(batch: list[tuple[str, int, int]], keys: str) -> ColumnBatch:
+    texts, numbers, times = (list(column) for column in zip(*batch, strict=True)) if batch else ([], [], [])
+    nothing = pa.nulls(len(batch))
+    table = pa.record_batch([pa.array(texts, pa.string()), pa.array(numbers, pa.int64()), nothing], ["t", "n", "0"])
+    shapes = {"text": Single(0), "number": Single(1), "both": Tuple((Single(1), Single(0))), "none": Single(2)}
+    value = Fields(("t", "n"), (Single(0), Single(1)), FieldsKind.DICT)
+    return ColumnBatch(table, np.array(times, np.int64), pair(shapes[keys], value))
+
+
+def _by_group(lift: LiftedCombine, batches: Sequence[Batch]) -> dict[object, object]:
+    """Values in their order, how many, and the time of the first, of each key and window."""
+    out: list[tuple[object, int]] = []
+
+    def emit(_: str, batch: Batch) -> None:
+        out.extend(zip(batch.values, batch.timestamps, strict=True))
+
+    lift.start_bundle()
+    for batch in batches:
+        lift.process_batch("in", batch, emit)
+    lift.finish_bundle(emit)
+    found = [(value, time) for value, time in cast("list[tuple[tuple[object, tuple[bytes, object]], int]]", out)]
+    by_group: dict[object, object] = {(key, code): (rest, time) for (key, (code, *rest)), time in found}
+    assert len(by_group) == len(found)
+    return by_group
+
+
+def test_elements_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a CombineFn takes at once is bounded however many elements a bundle has."""
+    monkeypatch.setattr(lifting, "MOST_VALUES", 4)
+    taken: list[int] = []
+
+    class Counting(CountCombineFn):
+        def add_inputs(self, accumulator: int, elements: Iterable[object], /) -> int:
+            taken.append(len(list(elements)))
+            return accumulator + taken[-1]
+
+    lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, Counting()))
+    out = lifted(lift, *[([("a", 1), ("a", 2)], [0, 0])] * 9)
+    assert taken == [4, 4, 4, 4, 2] and out[0][1] == (b"", 18, 18, 18)
 
 
 def test_an_abandoned_bundle_is_forgotten() -> None:
