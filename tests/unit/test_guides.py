@@ -1,4 +1,4 @@
-"""The guides are run: each page's Python in order, as one program, and what it prints held against what the page says."""
+"""The guides are run: the Python of a page in order, as one program, and what it prints held against what is said."""
 
 from __future__ import annotations
 
