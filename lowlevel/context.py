@@ -59,7 +59,7 @@ class KeyContext:
         self._emit = emit
         self._states = states
         """Decoded state of earlier bundles; None where none is kept."""
-        self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in place.outputs}
+        self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in sorted(place.outputs)}
         self._stored: dict[bytes, bytes] | None = None
         """States of the keys ahead, by row; None if they are better read one by one."""
         self._rows_ahead = self._states_asked = 0
