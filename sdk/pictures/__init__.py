@@ -1,0 +1,1 @@
+"""Pictures of recorded runs: event time across, processing time up (Streaming 102); `headrace.plot` is the way in."""

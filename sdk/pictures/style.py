@@ -1,0 +1,35 @@
+"""How things look: colours of Okabe and Ito, which colour-blind people tell apart, and patterns for print in grey."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"
+INK, FAINT, PAPER = "#222222", "#d9d9d9", "#ffffff"
+FONTS = ("DejaVu Sans", "Verdana", "Arial", "sans-serif")
+ACTUAL, IDEAL = BLUE, BLACK
+"""Colours of the two watermarks. They also differ in line: solid, dashed."""
+RETRACTION = VERMILION
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Of a pane."""
+
+    name: str
+    colour: str
+    pattern: str
+    """`rising` and `crossed` lines, or `plain`."""
+    edge: str
+    """Of its border and its value: dark enough to be read."""
+
+
+LOOKS = {
+    "EARLY": Look("early", SKY, "rising", "#0b4f7a"),
+    "ON_TIME": Look("on time", GREEN, "plain", "#004d38"),
+    "LATE": Look("late", ORANGE, "crossed", "#6b4a00"),
+    "UNKNOWN": Look("pane", "#999999", "plain", "#444444"),
+}
+"""By timing."""
+VALUE, INPUT, TICK, TITLE = 15.0, 11.0, 12.0, 14.0
+"""Sizes of texts, in units of the canvas (pixels)."""

@@ -1,0 +1,146 @@
+"""A scene as SVG whose parts say when they are to be seen, for the page that plays (`page.py`).
+
+`data-at` is the processing time at which a thing comes, in microseconds; `data-since` the one from which on it grows.
+Without a program that reads these the drawing shows the end of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from headrace.sdk.pictures import style
+from headrace.sdk.pictures.axis import briefly, text_of
+from headrace.sdk.pictures.panel import Panel
+from headrace.sdk.pictures.scene import Box, Dot, Point, Scene, minus, shown
+from headrace.sdk.pictures.style import LOOKS
+from headrace.sdk.recording import RecordedPane
+
+LEFT, RIGHT, TOP, BOTTOM = 92.0, 26.0, 50.0, 50.0
+"""Margins, in units of the canvas."""
+
+
+def drawing(panel: Panel, number: int) -> str:
+    """The `svg` element of a panel; `number` tells it from others of the page."""
+    scene = panel.scene
+    width, height = LEFT + scene.width + RIGHT, TOP + scene.height + BOTTOM
+    return "\n".join(
+        [
+            f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(panel.title)}" '
+            f'data-first="{scene.processing_time.first}" data-last="{scene.processing_time.last}" '
+            f'data-height="{scene.height:g}" style="max-width:{1.3 * width:g}px">',
+            f'<text class="title" x="{LEFT:g}" y="{18 if panel.remark else 34}">{escape(panel.title)}</text>',
+            f'<text class="remark" x="{LEFT:g}" y="38">{escape(panel.remark)}</text>',
+            f'<g transform="translate({LEFT:g} {TOP:g})">',
+            f'<clipPath id="past{number}"><rect class="past" x="-2" y="-2" width="{scene.width + 4:g}" '
+            f'height="{scene.height + 4:g}"/></clipPath>',
+            *_axes(scene),
+            *(line for box in scene.boxes for line in _box(box)),
+            f'<g clip-path="url(#past{number})">',
+            _line("actual", scene.actual),
+            _line("ideal", scene.ideal),
+            "</g>",
+            *(line for dot in scene.dots for line in _dot(dot)),
+            *(line for box in scene.boxes for line in _label(box)),
+            f'<g class="now"><line x1="0" x2="{scene.width:g}" y1="0" y2="0"/></g>',
+            "</g>",
+            "</svg>",
+        ]
+    )
+
+
+def _axes(scene: Scene) -> Iterator[str]:
+    across, up = scene.event_time, scene.processing_time
+    yield '<g class="axes">'
+    for time in across.ticks(62):
+        x = across.place(time)
+        yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{scene.height:g}"/>'
+        text = text_of(time, across.step(62))
+        yield f'<text x="{x:.1f}" y="{scene.height + 18:g}" text-anchor="middle">{text}</text>'
+    for time in up.ticks(34):
+        y = up.place(time)
+        yield f'<line class="grid" x1="0" x2="{scene.width:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{text_of(time, up.step(34))}</text>'
+    yield f'<path class="frame" d="M0 0V{scene.height:g}H{scene.width:g}"/>'
+    yield f'<text x="{scene.width / 2:g}" y="{scene.height + 40:g}" text-anchor="middle">event time</text>'
+    place = f"-76 {scene.height / 2:g}"
+    yield f'<text text-anchor="middle" transform="translate({place}) rotate(-90)">processing time</text>'
+    yield "</g>"
+
+
+def _line(name: str, points: Sequence[Point]) -> str:
+    return f'<polyline class="{name}" points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
+
+
+def _dot(dot: Dot) -> Iterator[str]:
+    arrival = dot.arrival
+    kind = "dot" if dot.text else "dot small"
+    yield f'<g class="{kind}" data-at="{arrival.processing_time}" transform="translate({dot.x:.1f} {dot.y:.1f})">'
+    times = f"of {briefly(arrival.event_time)}, came {briefly(arrival.processing_time)}"
+    yield f"<title>{escape(_value(dot))} {times}</title>"
+    yield f'<circle r="{dot.radius:g}"/><text y="4" text-anchor="middle">{escape(dot.text)}</text></g>'
+
+
+def _value(dot: Dot) -> str:
+    return minus(dot.arrival.value) if dot.arrival.is_retraction else shown(dot.arrival.value)
+
+
+def _box(box: Box) -> Iterator[str]:
+    if not box.text:
+        return
+    room, pane = box.room, box.pane
+    size = f'x="{room.left:.1f}" width="{room.right - room.left:.1f}"'
+    look = f'class="{pane.timing.lower()}" {size} y="{room.top:.1f}" height="{room.bottom - room.top:.1f}"'
+    yield f'<g class="pane" data-at="{pane.processing_time}" data-since="{box.since}" data-bottom="{room.bottom:.1f}">'
+    yield f"<title>{escape(_told(pane, box.text))}, came {briefly(pane.processing_time)}</title>"
+    yield f'<rect {look}/><rect class="pattern {pane.timing.lower()}" {look.partition(" ")[2]}/>'
+    yield f'<path class="edge {pane.timing.lower()}" d="M{room.left:.1f} {room.top:.1f}H{room.right:.1f}"/></g>'
+
+
+def _label(box: Box) -> Iterator[str]:
+    if box.label is None:
+        return
+    x, y = box.label
+    words = [f'<tspan class="{box.pane.timing.lower()}">{escape(box.text)}</tspan>'] if box.text else []
+    words += [f'<tspan class="back">{escape(text)}</tspan>' for text in box.taken_back]
+    text = '<tspan xml:space="preserve">  </tspan>'.join(words)
+    yield f'<text class="value" data-at="{box.pane.processing_time}" x="{x:.1f}" y="{y + 5:.1f}">{text}</text>'
+
+
+def _told(pane: RecordedPane, words: str) -> str:
+    """A pane, in words.
+
+    >>> _told(RecordedPane(43_620_000_000, "red", 14, 43_320_000_000, 43_440_000_000, "EARLY", 1), "14, −7")
+    '[12:02, 12:04): 14, −7 (early)'
+    """
+    window = "all of time"
+    if pane.start is not None and pane.end is not None:
+        window = f"[{briefly(pane.start)}, {briefly(pane.end)})"
+    return f"{window}: {words} ({LOOKS[pane.timing].name})"
+
+
+def events(panels: Sequence[Panel]) -> list[tuple[int, str]]:
+    """Processing times at which something happens, each with what it is, in order."""
+    happened: dict[tuple[int, str], None] = {}
+    for panel in panels:
+        for dot in panel.scene.dots:
+            what = f"{_value(dot)} arrives, of {briefly(dot.arrival.event_time)}"
+            happened[dot.arrival.processing_time, what] = None
+        for box in panel.scene.boxes:
+            where = f"{panel.title}: " if len(panels) > 1 else ""
+            words = ", ".join(filter(None, [box.text, *box.taken_back]))
+            happened[box.pane.processing_time, f"{where}pane {_told(box.pane, words)}"] = None
+    return sorted(happened, key=lambda one: one[0])
+
+
+def styles() -> str:
+    """Colours of panes, as in the static pictures."""
+    rules = []
+    for name, look in LOOKS.items():
+        kind = name.lower()
+        rules.append(f"rect.{kind}{{fill:{look.colour};fill-opacity:.3;stroke:{look.edge};stroke-width:.8}}")
+        fill = f"url(#{look.pattern})" if look.pattern != "plain" else "none"
+        rules.append(f"rect.pattern.{kind}{{fill:{fill};fill-opacity:1;color:{look.edge};stroke:none}}")
+        rules.append(f"path.edge.{kind}{{stroke:{look.edge}}}tspan.{kind}{{fill:{look.edge}}}")
+    rules.append(f".back{{fill:{style.RETRACTION}}}.actual{{stroke:{style.ACTUAL}}}.ideal{{stroke:{style.IDEAL}}}")
+    return "\n".join(rules)
