@@ -11,11 +11,13 @@ from headrace.io.textio import (
     WriteToText,
 )
 from headrace.sdk.io.dataframe import ReadFromDataFrame
+from headrace.sdk.io.foreachepoch import ForeachEpoch
 from headrace.sdk.io.tablesink import WriteToTables
 from headrace.sdk.transforms.source import Read
 from headrace.sdk.transforms.write import Write
 
 __all__ = [
+    "ForeachEpoch",
     "Read",
     "ReadFromCsv",
     "ReadFromDataFrame",
