@@ -12,17 +12,21 @@ from headrace.io.textio import (
 )
 from headrace.sdk.io.dataframe import ReadFromDataFrame
 from headrace.sdk.io.foreachepoch import ForeachEpoch
+from headrace.sdk.io.socketlines import ReadFromSocket
 from headrace.sdk.io.tablesink import WriteToTables
+from headrace.sdk.io.ticks import GenerateSequence
 from headrace.sdk.transforms.source import Read
 from headrace.sdk.transforms.write import Write
 
 __all__ = [
     "ForeachEpoch",
+    "GenerateSequence",
     "Read",
     "ReadFromCsv",
     "ReadFromDataFrame",
     "ReadFromJson",
     "ReadFromParquet",
+    "ReadFromSocket",
     "ReadFromText",
     "Write",
     "WriteToCsv",

@@ -41,3 +41,7 @@ def test_kafka(kafka, monkeypatch):
 def test_a_function(monkeypatch):
     names = run("A function of yours, and databases", monkeypatch)
     assert names["totals"] == {"tea": 1, "coffee": 1}
+
+
+def test_load(monkeypatch):
+    assert sorted(run("Load and impulses", monkeypatch)["seen"]) == sorted([*range(20), 0.0, 60.0, 120.0])
