@@ -8,6 +8,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
+from headrace.sdk.buckets import FixedBuckets, stretches_of
 from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
@@ -17,6 +18,8 @@ from headrace.sdk.windows.coder import decode_interval
 Times: TypeAlias = Sequence[int]
 _REMEMBERED = 10_000
 """Windows that are looked up rather than made again."""
+_MANY = 256
+"""Records of a key and bundle from which on a column of their times pays."""
 
 
 class InputForm(Enum):
@@ -110,6 +113,7 @@ class _Global:
 class _Fixed:
     def __init__(self, window_fn: FixedWindows, frames: Frames, timed: bool) -> None:
         self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
+        self._buckets = FixedBuckets(window_fn, frames)
         self._frames = frames
         self._timed = timed
         self._known: dict[int, Frame] = {}
@@ -122,9 +126,7 @@ class _Fixed:
             # All in one window, as is usual for the few records that most keys have.
             count, its = len(values), list(map(_payload, values))
             return Arrivals([Arrival(self._frame(start), its, count, count, list(timestamps) if self._timed else None)])
-        items: dict[int, list[object]] = defaultdict(list)
-        for (_, payload), timestamp in zip(cast("Sequence[tuple[object, object]]", values), timestamps, strict=True):
-            items[timestamp - (timestamp - offset) % size].append(payload)
+        items = self._by_window(values, timestamps)
         stamps = _by_start(timestamps, size, offset) if self._timed else None
         return Arrivals(
             [
@@ -132,6 +134,20 @@ class _Fixed:
                 for start, its in items.items()
             ]
         )
+
+    def _by_window(self, values: Sequence[object], timestamps: Times) -> dict[int, list[object]]:
+        size, offset = self._size, self._offset
+        items: dict[int, list[object]] = defaultdict(list)
+        stretches = stretches_of(self._buckets, timestamps) if len(values) >= _MANY else None
+        if stretches is None:
+            pairs = cast("Sequence[tuple[object, object]]", values)
+            for (_, payload), timestamp in zip(pairs, timestamps, strict=True):
+                items[timestamp - (timestamp - offset) % size].append(payload)
+            return items
+        payloads = list(map(_payload, values))
+        for start, first, stop in stretches:
+            items[start] += payloads[first:stop]
+        return items
 
     def _frame(self, start: int) -> Frame:
         found = self._known.get(start)

@@ -16,6 +16,8 @@ from headrace.sdk.windows.coder import encode_interval
 
 EXACT = 1 << 62
 """Timestamps nearer to the ends of time than this are not for arithmetic with 64 bits."""
+_LEAST = 4
+"""Timestamps in a stretch, on average, from which on it pays to look for stretches."""
 
 
 class Buckets(Protocol):
@@ -61,6 +63,25 @@ def starts_of(found: Buckets, timestamps: Sequence[int]) -> Sequence[int]:
         return list(map(found.start, timestamps))
     distinct, places = np.unique(found.starts(times), return_inverse=True)
     return list(map(distinct.tolist().__getitem__, places.reshape(-1).tolist()))
+
+
+def stretches_of(found: Buckets, timestamps: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Stretches of timestamps in the same bucket: the bucket, the first place, the place behind the last.
+
+    None where it changes so often that they do not pay, or where there is no arithmetic with 64 bits.
+
+    >>> stretches_of(buckets(Windowing.of(FixedWindows(10))), [1_000_000] * 6 + [12_000_000] * 2)
+    [(0, 0, 6), (10000000, 6, 8)]
+    """
+    times = np.asarray(timestamps, np.int64)
+    if not len(times) or not found.reaches(times):
+        return None
+    starts = found.starts(times)
+    changes = np.flatnonzero(starts[1:] != starts[:-1]) + 1
+    if len(changes) * _LEAST > len(times):
+        return None
+    firsts = np.concatenate([[0], changes])
+    return list(zip(starts[firsts].tolist(), firsts.tolist(), [*changes.tolist(), len(times)], strict=True))
 
 
 class GlobalBuckets:
