@@ -14,8 +14,9 @@ from pyarrow import csv
 
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
-from headrace.sdk.io.filesource import FileSource, FileTimes
+from headrace.sdk.io.filesource import FileTimes
 from headrace.sdk.io.lines import BadLine, Extent, FileError, LineFormat, LineRange
+from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 from headrace.sdk.row import Row
@@ -43,7 +44,7 @@ class CsvParser:
             table = self.table(lines)
         except pa.ArrowInvalid as error:
             raise self.explained(lines, error) from error
-        self._check_quotes(lines, table.num_rows)
+        self._check_quotes(lines, table)
         names = table.column_names
         columns = [column.to_pylist() for column in table.columns]
         rows = [Row.of(dict(zip(names, values, strict=True))) for values in zip(*columns, strict=True)]
@@ -87,9 +88,21 @@ class CsvParser:
                 return BadLine(index, f"{_ROW.sub('', str(reason)).strip()}{remedy}")
         return ValueError(f"{error}{remedy}")
 
-    def _check_quotes(self, lines: bytes, rows: int) -> None:
+    def well_formed(self, lines: bytes) -> bytes:
+        """Only those lines that are records, as far as fields go."""
+        return b"".join(line for line in lines.splitlines(keepends=True) if self._is_record(line))
+
+    def _is_record(self, line: bytes) -> bool:
+        try:
+            self.table(line)
+        except pa.ArrowInvalid:
+            return False
+        return not line.count(b'"') % 2
+
+    def _check_quotes(self, lines: bytes, table: pa.Table) -> None:
         """Refuse a quotation that goes on beyond its line, which Arrow takes for one field with all that follows."""
-        if not self.one_line_each or rows == lines.count(b"\n") + (not lines.endswith(b"\n")):
+        whole = table.num_rows == lines.count(b"\n") + (not lines.endswith(b"\n"))
+        if not self.one_line_each or (whole and not _ends_open(table)):
             return
         for index, line in enumerate(lines.splitlines()):
             if line.count(b'"') % 2:
@@ -101,7 +114,7 @@ def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
     return {} if nulls is None else {"null_values": list(nulls), "strings_can_be_null": True}
 
 
-class ReadFromCsv(FileSource):
+class ReadFromCsv(LineSource):
     """Rows of CSV files as `Row`s with a field for each column.
 
     Columns are named by the first line of each file, which must be the same in all of them, and have the types that the
@@ -136,6 +149,7 @@ class ReadFromCsv(FileSource):
         super().__init__(path, compression_type, **options)
         self._path = fspath(path)
         self._splittable, self._sep = splittable, sep
+        self.one_line_each = splittable
         self._extent = Extent.LINE if splittable else Extent.QUOTED
         self._names = None if names is None else tuple(names)
         self._header = 0 if names else 1
@@ -148,7 +162,8 @@ class ReadFromCsv(FileSource):
         columns, types = self._look()
         if unknown := [name for name in (*(self._wanted or ()), *self._dtype) if name not in columns]:
             raise ValueError(f"{self._path!r} has no column {unknown}; it has {list(columns)}")
-        return LineFormat(self._parser(columns, types), self.compression, self._header, self._extent)
+        parser = self._parser(columns, types)
+        return LineFormat(parser, self.compression, self._header, self._extent, self.bad_times)
 
     def _parser(self, columns: tuple[str, ...], types: Mapping[str, pa.DataType]) -> CsvParser:
         return CsvParser(
@@ -181,6 +196,8 @@ class ReadFromCsv(FileSource):
         guessed = dict.fromkeys(names, pa.string())
         if sample:
             parser = replace(self._parser(names, self._dtype), wanted=None)
+            if self.bad_times is not None:
+                sample = parser.well_formed(sample)
             try:
                 guessed |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
             except pa.ArrowInvalid as error:
@@ -188,6 +205,12 @@ class ReadFromCsv(FileSource):
                 line = 1 + self._header + (wrong.index if isinstance(wrong, BadLine) else 0)
                 raise FileError(file, line, wrong) from error
         return guessed | self._dtype
+
+
+def _ends_open(table: pa.Table) -> bool:
+    """Whether the last field has the end of its line in it."""
+    last = table.column(table.num_columns - 1)
+    return bool(len(last)) and str(last[-1].as_py()).endswith("\n")
 
 
 @dataclass

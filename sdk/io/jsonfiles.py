@@ -8,8 +8,9 @@ from typing import Unpack
 
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path
-from headrace.sdk.io.filesource import FileSource, FileTimes
+from headrace.sdk.io.filesource import FileTimes
 from headrace.sdk.io.lines import BadLine, Extent, LineFormat
+from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.textfiles import decoded, split_lines
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
@@ -67,7 +68,7 @@ def _whole(text: str) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
-class ReadFromJson(FileSource):
+class ReadFromJson(LineSource):
     """Objects of JSON files as `Row`s.
 
     Args:
@@ -86,9 +87,10 @@ class ReadFromJson(FileSource):
         **options: Unpack[ReadOptions],
     ) -> None:
         super().__init__(path, compression_type, **options)
-        self._lines = lines
+        self._lines = self.one_line_each = lines
 
     def file_format(self) -> LineFormat:
         """JSON, an object a line or a file."""
         extent = Extent.LINE if self._lines else Extent.FILE
-        return LineFormat(JsonParser(self._lines, self.timestamp, self.times), self.compression, extent=extent)
+        parser = JsonParser(self._lines, self.timestamp, self.times)
+        return LineFormat(parser, self.compression, extent=extent, bad_times=self.bad_times)

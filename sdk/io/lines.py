@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import codecs
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import BinaryIO, Protocol, cast
+from functools import cache, partial
+from typing import BinaryIO, NamedTuple, Protocol, cast
 
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
+from headrace.sdk.io.apart import Failure, Unreadable
 from headrace.sdk.io.files import Found, compression_of, open_input
+from headrace.sdk.io.filesource import FileTimes
 
 LONGEST_LINE = 128 << 20
 """Bytes that a line may have: what a task must be able to hold in memory several times over."""
@@ -27,6 +30,15 @@ _USUAL_RECORD = 100
 """Bytes of a record where that is not known."""
 _USUAL_RATIO = 5
 """How much bigger a compressed file becomes, where that is not known."""
+
+
+class FileLine(NamedTuple):
+    """A line of a file that is no record."""
+
+    path: str
+    line: int
+    """Its number, from 1."""
+    text: str
 
 
 class Extent(Enum):
@@ -80,10 +92,16 @@ class LineRange:
     skip: int = 0
     """Lines to leave out at the start."""
     extent: Extent = Extent.LINE
+    bad_time: int | None = None
+    """Event time of lines that are no record, microseconds UTC; None where such a line is an error."""
 
     def read(self) -> Iterator[Batch]:
         """Their records. Raises `FileError` for what is no record or cannot be read."""
         for offset, block in self._readable():
+            if self.bad_time is not None:
+                first = cache(partial(self._line_number, offset))
+                yield from self._apart(first, 0, io.BytesIO(block).readlines(), self.bad_time)
+                continue
             try:
                 batch = self.parser.parse(block, self.file)
             except BadLine as error:
@@ -92,6 +110,21 @@ class LineRange:
                 number = self._line_number(offset)
                 raise ValueError(f"{self.file.path}, in the lines from {number} on: {error}") from error
             yield batch
+
+    def _apart(self, first: Callable[[], int], skipped: int, lines: list[bytes], time: int) -> Iterator[Batch]:
+        """Records and `Unreadable`s of a block: of lines among which one is none, each half."""
+        try:
+            batch = self.parser.parse(b"".join(lines), self.file)
+        except Exception as error:
+            if len(lines) > 1:
+                half = len(lines) // 2
+                yield from self._apart(first, skipped, lines[:half], time)
+                yield from self._apart(first, skipped + half, lines[half:], time)
+                return
+            text = b"".join(lines).decode(errors="replace").rstrip("\r\n")
+            line = FileLine(self.file.path, first() + skipped, text)
+            batch = Batch([Unreadable(line, Failure.of(error))], [time])
+        yield batch
 
     def _readable(self) -> Iterator[tuple[int, bytes]]:
         """The blocks; what cannot be read is an error that names the line up to which it can."""
@@ -222,19 +255,22 @@ class LineFormat:
     """Lines at the beginning of each file that are no records."""
     extent: Extent = Extent.LINE
     """How far a record may reach; only files of lines that are a record each are cut."""
+    bad_times: FileTimes | None = None
+    """Event times of lines that are no record; None where such a line is an error."""
     _known: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat`. A compressed file is one piece, as it can only be read from its beginning."""
         compression = compression_of(file.path, self.compression)
+        bad = None if self.bad_times is None else self.bad_times.default(file)
         if compression != "uncompressed" or self.extent is not Extent.LINE:
             ratio = 1 if compression == "uncompressed" else _USUAL_RATIO
-            piece = LineRange(file, 0, None, self.parser, compression, self.header_lines, self.extent)
+            piece = LineRange(file, 0, None, self.parser, compression, self.header_lines, self.extent, bad)
             return piece, ratio * file.size // _USUAL_RECORD, None
         first, bytes_each = self._look(file)
         start = max(offset, first)
         end = start + max(1, int(records * bytes_each))
-        piece = LineRange(file, start, min(end, file.size), self.parser, compression)
+        piece = LineRange(file, start, min(end, file.size), self.parser, compression, bad_time=bad)
         if end >= file.size:
             return piece, int((file.size - start) / bytes_each), None
         return piece, records, end

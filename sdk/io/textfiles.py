@@ -7,8 +7,9 @@ from typing import Unpack
 
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path
-from headrace.sdk.io.filesource import FileSource, FileTimes
+from headrace.sdk.io.filesource import FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
+from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
@@ -57,7 +58,7 @@ def split_lines(text: str, strip: bool = True) -> list[str]:
     return [line.removesuffix("\r") for line in lines] if "\r" in text else lines
 
 
-class ReadFromText(FileSource):
+class ReadFromText(LineSource):
     """Lines of text files, without their ends. Names compressions, positions and errors as the other readers do.
 
     Args:
@@ -85,4 +86,4 @@ class ReadFromText(FileSource):
     def file_format(self) -> LineFormat:
         """Text, a line a record."""
         parser = TextParser(self._strip, self.timestamp, self.times)
-        return LineFormat(parser, self.compression, self._header)
+        return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times)

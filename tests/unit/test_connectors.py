@@ -45,3 +45,10 @@ def test_a_function(monkeypatch):
 
 def test_load(monkeypatch):
     assert sorted(run("Load and impulses", monkeypatch)["seen"]) == sorted([*range(20), 0.0, 60.0, 120.0])
+
+
+def test_lines_that_are_no_record(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = run("Files with lines that are no record", monkeypatch)
+    assert [row.product for row in names["good"]] == ["tea"]
+    assert [(line.line, line.text) for line, _ in names["bad"]] == [(2, '{"product": ')]
