@@ -151,6 +151,22 @@ class LiftedCombine(InlineComputation):
 
     def _add_windowed(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
         """Add elements to the windows that they carry."""
+        payloads = cast("list[tuple[object, Sequence[BoundedWindow], object]]", list(map(itemgetter(1), pairs)))
+        if all(len(windows) == 1 for _, windows, _ in payloads):
+            codes = self._codes([windows[0] for _, windows, _ in payloads])
+            values = [value for value, _, _ in payloads]
+            self._groups.add(list(map(itemgetter(0), pairs)), values, codes, timestamps)
+        else:
+            self._add_to_several(pairs, timestamps)
+
+    def _codes(self, windows: Sequence[BoundedWindow]) -> list[bytes]:
+        """The code of each window. Of elements of one batch, equal windows mostly are the same object."""
+        distinct = {id(window): window for window in windows}
+        codes = {place: self._frames.of_window(window).code for place, window in distinct.items()}
+        return [codes[id(window)] for window in windows]
+
+    def _add_to_several(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
+        """The same where some carry more than one window, or none."""
         keys: list[object] = []
         codes: list[bytes] = []
         values: list[object] = []

@@ -243,6 +243,21 @@ def test_elements_that_carry_their_windows() -> None:
     assert results(harness) == {("'a'", "[5.0, 15.0)"): 5, ("True", "[5.0, 15.0)"): 2}
 
 
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2), st.integers(0, 9)), max_size=12))
+def test_one_window_each_is_as_one_of_several(elements: list[tuple[str, int, int]]) -> None:
+    windowing = Windowing.of(FixedWindows(10))
+    windows = [IntervalWindow(start, start + 10) for start in (0, 10, 20)]
+    pairs = [(key, (value, (windows[place],), None)) for key, place, value in elements]
+    times = [place * 10 * SECOND for _, place, _ in elements]
+
+    def combined(*batches: tuple[Pairs, Sequence[int]]) -> list[Element]:
+        return lifted(LiftedCombine(windowing, cast(Combiner, SumFn()), InputForm.WINDOWED), *batches)
+
+    elsewhere = ("elsewhere", (0, (IntervalWindow(0, 1), IntervalWindow(1, 2)), None))
+    beside = [element for element in combined(([*pairs, elsewhere], [*times, 0])) if element[0] != "elsewhere"]
+    assert combined((pairs, times)) == beside
+
+
 @pytest.mark.parametrize(
     ("windowing", "may"),
     [
