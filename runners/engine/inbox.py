@@ -12,13 +12,17 @@ from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermark import Frontier, InjectorProgress
 from headrace.runners.engine.epoch import Control, EpochSpec, Kind, Row, Sender, unpack
+from headrace.runners.engine.handed import Handed
+
+Carried = bytes | int
+"""A parcel on its way: encoded, or the number by which it is in `Handed`."""
 
 
 @dataclass
 class Inbox:
     """Rows of one task of a keyed level, sorted by what they are."""
 
-    parcels: list[tuple[Sender, int, int, bytes]] = field(default_factory=list)
+    parcels: list[tuple[Sender, int, int, Carried]] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
     plans: dict[int, CopyPlan] = field(default_factory=dict)
     """By interval."""
@@ -27,7 +31,7 @@ class Inbox:
         """Put a row where it belongs."""
         _, _, kind, blob = row
         if kind == Kind.PARCEL:
-            self.parcels.append(cast(tuple[Sender, int, int, bytes], unpack(blob)))
+            self.parcels.append(cast(tuple[Sender, int, int, Carried], unpack(blob)))
         elif kind == Kind.CONTROL:
             self.controls.append(cast(Control, unpack(blob)))
         elif kind == Kind.CHAIN:
@@ -45,12 +49,17 @@ class Inbox:
         places = {(sender.level, sender.index) for sender in senders}
         return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
 
-    def arrived(self) -> dict[int, list[Parcel]]:
-        """Records by interval, in an order that does not depend on how they arrived."""
+    def arrived(self, handed: Handed | None = None) -> dict[int, list[Parcel]]:
+        """Records by interval, in an order that does not depend on how they arrived; some are in `handed`."""
         arrived: dict[int, list[Parcel]] = {}
         order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
-        for _, _, interval, blob in order:
-            arrived.setdefault(interval, []).append(decode_parcel(blob))
+        for _, _, interval, carried in order:
+            if isinstance(carried, bytes):
+                parcel = decode_parcel(carried)
+            else:
+                assert handed is not None, "numbers are given where parcels are left"
+                parcel = handed.take(carried)
+            arrived.setdefault(interval, []).append(parcel)
         return arrived
 
     def frontier(self, spec: EpochSpec) -> Frontier:

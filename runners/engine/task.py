@@ -40,7 +40,8 @@ from headrace.runners.engine.epoch import (
     pack,
     unpack,
 )
-from headrace.runners.engine.inbox import Inbox
+from headrace.runners.engine.handed import Handed
+from headrace.runners.engine.inbox import Carried, Inbox
 from headrace.runners.engine.outlet import Outlet
 from headrace.runners.engine.program import Program
 from headrace.runners.engine.shape import Shape
@@ -52,6 +53,10 @@ class Host(Protocol):
     @property
     def states(self) -> StateCache | None:
         """Decoded state that the process keeps from task to task; None where none is kept."""
+
+    @property
+    def handed(self) -> Handed | None:
+        """Where parcels are left for later tasks, if the whole epoch runs in this process; else None."""
 
     def token(self) -> str:
         """A fresh attempt token."""
@@ -77,8 +82,8 @@ class _Task:
     host: Host
     spec: EpochSpec
     sender: Sender
-    sent: list[tuple[Interval, int, bytes]] = field(default_factory=list)
-    """Interval, level and encoded parcel of what goes to other tasks."""
+    sent: list[tuple[Interval, int, Carried]] = field(default_factory=list)
+    """Interval, level and parcel of what goes to other tasks."""
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock)
@@ -101,10 +106,14 @@ class _Task:
         level = self.program.propagation.level_of[parcel.consumer]
         if level > self.sender.level:
             self.shape.add(interval.number, parcel)
-            self.sent += [(interval, level, data) for _, data in parcel.pieces()]
+            self.sent += [(interval, level, carried) for carried in self._carried(parcel)]
             return
         for piece, data in parcel.pieces():
             self.report.pending.append(Pending(interval.number, level, piece.consumer, piece.oldest(), data))
+
+    def _carried(self, parcel: Parcel) -> Iterable[Carried]:
+        number = None if self.host.handed is None else self.host.handed.leave(parcel)
+        return (data for _, data in parcel.pieces()) if number is None else [number]
 
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
         """Send everything that is left, then the control rows, then the report."""
@@ -248,7 +257,7 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
     frontier = inbox.frontier(spec)
     report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
     watermarks = program.propagation.inputs(frontier, spec.before, spec.committed)
-    level, arrived = task.sender.level, inbox.arrived()
+    level, arrived = task.sender.level, inbox.arrived(task.host.handed)
     report.watermarks = {name: watermarks[name] for name in program.levels[level - 1]}
     for interval in spec.intervals[level].owned(task.sender.index):
         began = task.host.seconds()

@@ -33,6 +33,8 @@ class LocalExecutor:
 
     states = None
     """Nothing is kept decoded."""
+    handed = None
+    """Tests shall see what travels as bytes."""
 
     def __init__(
         self,

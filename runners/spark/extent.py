@@ -21,7 +21,7 @@ LEAST_LIMIT = 10_000
 """Records that one task always reads before it gives up."""
 _TIMES_AS_MANY = 4
 """As the last epochs had, from which on one task gives up: what comes of so many is not foreseen."""
-_MOST_WORK = MOST_SECONDS / 4
+_MOST_WORK = MOST_SECONDS / 2
 """Seconds of work in one task: what is long may become longer."""
 _FIRST_RECORDS = 1_000
 """In an epoch of which nothing is known but its size."""
@@ -44,7 +44,7 @@ class Extent:
     >>> extent = Extent(levels=2, width=2)
     >>> extent.is_one([])
     True
-    >>> for epoch in range(2):
+    >>> for epoch in range(3):
     ...     extent.took(0.61, busy=0.6, stages=1)
     >>> extent.is_one([])
     False
@@ -59,8 +59,8 @@ class Extent:
     """The same of one that is spread."""
     _share: float = 0.8
     """What the work of an epoch takes in one task, of what it takes in several that hinder each other."""
-    _work: deque[float] = field(default_factory=lambda: deque(maxlen=2))
-    """Of the last two epochs, seconds in one task: the first ones of a process load code, which is no work to come."""
+    _work: deque[float] = field(default_factory=lambda: deque(maxlen=3))
+    """Of the last epochs, seconds in one task: the first ones of a process load code, which is no work to come."""
     _last: tuple[bool, float] | None = None
     """Whether the last epoch was in one task, and how long its tasks were busy."""
     _records: deque[int] = field(default_factory=lambda: deque(maxlen=4))

@@ -18,6 +18,7 @@ from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store, StoreError
 from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack
+from headrace.runners.engine.handed import Handed
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
 from headrace.runners.spark.writes import Writes
@@ -35,6 +36,8 @@ class SparkHost:
     def __init__(self, store: Store, run: str, cache_bytes: int = 0) -> None:
         SWEEPING.when_due()
         self.states = StateCache(cache_bytes)
+        self.handed: Handed | None = None
+        """See `Host`; of the task that runs just now."""
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()
@@ -44,8 +47,9 @@ class SparkHost:
         self._anew = False
         self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
 
-    def begin(self, attempt: int) -> None:
-        """A task begins, Spark's attempt number `attempt` at it, from 0."""
+    def begin(self, attempt: int, whole_epoch: bool = False) -> None:
+        """A task begins, Spark's attempt number `attempt` at it, from 0; it may be all of an epoch."""
+        self.handed = Handed() if whole_epoch else None
         # What ends two attempts without a word may be the copy: a damaged file can crash the process that reads it.
         self._anew = attempt >= _LAST_TRUSTING
         self._writes.forget()
@@ -62,6 +66,7 @@ class SparkHost:
             except StoreError as error:
                 yield (0, DRIVER, Kind.FAILURE, pack(error))
         finally:
+            self.handed = None
             self._leases.close()
             if self._anew:
                 for place in self._leased:

@@ -53,13 +53,13 @@ class Level:
         yield from batches_of(host.finish(worked(done, began)))
 
 
-def task_begins(shipment: Shipment) -> tuple[TaskContext, Contents, SparkHost]:
+def task_begins(shipment: Shipment, whole_epoch: bool = False) -> tuple[TaskContext, Contents, SparkHost]:
     """Get ready for one of Spark's tasks: which one it is, what it needs, and what it is offered here."""
     task = TaskContext.get()
     assert task is not None, "Spark calls this inside a task"
     _collector.task_begins()
     contents, host = HELD.take(shipment)
-    host.begin(task.attemptNumber())
+    host.begin(task.attemptNumber(), whole_epoch)
     return task, contents, host
 
 

@@ -39,7 +39,7 @@ class OneTask:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch."""
         began = time.perf_counter()
-        task, contents, host = task_begins(self.shipment)
+        task, contents, host = task_begins(self.shipment, whole_epoch=True)
         _reading.begin()
         rows = list(property_rows(task, 0, batches))
         done = _epoch(contents.program, host, self.tasks, rows, began)

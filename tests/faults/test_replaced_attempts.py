@@ -69,6 +69,7 @@ class ZombieHost:
     """A process that was given up: it still reaches the checkpoint."""
 
     states = None
+    handed = None
 
     def __init__(self, store, clock):
         self.store, self.clock = store, clock

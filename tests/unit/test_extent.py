@@ -85,11 +85,12 @@ def test_one_task_reads_a_few_times_what_came_before_or_what_is_announced(
     assert extent.limit(splits) == limit
 
 
-def test_one_slow_epoch_changes_nothing_two_do() -> None:
+def test_one_slow_epoch_changes_nothing_three_do() -> None:
     extent = Extent(1, 2)
     extent.took(0.05, busy=0.005, stages=1)
-    extent.took(1.05, busy=1.0, stages=1)
-    assert extent.is_one([])
+    for _ in range(2):
+        extent.took(1.05, busy=1.0, stages=1)
+        assert extent.is_one([])
     extent.took(1.05, busy=1.0, stages=1)
     assert not extent.is_one([])
 
@@ -117,9 +118,9 @@ def test_it_settles_on_what_is_quicker(
     begin(extent)
     one, spread = stage + share * work, (levels + 1) * stage + work / width
     ways = epochs(extent, 400, one, spread, work, share)[200:]
-    if share * work >= 0.6:
+    if share * work >= 1.1:
         assert ways.count(True) < 5, "what is long may become longer, and others can work beside it"
-    elif share * work < 0.4 and abs(one - spread) > 0.25 * max(one, spread):
+    elif share * work < 0.9 and abs(one - spread) > 0.25 * max(one, spread):
         assert ways.count(one < spread) > 0.9 * len(ways)
 
 
