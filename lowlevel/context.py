@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import heappop, heappush, merge
+from collections.abc import Container, Iterator, Sequence
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import ENGINE, Metric, collector, report
+from headrace.lowlevel.overlay import overlaid
 from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
 from headrace.lowlevel.savepoint import Due, Savepoint
 from headrace.lowlevel.softstate import SMALLEST, KeyStates
@@ -72,10 +73,18 @@ class KeyContext:
         # Most computations hold nothing: one look at the bundle's start spares two for every timer.
         self._may_hold = next(self._copy.until(HOLD, MAX_TIMESTAMP), None) is not None
 
-    def look_ahead(self, rows: Sequence[bytes]) -> None:
-        """Read what the keys of these rows have, which come next; their states only if those before were asked for."""
-        self._encoded_keys = self._copy.keys_of(rows)
-        self._stored = self._copy.states_of(rows) if 2 * self._states_asked > self._rows_ahead else None
+    def look_ahead(self, rows: Sequence[bytes], named: Container[bytes] = ()) -> None:
+        """Read what the keys of these rows have, which come next; their states only if those before were asked for.
+
+        Of those of `named` the keys themselves are known.
+        """
+        # Both tables are read in order.
+        ordered = sorted(rows)
+        self._stored = stored = self._copy.states_of(ordered) if 2 * self._states_asked > self._rows_ahead else None
+        if stored is not None:
+            # One that has state is known to the copy.
+            ordered = [row for row in ordered if row not in stored or row not in named]
+        self._encoded_keys = self._copy.keys_of(ordered)
         self._rows_ahead, self._states_asked = len(rows), 0
 
     def encoded_key(self, row: bytes) -> bytes:
@@ -88,7 +97,7 @@ class KeyContext:
         self._row, self._encoded = row, encoded
         self._cells: dict[bytes, bytes | None] = {}
         self._marks: dict[tuple[bytes, int, str], int | None] = {}
-        self._known = row in self._encoded_keys
+        self._known = row in self._encoded_keys or (self._stored is not None and row in self._stored)
         self._loaded: object = _UNREAD
         self.__dict__.pop("state", None)
         self.watermark = self._before
@@ -127,7 +136,7 @@ class KeyContext:
         """See `Context.scan`."""
         stored = self._copy.scan(self._row, prefix) if self._known else iter(())
         changed = sorted(change for change in self._cells.items() if change[0].startswith(prefix))
-        return _overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
+        return overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
 
     # Timers and holds
 
@@ -197,7 +206,7 @@ class KeyContext:
 
     def advance(self) -> None:
         """Records are done: what follows runs at the new watermark, but wall-time timers go first at the old one."""
-        if not self.due or self.due[0][0] == -_LOW_WATERMARK:
+        if not self.due or not self.due[0][0]:  # A timer on the watermark begins with nought.
             self.watermark = self._after
 
     def pop_due(self) -> Timer | None:
@@ -208,10 +217,12 @@ class KeyContext:
             # What is not among the changes came from the committed marks.
             if self._marks.get(mark, timestamp) != timestamp:
                 continue
-            if not negative:
-                self.watermark = self._after
             self._marks[mark] = None
-            domain = _DOMAINS[-negative]
+            domain = _LOW_WATERMARK
+            if negative:
+                domain = _DOMAINS[-negative]
+            else:
+                self.watermark = self._after
             held = self._release_of(domain, tag) if self._may_hold else None
             return new_tuple(Timer, (tag, timestamp, domain, held))
         self.watermark = self._after
@@ -386,12 +397,3 @@ class KeyContext:
 def _hold_tag(domain: int, tag: str) -> str:
     """The tag of the hold that belongs to a timer; no user tag begins with NUL."""
     return f"\0{int(domain)}{tag}"
-
-
-def _overlaid(
-    stored: Iterator[tuple[bytes, bytes]], changed: list[tuple[bytes, bytes | None]]
-) -> Iterator[tuple[bytes, bytes]]:
-    """Stored cells, but for `state`, with changed ones in their places; read no further than somebody asks."""
-    names = {cell for cell, _ in changed}
-    unchanged = ((cell, data) for cell, data in stored if cell and cell not in names)
-    yield from ((cell, data) for cell, data in merge(unchanged, changed) if data is not None)

@@ -147,6 +147,9 @@ class Parcel:
     def unpack(self, bundle: Bundle) -> None:
         """Put the records into the bundle of their consumer."""
         keys = bundle.keys
+        if not keys:
+            keys.update(zip(self.rows, zip(self.keys, map(_alone, self._parts()), strict=True), strict=True))
+            return
         for row, key, part in zip(self.rows, self.keys, self._parts(), strict=True):
             if (entry := keys.get(row)) is None:
                 keys[row] = (key, [part])
@@ -163,6 +166,10 @@ class Parcel:
         oldest = np.minimum.reduceat(self.timestamps, starts).tolist() if starts else ()
         # What the class's own constructor does, without a call of a Python function for each.
         return map(tuple.__new__, repeat(Part), zip(repeat(self.stream), values, timestamps, ids, oldest))
+
+
+def _alone(part: Part) -> list[Part]:
+    return [part]
 
 
 def out_of_time(

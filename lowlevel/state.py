@@ -20,7 +20,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import NamedTuple, Protocol
+
+from headrace.lowlevel.record import new_tuple
 
 FORMAT_VERSION = 2
 """Of everything that this module's tables persist. Change it with the layout. Version 1 had no segments."""
@@ -36,6 +39,18 @@ class Mark(NamedTuple):
     timestamp: int
     row: bytes
     tag: str
+
+
+class MarkColumns(NamedTuple):
+    """Marks as columns."""
+
+    timestamps: list[int]
+    rows: list[bytes]
+    tags: list[str]
+
+    def marks(self) -> Iterator[Mark]:
+        """Each as one."""
+        return map(new_tuple, repeat(Mark), zip(*self, strict=True))
 
 
 @dataclass(slots=True)
@@ -89,6 +104,9 @@ class Copy(Protocol):
 
     def until(self, domain: int, limit: int) -> Iterator[Mark]:
         """Marks of a domain with timestamp <= limit, in order of timestamp, then row, then tag."""
+
+    def due(self, domain: int, limit: int) -> MarkColumns:
+        """The same, all at once."""
 
     def may_know_id(self, record_id: bytes) -> bool:
         """Whether a record of this id may have been processed; False is certain, and costs little to know."""
@@ -162,6 +180,11 @@ class MemoryCopy:
         """See `Copy`."""
         ordered = self._ordered.get(domain, [])
         return iter(ordered[: bisect_left(ordered, Mark(limit + 1, b"", ""))])
+
+    def due(self, domain: int, limit: int) -> MarkColumns:
+        """See `Copy`."""
+        found = list(self.until(domain, limit))
+        return MarkColumns(*map(list, zip(*found, strict=True))) if found else MarkColumns([], [], [])
 
     def may_know_id(self, record_id: bytes) -> bool:
         """See `Copy`."""

@@ -96,6 +96,7 @@ class Worker:
         """What this process keeps decoded from bundle to bundle."""
         self._run_part = self._way_of(self._computation)
         self._finishes = type(self._computation).finish_key is not Computation.finish_key
+        self._aside = place.aside
         self._records = self._fired = 0
 
     def run(self, bundle: Bundle) -> Commit:
@@ -125,7 +126,7 @@ class Worker:
         self._bracket(self._computation.start_bundle)
         rows = [*bundle.keys, *(row for row in due if row not in bundle.keys)]
         for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
-            context.look_ahead(rows[start:stop])
+            context.look_ahead(rows[start:stop], bundle.keys)
             for row in rows[start:stop]:
                 encoded, parts = bundle.keys.get(row) or (context.encoded_key(row), ())
                 self._run_key(context, row, encoded, parts, due.get(row) or [])
@@ -145,15 +146,20 @@ class Worker:
         limits = ((TimeDomain.WALL_TIME, bundle.wall_time), (TimeDomain.LOW_WATERMARK, bundle.watermark))
         for domain, limit in limits:
             first = -int(domain)
-            for timestamp, row, tag in self._copy.until(domain, limit):
+            timestamps, rows, tags = self._copy.due(domain, limit)
+            for row, timer in zip(rows, zip(repeat(first), timestamps, tags, strict=False), strict=True):
                 if (timers := due.get(row)) is None:
-                    due[row] = [(first, timestamp, tag)]
+                    due[row] = [timer]
                 else:
-                    timers.append((first, timestamp, tag))
+                    timers.append(timer)
         return due
 
     def _run_key(self, context: KeyContext, row: bytes, encoded: bytes, parts: Iterable[Part], due: list[Due]) -> None:
-        context.begin(row, self._key(encoded), encoded, due)
+        try:
+            key = self._decode_key(encoded)
+        except Exception as error:
+            raise failed_step(error, self._place.name, encoded, None) from error
+        context.begin(row, key, encoded, due)
         for part in parts:
             if part.ids is not None and self._computation.exactly_once:
                 part = self._unseen(context, part)
@@ -172,12 +178,6 @@ class Worker:
             self._computation.finish_key(context)
         except Exception as error:
             raise failed_step(error, self._place.name, context.key, None) from error
-
-    def _key(self, encoded: bytes) -> object:
-        try:
-            return self._decode_key(encoded)
-        except Exception as error:
-            raise failed_step(error, self._place.name, encoded, None) from error
 
     def _unseen(self, context: KeyContext, part: Part) -> Part:
         """The part without records that were processed before (paper §6.1.1); the rest is journaled."""
@@ -203,7 +203,7 @@ class Worker:
         return partial(run_around_poison, self._place)
 
     def _count(self, context: KeyContext, part: Part) -> None:
-        if part.stream in self._place.aside:
+        if part.stream in self._aside:
             context.count("aside", len(part.values))
             return
         self._records += len(part.values)
@@ -224,7 +224,8 @@ class Worker:
         fields = zip(repeat(context.key), part.values, part.timestamps, part.ids or repeat(None))
         record = None
         try:
-            for context.now, record in zip(part.timestamps, map(new_tuple, repeat(Record), fields), strict=True):
+            for record in map(new_tuple, repeat(Record), fields):
+                context.now = record[2]
                 process(record, context)
         except Exception as error:
             raise failed_step(error, self._place.name, context.key, record and record.value) from error
@@ -256,8 +257,8 @@ class Worker:
             delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
         changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
         # Nearly all marks are timers on the watermark, whose least one nobody asks for.
-        for (row, domain, tag), timestamp in delta.marks.items():
-            if domain and timestamp is not None:
+        for (row, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
+            if timestamp is not None:
                 changed[domain].append(Mark(timestamp, row, tag))
         wall = self._oldest(delta, TimeDomain.WALL_TIME, changed[TimeDomain.WALL_TIME])
         hold = self._oldest(delta, HOLD, changed[HOLD])

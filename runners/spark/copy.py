@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import lmdb
 
-from headrace.lowlevel.state import Delta, Mark, pieces_of
+from headrace.lowlevel.state import Delta, Mark, MarkColumns, pieces_of
 from headrace.runners.spark import layout
 from headrace.runners.spark.copyfilter import CopyFilter
 from headrace.runners.spark.idtable import IdTable
@@ -174,6 +174,10 @@ class LmdbCopy:
         """See `Copy`."""
         return self._marks.until(self._view, domain, limit)
 
+    def due(self, domain: int, limit: int) -> MarkColumns:
+        """See `Copy`."""
+        return self._marks.due(self._view, domain, limit)
+
     def _entries(self, table: lmdb._Database, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose names begin with `prefix`, by name; `start` is the part of it that every key has."""
         cursor = self._view.cursor(table)
@@ -321,14 +325,16 @@ class LmdbCopy:
 
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:
         """Forget the keys of rows that have neither cells nor marks left."""
-        doubtful = {row for (row, _), contents in delta.cells.items() if contents is None}
-        doubtful.update([row for (row, _, _), timestamp in delta.marks.items() if timestamp is None])
+        doubtful = {mark[0] for mark, timestamp in delta.marks.items() if timestamp is None}
+        doubtful.update([cell[0] for cell, contents in delta.cells.items() if contents is None])
         doubtful.update(delta.keys)
+        # Rows that the delta gives something need no look into the tables.
+        if doubtful:
+            doubtful.difference_update([cell[0] for cell, contents in delta.cells.items() if contents is not None])
+        if doubtful:
+            doubtful.difference_update([mark[0] for mark, timestamp in delta.marks.items() if timestamp is not None])
         if not doubtful:
             return
-        # Rows that the delta gives something need no look into the tables.
-        doubtful.difference_update([row for (row, _), contents in delta.cells.items() if contents is not None])
-        doubtful.difference_update([row for (row, _, _), timestamp in delta.marks.items() if timestamp is not None])
         cells, marks = transaction.cursor(self._cells), transaction.cursor(self._marks.by_row)
         for row in doubtful:
             in_use = any(table.set_range(row) and table.key().startswith(row) for table in (cells, marks))

@@ -8,16 +8,14 @@ for the rest and the full name goes into the value; a key of exactly 511 bytes i
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.record import new_tuple
-from headrace.lowlevel.state import Mark
+from headrace.lowlevel.state import Mark, MarkColumns
 
 LAYOUT_VERSION = 3
 """Of everything below. A copy of another version is thrown away and made again from the checkpoint."""
@@ -108,13 +106,21 @@ def mark_of(order_name: bytes) -> Mark:
     return Mark(biased - _TIME_BIAS, row, str(order_name[_TAG_FROM:], "utf-8", "surrogatepass"))
 
 
-def marks_of(order_names: Sequence[bytes]) -> Iterator[Mark]:
-    """`mark_of` of each."""
+class _Tags(dict[bytes, str]):
+    """Tags by their bytes; most come many times."""
+
+    def __missing__(self, data: bytes) -> str:
+        tag = self[data] = str(data, "utf-8", "surrogatepass")
+        return tag
+
+
+def columns_of(order_names: Sequence[bytes]) -> MarkColumns:
+    """`mark_of` of each, as columns."""
     times = np.frombuffer(b"".join([name[1:9] for name in order_names]), ">u8").astype(np.uint64)
     timestamps = (times ^ np.uint64(_TIME_BIAS)).view(np.int64).tolist()
     rows = [name[9:25] for name in order_names]
-    tags = [str(name[_TAG_FROM:], "utf-8", "surrogatepass") for name in order_names]
-    return map(new_tuple, repeat(Mark), zip(timestamps, rows, tags, strict=True))
+    tags = _Tags()
+    return MarkColumns(timestamps, rows, [tags[name[_TAG_FROM:]] for name in order_names])
 
 
 def entry_of(mark_name: bytes, time: bytes) -> tuple[tuple[bytes, int, str], int]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.lowlevel.state import Mark
+from headrace.lowlevel.state import Mark, MarkColumns
 from headrace.runners.spark import layout
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     Transaction = lmdb.Transaction[bytes]
 
 _READ_AT_ONCE = 4_096
+_FIRST_LOOK = 64
 Changes = Mapping[tuple[bytes, int, str], int | None]
 
 
@@ -37,22 +38,32 @@ class MarkTable:
 
     def until(self, view: Transaction, domain: int, limit: int) -> Iterator[Mark]:
         """Marks of a domain up to a timestamp, in order; hardly more are read than are asked for."""
+        for names in self._names_until(view, domain, limit, 1):
+            yield from layout.columns_of(names).marks()
+
+    def due(self, view: Transaction, domain: int, limit: int) -> MarkColumns:
+        """The same, all at once."""
+        return layout.columns_of(list(chain.from_iterable(self._names_until(view, domain, limit, _FIRST_LOOK))))
+
+    def _names_until(self, view: Transaction, domain: int, limit: int, size: int) -> Iterator[list[bytes]]:
+        """Their `order_name`s, first a few of them, then more."""
         end = layout.order_end(domain, limit)
         cursor = view.cursor(self._by_time)
-        pairs = cursor.iternext() if cursor.set_range(bytes([domain])) else iter(())
-        size = 1
-        while chunk := list(islice(pairs, size)):
-            keys = [key for key, _ in chunk]
+        found = cursor.iternext(keys=True, values=False) if cursor.set_range(bytes([domain])) else iter(())
+        while keys := list(islice(found, size)):
             stop = bisect_left(keys, end)
-            doubtful = next((at for at in range(stop) if len(keys[at]) >= layout.ORDER_DOUBTFUL_FROM), stop)
-            yield from layout.marks_of(keys[:doubtful])
-            if doubtful < stop:
-                rest = [*chunk[doubtful:stop], *_before(pairs, end)]
-                yield from sorted(layout.mark_of(layout.unnamed(*pair)[0]) for pair in rest)
+            longest = max(map(len, keys[:stop]), default=0)
+            if longest >= layout.ORDER_DOUBTFUL_FROM:
+                names = [self._whole_name(view, key) for key in [*keys[:stop], *_before(found, end)]]
+                yield sorted(names, key=layout.mark_of)
                 return
+            yield keys[:stop]
             if stop < len(keys):
                 return
             size = min(8 * size, _READ_AT_ONCE)
+
+    def _whole_name(self, view: Transaction, key: bytes) -> bytes:
+        return layout.unnamed(key, view.get(key, b"", self._by_time))[0] if layout.is_cut(key) else key
 
     def change(self, transaction: Transaction, changes: Changes) -> None:
         """Set and take away what a delta says."""
@@ -105,8 +116,5 @@ class MarkTable:
             transaction.put(*layout.named(layout.order_name(name, time), b""), db=self._by_time)
 
 
-def _before(pairs: Iterator[tuple[bytes, bytes]], end: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in pairs:
-        if key >= end:
-            return
-        yield key, value
+def _before(keys: Iterator[bytes], end: bytes) -> Iterator[bytes]:
+    return takewhile(end.__gt__, keys)

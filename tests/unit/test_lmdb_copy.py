@@ -71,6 +71,7 @@ def picture(copy: Copy) -> dict[str, object]:
         "mark": [copy.mark(row, domain, tag) for row in ROWS for domain in DOMAINS for tag in TAGS],
         "marks": [sorted(copy.marks(row)) for row in ROWS],
         "until": [list(copy.until(domain, limit)) for domain in DOMAINS for limit in TIMES],
+        "due": [list(copy.due(domain, limit).marks()) for domain in DOMAINS for limit in TIMES],
         "ids": [copy.knows_id(record_id) for record_id in IDS],
         "segment names": copy.segment_names(),
         "segments": [copy.segment(name) for name in SEGMENTS],
