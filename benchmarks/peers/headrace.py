@@ -28,7 +28,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.window import FixedWindows, IntervalWindow, Sessions
 
 Row = tuple[object, ...]
-_MANY = 10 * FILE_EVENTS
+MANY = 10 * FILE_EVENTS
 """Events in whose stream some are sure to be late."""
 
 
@@ -104,7 +104,7 @@ class _Run:
                 sink = CallSink(lambda epoch, delivered: rows.extend(cast(Row, row) for row, _ in delivered))
                 _ = _BUILDS[self._workload](Inputs(pipeline, dataset, self._streamed)) | Write(sink)
         result = pa.table(list(zip(*rows, strict=True)), schema=self._workload.schema)
-        if self._workload is W4 and self._streamed and dataset.events >= _MANY:
+        if self._workload is W4 and self._streamed and dataset.events >= MANY:
             require_late(result)
         return result
 

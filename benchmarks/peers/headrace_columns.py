@@ -10,10 +10,13 @@ import pyarrow as pa
 import headrace as beam
 from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import SECOND
+from benchmarks.panes import require_late
+from benchmarks.peers.headrace import MANY
 from benchmarks.peers.headrace_inputs import Elements, Inputs
+from benchmarks.peers.headrace_pipelines import windows_with_panes
 from benchmarks.peers.peer import Peer, Run
 from benchmarks.session import spark_processes, start_session
-from benchmarks.workload import GAP, PERIOD, W1, W2, W5, WINDOW, Workload
+from benchmarks.workload import GAP, PERIOD, W1, W2, W4, W5, WINDOW, Workload
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.window import FixedWindows, Sessions, SlidingWindows
 
@@ -30,20 +33,32 @@ def session_counts(rows: Elements) -> Elements:
     return counted | beam.Select("key", start=beam.col.window_start, end=beam.col.window_end, count="count")
 
 
+def panes(inputs: Inputs) -> Elements:
+    windowed = inputs.rows(behind=inputs.late()) | windows_with_panes()
+    summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
+    of_pane = {"timing": beam.col.pane_timing, "index": beam.col.pane_index}
+    return summed | beam.Select("key", start=beam.col.window_start, **of_pane, sum="sum")
+
+
 def sliding_sums(rows: Elements) -> Elements:
     windowed = rows | beam.WindowInto(SlidingWindows(WINDOW // SECOND, PERIOD // SECOND))
     summed = windowed | beam.GroupBy("key").aggregate_field("value", sum, "sum")
     return summed | beam.Select("key", start=beam.col.window_start, sum="sum")
 
 
-_BUILDS: list[tuple[Workload, Callable[[Elements], Elements]]] = [
-    (W1, fixed_sums),
-    (W2, session_counts),
-    (W5, sliding_sums),
+def _of_rows(build: Callable[[Elements], Elements]) -> Callable[[Inputs], Elements]:
+    return lambda inputs: build(inputs.rows())
+
+
+_BUILDS: list[tuple[Workload, Callable[[Inputs], Elements]]] = [
+    (W1, _of_rows(fixed_sums)),
+    (W2, _of_rows(session_counts)),
+    (W4, panes),
+    (W5, _of_rows(sliding_sums)),
 ]
 
 
-def _run(build: Callable[[Elements], Elements], streamed: bool) -> Run:
+def _run(workload: Workload, build: Callable[[Inputs], Elements], streamed: bool) -> Run:
     def run(dataset: Dataset) -> pa.Table:
         start_session()
         tables: list[pa.Table] = []
@@ -51,16 +66,19 @@ def _run(build: Callable[[Elements], Elements], streamed: bool) -> Run:
         with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
             options["checkpoint"] = f"{folder}/checkpoint"
             with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
-                results = build(Inputs(pipeline, dataset, streamed).rows())
+                results = build(Inputs(pipeline, dataset, streamed))
                 _ = results | beam.io.WriteToTables(lambda epoch, table: tables.append(table))
-        return pa.concat_tables(tables)
+        result = pa.concat_tables(tables)
+        if workload is W4 and streamed and dataset.events >= MANY:
+            require_late(result)
+        return result
 
     return run
 
 
 COLUMNS_BOUNDED = Peer(
     "Headrace columns bounded",
-    {workload.name: _run(build, streamed=False) for workload, build in _BUILDS},
+    {workload.name: _run(workload, build, streamed=False) for workload, build in _BUILDS},
     events=1_000_000,
     warm_whole=True,
     note="the same, by names of columns; local[2], durable checkpoint",
@@ -68,7 +86,7 @@ COLUMNS_BOUNDED = Peer(
 )
 COLUMNS_STREAMED = Peer(
     "Headrace columns streamed",
-    {workload.name: _run(build, streamed=True) for workload, build in _BUILDS},
+    {workload.name: _run(workload, build, streamed=True) for workload, build in _BUILDS},
     events=1_000_000,
     note=f"the same, by names of columns; local[2], epochs of {FILE_EVENTS:,}, durable checkpoint",
     processes=spark_processes,

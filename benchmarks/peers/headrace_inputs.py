@@ -39,9 +39,9 @@ class Inputs:
         """
         return self._events(Files(self._dataset.one, self._dataset.many), "", behind)
 
-    def rows(self) -> Elements:
-        """The same as dicts, as they are read; nothing is late."""
-        return self._rows(Files(self._dataset.one, self._dataset.many), "", None)
+    def rows(self, behind: int | None = None) -> Elements:
+        """The same as dicts, as they are read."""
+        return self._rows(Files(self._dataset.one, self._dataset.many), "", behind)
 
     def clicks(self) -> Elements:
         """The same of clicks."""

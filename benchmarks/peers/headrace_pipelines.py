@@ -37,14 +37,19 @@ def _pane_row(
     return summed[0], window.start.micros, int(pane.timing), pane.index, summed[1]
 
 
-def panes(inputs: Inputs) -> Elements:
-    windows = beam.WindowInto(
+def windows_with_panes() -> beam.WindowInto:
+    """W4's."""
+    return beam.WindowInto(
         FixedWindows(WINDOW // SECOND),
         trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
         accumulation_mode=AccumulationMode.ACCUMULATING,
         allowed_lateness=LATENESS // SECOND,
     )
-    return inputs.events(behind=inputs.late()) | windows | beam.CombinePerKey(sum) | "Row" >> beam.Map(_pane_row)
+
+
+def panes(inputs: Inputs) -> Elements:
+    windowed = inputs.events(behind=inputs.late()) | windows_with_panes()
+    return windowed | beam.CombinePerKey(sum) | "Row" >> beam.Map(_pane_row)
 
 
 def sliding_sums(inputs: Inputs) -> Elements:

@@ -43,7 +43,7 @@ class Expression(OneLine):
     """
 
     from_engine: tuple[str, ...]
-    """What it takes besides the element: `window`, `timestamp`."""
+    """What it takes besides the element: `window`, `timestamp`, `pane`."""
 
     def __init__(self, node: Node, name: str | None = None) -> None:
         self.node = node
@@ -53,15 +53,15 @@ class Expression(OneLine):
         names = {each.name.partition("_")[0] for each in parts(node) if isinstance(each, FromEngine)}
         take_from_engine(self, names)
 
-    def __call__(self, element: object, window: object = None, timestamp: object = None) -> object:
+    def __call__(self, element: object, window: object = None, timestamp: object = None, pane: object = None) -> object:
         """Its value for an element. What the operators raise for it is raised."""
         for name in self.from_engine:
-            if {"window": window, "timestamp": timestamp}[name] is None:
+            if {"window": window, "timestamp": timestamp, "pane": pane}[name] is None:
                 raise TypeError(
                     f"{self!r} takes the {name} of the element, which it is not given here; use it in Map, Filter, "
                     "Select or GroupBy"
                 )
-        return self.as_function()(element, window, timestamp)
+        return self.as_function()(element, window, timestamp, pane)
 
     def written(self, names: Names) -> str:
         """See `OneLine`."""
@@ -298,7 +298,7 @@ class Expression(OneLine):
         return Expression(Operation(operation, (node_of(other), self.node)))
 
 
-_GIVEN = {"window": Given.WINDOW, "timestamp": Given.TIMESTAMP}
+_GIVEN = {"window": Given.WINDOW, "timestamp": Given.TIMESTAMP, "pane": Given.PANE}
 
 
 def take_from_engine(function: object, names: Iterable[str]) -> None:
@@ -326,7 +326,7 @@ def node_of(value: object) -> Node:
 class Columns:
     """Makes column expressions: `col("delay")` or `col.delay` is a field of the element.
 
-    Four names mean something else as attributes; fields of these names are found with `col("timestamp")`:
+    Six names mean something else as attributes; fields of these names are found with `col("timestamp")`:
     """
 
     def __call__(self, name: str) -> Expression:
@@ -360,6 +360,16 @@ class Columns:
     def timestamp(self) -> Expression:
         """The element's event time, a `Timestamp`."""
         return Expression(FromEngine("timestamp"), "timestamp")
+
+    @property
+    def pane_index(self) -> Expression:
+        """Number of panes that the element's window had before the one that the element is in."""
+        return Expression(FromEngine("pane_index"), "pane_index")
+
+    @property
+    def pane_timing(self) -> Expression:
+        """When the element's pane was fired, as the number of a `PaneInfoTiming`: 0 early, 1 on time, 2 late."""
+        return Expression(FromEngine("pane_timing"), "pane_timing")
 
     def literal(self, value: object) -> Expression:
         """The same value for every element."""

@@ -90,6 +90,14 @@ def panes_of(codes: Numbers) -> list[PaneInfo]:
     return [made[place] for place in places.reshape(-1).tolist()]
 
 
+def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numbers]:
+    """Of the pane of each row."""
+    if isinstance(shape.pane, int):
+        codes = cast(Numbers, table.column(shape.pane).to_numpy())
+        return codes >> 3 & _INDEX, codes >> 1 & 3
+    return np.full(table.num_rows, shape.pane.index), np.full(table.num_rows, int(shape.pane.timing))
+
+
 def _pane_of(code: int) -> PaneInfo:
     index, nonspeculative = code >> 3 & _INDEX, (code >> 3 + _INDEX_BITS) - 1
     return pane_info(index == 0, bool(code & 1), code >> 1 & 3, index, nonspeculative)

@@ -48,6 +48,9 @@ class Came(NamedTuple):
         when = np.full(len(before), len(groups), np.int64)
         if not len(groups):
             return when
+        if (enough[groups] <= 1).all():
+            when[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)
+            return when
         by_group = np.argsort(groups, kind="stable")
         its, parcels = groups[by_group], self.parcels[by_group]
         begins = np.flatnonzero((np.diff(its, prepend=-1) != 0) | (np.diff(parcels, prepend=-1) != 0))

@@ -95,6 +95,8 @@ FROM_ENGINE: Mapping[str, str] = {
     "window_start": "window.start",
     "window_end": "window.end",
     "timestamp": "timestamp",
+    "pane_index": "pane.index",
+    "pane_timing": "int(pane.timing)",
 }
 """Name -> how it is found."""
 _SHOWN = (str, int, float, bool, type(None), bytes, Decimal, Timestamp, datetime.date, datetime.timedelta)
@@ -120,17 +122,17 @@ class Names(dict[str, object]):
 
 
 def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
-    """A function of element, window and timestamp: one line of Python, as quick as if the user had written it.
+    """A function of element, window, timestamp and pane: one line of Python, as quick as if the user had written it.
 
     Args:
-        write: Gives the source, in which `e`, `window` and `timestamp` are what the function is called with.
+        write: Gives the source, in which `e`, `window`, `timestamp` and `pane` are what the function is called with.
 
     >>> tree = Operation("greater", (FieldOf("delay"), Literal(15)))
     >>> compiled(lambda names: source_of(tree, names))({"delay": 20})
     True
     """
     names = Names(field=field_of, Row=Row)
-    source = f"lambda e, window=None, timestamp=None: {write(names)}"
+    source = f"lambda e, window=None, timestamp=None, pane=None: {write(names)}"
     # Names of fields come in as literals or are checked to be nothing but names, all else is written in this package.
     # A plain dict: Python looks names up in others slowly.
     return cast(Callable[..., object], eval(source, dict(names)))
@@ -142,7 +144,7 @@ class OneLine:
     _function: Callable[..., object] | None = None
 
     def written(self, names: Names) -> str:
-        """The line: an expression in terms of `e`, `window` and `timestamp`."""
+        """The line: an expression in terms of `e`, `window`, `timestamp` and `pane`."""
         raise TypeError(f"{type(self).__name__} does not define written(self, names)")
 
     def as_function(self) -> Callable[..., object]:

@@ -76,6 +76,8 @@ def evaluated(node: Node, view: View) -> Vector:
             return constant(value)
         case FromEngine("timestamp"):
             return Vector("instant", pa.array(view.times))
+        case FromEngine("pane_index" | "pane_timing" as name):
+            return Vector("int", pa.array(view.panes()[name == "pane_timing"]))
         case FromEngine(name):
             return Vector("instant", pa.array(view.windows()[name == "window_end"]))
         case Operation("and" | "or" as name, (first, second)):

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.ptransform import label_of
@@ -21,6 +22,10 @@ class Unable(Exception):
     """
 
 
+def _without_panes() -> tuple[Numbers, Numbers]:
+    raise Unable("the panes are no columns")
+
+
 @dataclass
 class View:
     """Elements as columns."""
@@ -31,6 +36,8 @@ class View:
     """Of the elements."""
     windows: Callable[[], tuple[Times, Times]]
     """Start and end of each one's window, microseconds UTC. Raises `Unable`."""
+    panes: Callable[[], tuple[Numbers, Numbers]] = _without_panes
+    """Index and timing of each one's pane. Raises `Unable`."""
     _made: list[pa.Array] = field(default_factory=list)
 
     def column(self, shape: Shape) -> pa.Array:

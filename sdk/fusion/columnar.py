@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -15,7 +16,7 @@ from headrace.lowlevel.record import Emit
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.buckets import EXACT
 from headrace.sdk.columns.expression import Expression
-from headrace.sdk.columns.fired import Fired
+from headrace.sdk.columns.fired import Fired, index_and_timing
 from headrace.sdk.columns.shape import pair
 from headrace.sdk.columns.view import Unable, View, filtered, obstacle
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, Step, WindowStep, always_one_window
@@ -27,7 +28,7 @@ from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 
 _log = logging.getLogger(__name__)
 
-_KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP)
+_KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP, Given.PANE)
 """What an expression may be given; a tuple, as constants among the arguments need not have a hash."""
 
 
@@ -56,6 +57,8 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
     arguments = [*reader.arguments.positional, *(source for _, source in reader.arguments.named)]
     if arguments.count(Given.ELEMENT) != 1 or any(argument not in _KNOWN for argument in arguments):
         return "its function takes more than the element"
+    if Given.PANE in arguments and form is Form.PLAIN:
+        return "it looks at the pane, and elements come without"
     if Given.WINDOW in arguments and form is Form.PLAIN and not always_one_window(plan.windowings[reader.source]):
         return "it looks at the window, and elements may be in several"
     function = _function(reader)
@@ -165,7 +168,8 @@ class ColumnRun:
         if not isinstance(shape, Fired):
             raise Unable("the windows are no columns")
         fired = shape
-        return View(batch.table, batch.times, fired.value, lambda: _fired_windows(batch, fired))
+        panes = partial(index_and_timing, fired, batch.table)
+        return View(batch.table, batch.times, fired.value, lambda: _fired_windows(batch, fired), panes)
 
 
 def _shaped(batch: ColumnBatch, shape: Shape) -> ColumnBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar, Self
 
 from headrace.lowlevel.time import (
@@ -64,12 +65,12 @@ class IntervalWindow(BoundedWindow):
     @property
     def start(self) -> Timestamp:
         """The first instant of the window."""
-        return Timestamp.of_micros(self.start_us)
+        return _instant(self.start_us)
 
     @property
     def end(self) -> Timestamp:
         """The first instant after the window."""
-        return Timestamp.of_micros(self.end_us)
+        return _instant(self.end_us)
 
     def max_timestamp(self) -> Timestamp:
         """The last instant of the window, a microsecond before its end."""
@@ -94,6 +95,10 @@ class IntervalWindow(BoundedWindow):
 
     def __reduce__(self) -> tuple[object, ...]:
         return IntervalWindow.of_micros, (self.start_us, self.end_us)
+
+
+_instant = lru_cache(1_000)(Timestamp.of_micros)
+"""Of the elements of a bundle, many look at the same few windows."""
 
 
 def _place(window: IntervalWindow, start_us: int, end_us: int) -> None:

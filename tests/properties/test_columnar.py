@@ -16,7 +16,7 @@ from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import Collector
 from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.fired import Fired
+from headrace.sdk.columns.fired import Fired, pane_codes
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.compile import compile_pipeline
 from headrace.sdk.panes import PaneInfoTiming, pane_info
@@ -240,6 +240,25 @@ def test_results_of_groupings_stay_columns():
     seen = run(stage, [ColumnBatch(table, TIMES[:1], Fired(pair(Single(0), Single(1)), 2, 3, PANE))])
     assert seen.columns == {"GroupByKey#in"}
     assert [row[0] for row in seen.streams["GroupByKey#in"]] == ["(5, 'a')"]
+
+
+def test_panes_stay_columns():
+    """Those of a window with several; what a step looks at of them is the same one by one."""
+    pipeline = beam.Pipeline("LocalRunner")
+    rows = pipeline | "In" >> anything() | beam.WindowInto(window.FixedWindows(10))
+    totals = rows | beam.GroupBy("word").aggregate_field("number", sum, "total")
+    selected = totals | beam.Select("word", "total", at=col.pane_index, when=col.pane_timing)
+    selected | "All" >> beam.WindowInto(window.GlobalWindows()) | "Again" >> beam.GroupBy("word")
+    stage = stage_of(pipeline, "GroupBy(word)/Combine")
+    panes = pane_codes(*np.array([[0, 7], [-1, 2], [0, 2]]), np.array([False, True]))
+    more = {"start": [0, 0], "end": [10_000_000] * 2, "pane": panes}
+    table = pa.record_batch({"key": ["a", "b"], "total": [5, 6], **more})
+    key = Fields(("word",), (Single(0),), FieldsKind.TUPLE, "Key")
+    columns = ColumnBatch(table, TIMES, Fired(pair(key, Tuple((Single(1),))), 2, 3, 4))
+    seen = run(stage, [columns])
+    (stream,) = seen.columns
+    assert "Row(word='b', total=6, at=7, when=2)" in seen.streams[stream][1][0]
+    assert seen.same(run(stage, [Batch(columns.values, columns.timestamps)]))
 
 
 def test_results_of_aggregations_stay_columns():

@@ -15,6 +15,7 @@ from headrace.sdk.columns.expression import Expression
 from headrace.sdk.columns.reading import shape_of_rows
 from headrace.sdk.columns.vectors import mask_of, shape_of
 from headrace.sdk.columns.view import Unable, View
+from headrace.sdk.panes import pane_info
 from headrace.sdk.windows import IntervalWindow
 from headrace.utils.timestamp import Timestamp
 
@@ -60,7 +61,9 @@ def tables(draw):
     return pa.record_batch(drawn).slice(draw(st.integers(0, rows)))
 
 
-FIELDS = st.sampled_from([*map(col, COLUMNS), col.timestamp, col.window_start, col.window_end])
+FIELDS = st.sampled_from(
+    [*map(col, COLUMNS), col.timestamp, col.window_start, col.window_end, col.pane_index, col.pane_timing]
+)
 BINARY = [
     "__add__",
     "__sub__",
@@ -95,7 +98,13 @@ EXPRESSIONS = st.recursive(FIELDS, larger, max_leaves=5)
 
 def view_of(table, times):
     times = np.array(times, np.int64)
-    return View(table, times, shape_of_rows(table, as_rows=True), lambda: (times - 7, times + 3))
+    return View(
+        table,
+        times,
+        shape_of_rows(table, as_rows=True),
+        lambda: (times - 7, times + 3),
+        lambda: (np.arange(len(times)), np.arange(len(times)) % 3),
+    )
 
 
 def one_by_one(expression, view):
@@ -104,8 +113,13 @@ def one_by_one(expression, view):
         for row in zip(*view.table.to_pydict().values(), strict=True)
     ]
     return [
-        expression(row, IntervalWindow.of_micros(time - 7, time + 3), Timestamp(micros=time))
-        for row, time in zip(rows, view.times.tolist(), strict=True)
+        expression(
+            row,
+            IntervalWindow.of_micros(time - 7, time + 3),
+            Timestamp(micros=time),
+            pane_info(False, False, at % 3, at, 0),
+        )
+        for at, (row, time) in enumerate(zip(rows, view.times.tolist(), strict=True))
     ]
 
 
@@ -254,6 +268,7 @@ BY_COLUMN = [
     col.more.cast(str),
     col.more.cast(bool),
     col.window_start,
+    col.pane_index,
     col.window_end > Timestamp(1),
     col.timestamp.cast(float),
     col.timestamp.cast(int) // 60,
