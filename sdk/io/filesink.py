@@ -52,24 +52,35 @@ class FileSink:
         """In the task: write the rows to a hidden file; the receipt is its name."""
         if not len(batch):
             return None
-        _, _, hidden, name = self._places()
-        scheme = self._prefix[: self._prefix.index("://") + 3] if "://" in self._prefix else ""
-        staged = f"{name}-{epoch:06d}-{interval}-{token}{self._suffix}"
-        self._writer.write(f"{scheme}{hidden}/{staged}", batch)
+        staged = self._staged(epoch, interval, token)
+        self._writer.write(self._hidden_path(staged), batch)
         return json.dumps(staged).encode()
+
+    def _staged(self, epoch: int, interval: int, token: str) -> str:
+        """The name of a hidden file."""
+        return f"{self._places()[3]}-{epoch:06d}-{interval}-{token}{self._suffix}"
+
+    def _hidden_path(self, staged: str) -> str:
+        """Where a hidden file is, as it is opened."""
+        scheme = self._prefix[: self._prefix.index("://") + 3] if "://" in self._prefix else ""
+        return f"{scheme}{self._places()[2]}/{staged}"
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, and clean up."""
         system, path, hidden, name = self._places()
         for number, receipt in enumerate(receipts):
-            part = _part_of(receipt, f"{name}-{epoch:06d}-")
-            staged, final = f"{hidden}/{part}", f"{path}-{epoch:06d}-{number:05d}{self._suffix}"
-            before, after = system.get_file_info([staged, final])
-            if before.type == fs.FileType.File:
-                system.move(staged, final)
-            elif after.type != fs.FileType.File:
-                raise FileNotFoundError(f"{staged} of committed epoch {epoch} is gone; it should become {final}")
+            part = part_of(json.loads(receipt), f"{name}-{epoch:06d}-")
+            self._move(system, f"{hidden}/{part}", f"{path}-{epoch:06d}-{number:05d}", epoch)
         self._clean(system, hidden, name, epoch)
+
+    def _move(self, system: fs.FileSystem, staged: str, final: str, epoch: int) -> None:
+        """Give a part its name, unless it has it."""
+        final += self._suffix
+        before, after = system.get_file_info([staged, final])
+        if before.type == fs.FileType.File:
+            system.move(staged, final)
+        elif after.type != fs.FileType.File:
+            raise FileNotFoundError(f"{staged} of committed epoch {epoch} is gone; it should become {final}")
 
     def _clean(self, system: fs.FileSystem, hidden: str, name: str, epoch: int) -> None:
         """Remove what attempts left behind that were not committed, up to an epoch.
@@ -81,12 +92,11 @@ class FileSink:
                 system.delete_file(info.path)
 
 
-def _part_of(receipt: bytes, start: str) -> str:
+def part_of(part: object, start: str) -> str:
     """The hidden name that a receipt holds. Raises `CheckpointError` for one that this sink does not give.
 
     The file of that name is moved, and a receipt comes out of the checkpoint, where others may have written.
     """
-    part = json.loads(receipt)
     if not isinstance(part, str) or not part.startswith(start) or {"/", "\\", "\0"} & set(part):
         raise CheckpointError(
             f"the checkpoint has a receipt of {part!r:.200}, but staged files have names in one folder that begin with "

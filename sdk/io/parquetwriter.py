@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,6 +12,7 @@ import pyarrow.parquet as pq
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import Path, open_output
 from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.partitioned import PartitionedSink
 from headrace.sdk.io.tables import table_of
 from headrace.sdk.transforms.write import Write
 
@@ -28,7 +31,11 @@ class ParquetWriter:
         """See `PartWriter`. Raises `ValueError` naming the element that does not fit the schema."""
         table = table_of(batch, self.schema)
         with open_output(path) as file:
-            pq.write_table(table, file, compression=self.codec, row_group_size=self.rows_per_group)
+            self.write_table(table, file)
+
+    def write_table(self, table: pa.Table, file: BinaryIO) -> None:
+        """The rows as a file."""
+        pq.write_table(table, file, compression=self.codec, row_group_size=self.rows_per_group)
 
 
 class WriteToParquet(Write):
@@ -41,6 +48,8 @@ class WriteToParquet(Write):
         file_name_suffix: End of the names.
         num_shards: Accepted for Beam's sake.
         row_group_size: Rows that make a row group.
+        partition_by: Columns whose values become folders (`day=2024-01-02/shop=7/…`) instead of columns of the files,
+            as Hive, Spark and Arrow have and read them. A task writes a file for each folder that it has rows for.
     """
 
     def __init__(
@@ -51,9 +60,16 @@ class WriteToParquet(Write):
         file_name_suffix: str = "",
         num_shards: int = 0,
         row_group_size: int = 100_000,
+        partition_by: Sequence[str] = (),
     ) -> None:
         if schema is not None and not isinstance(schema, pa.Schema):
             raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
         if codec not in _CODECS:
             raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
-        super().__init__(FileSink(file_path_prefix, file_name_suffix, ParquetWriter(schema, codec, row_group_size)))
+        if isinstance(partition_by, str):
+            raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+        if schema is not None and (unknown := [name for name in partition_by if name not in schema.names]):
+            raise ValueError(f"partition_by names column {unknown[0]!r}, but the schema has {schema.names}")
+        writer = ParquetWriter(schema, codec, row_group_size)
+        where = (file_path_prefix, file_name_suffix, writer)
+        super().__init__(PartitionedSink(*where, partition_by) if partition_by else FileSink(*where))

@@ -52,3 +52,13 @@ def test_lines_that_are_no_record(monkeypatch, tmp_path):
     names = run("Files with lines that are no record", monkeypatch)
     assert [row.product for row in names["good"]] == ["tea"]
     assert [(line.line, line.text) for line, _ in names["bad"]] == [(2, '{"product": ')]
+
+
+def test_parquet_in_folders(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Parquet in folders", monkeypatch)
+    found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
+    assert found == [
+        "sales/day=2024-01-02/shop=7/part-000001-00000.parquet",
+        "sales/day=2024-01-03/shop=__HIVE_DEFAULT_PARTITION__/part-000001-00000.parquet",
+    ]
