@@ -55,6 +55,8 @@ def text_of(time: int, step: int = _SECOND) -> str:
 
     >>> text_of(43_350_000_000), text_of(43_350_000_000, 60_000_000), text_of(86_400_000_000, 86_400_000_000)
     ('12:02:30', '12:02', '1970-01-02')
+    >>> text_of(1_250_000, 50_000), text_of(1_250_000, 100_000)
+    ('00:00:01.25', '00:00:01.2')
     """
     try:
         when = _EPOCH + timedelta(microseconds=time)
@@ -66,7 +68,9 @@ def text_of(time: int, step: int = _SECOND) -> str:
         return when.strftime("%H:%M")
     if step >= _SECOND:
         return when.strftime("%H:%M:%S")
-    return when.strftime("%H:%M:%S.%f").rstrip("0")
+    # As many digits as tell one tick from the next.
+    digits = 6 - (len(str(step)) - len(str(step).rstrip("0")))
+    return when.strftime("%H:%M:%S.%f")[: 9 + digits]
 
 
 def briefly(time: int) -> str:
@@ -76,5 +80,5 @@ def briefly(time: int) -> str:
     ('12:02:30', '12:02')
     """
     if time % _SECOND:
-        return text_of(time, 1)
+        return text_of(time, 1).rstrip("0")
     return text_of(time, _SECOND if time % _MINUTE else _MINUTE)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 96.0, 26.0, 58.0, 56.0, 26.0
+_LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 112.0, 26.0, 58.0, 56.0, 26.0
 """Margins around each panel, and the height of a row of the legend."""
 _ENTRY = 132.0
 """Width of an entry of the legend."""

@@ -39,7 +39,7 @@ class Rectangle(NamedTuple):
 def width_of(text: str, size: float) -> float:
     """About the width of a text.
 
-    >>> width_of("22", 10)
+    >>> round(width_of("22", 10), 1)
     13.6
     """
     return len(text) * size * _LETTER

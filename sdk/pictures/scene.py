@@ -23,6 +23,8 @@ _RADIUS, _SMALL_RADIUS = 10.0, 4.0
 _FEW = 80
 """Arrivals that are drawn with their values."""
 _LONG = 14
+_AROUND = 30_000_000
+"""Before and after, where everything is at one time; microseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +99,9 @@ class Spans:
 
 def _padded(times: Sequence[int], before: float, after: float) -> tuple[int, int]:
     first, last = min(times, default=0), max(times, default=0)
-    length = (last - first) or 10_000_000
-    return first - round(length * before), last + round(length * after)
+    if first == last:
+        return first - _AROUND, last + _AROUND
+    return first - max(1, round((last - first) * before)), last + max(1, round((last - first) * after))
 
 
 def of_key(step: StepRecording, key: str | None) -> StepRecording:
@@ -137,9 +140,11 @@ def _ideal(arrivals: Sequence[Arrival], first: int) -> list[tuple[int, int]]:
     """
     moves: list[tuple[int, int]] = []
     oldest: int | None = None
+    # In the end everything has come; a clock that a test moves may be behind all event times even then.
+    newest = max((its.event_time for its in arrivals), default=first)
     for arrival in sorted(arrivals, key=lambda its: -its.processing_time):
         if not moves or moves[-1][0] != arrival.processing_time:
-            moves.append((arrival.processing_time, arrival.processing_time if oldest is None else oldest))
+            moves.append((arrival.processing_time, max(arrival.processing_time, newest) if oldest is None else oldest))
         oldest = arrival.event_time if oldest is None else min(oldest, arrival.event_time)
     return moves[::-1] if oldest is None else [(first, oldest), *moves[::-1]]
 

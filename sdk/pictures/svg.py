@@ -16,7 +16,7 @@ from headrace.sdk.pictures.scene import Box, Dot, Point, Scene, minus, shown
 from headrace.sdk.pictures.style import LOOKS
 from headrace.sdk.recording import RecordedPane
 
-LEFT, RIGHT, TOP, BOTTOM = 92.0, 26.0, 50.0, 50.0
+LEFT, RIGHT, TOP, BOTTOM = 104.0, 26.0, 50.0, 50.0
 """Margins, in units of the canvas."""
 
 
@@ -63,7 +63,7 @@ def _axes(scene: Scene) -> Iterator[str]:
         yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{text_of(time, up.step(34))}</text>'
     yield f'<path class="frame" d="M0 0V{scene.height:g}H{scene.width:g}"/>'
     yield f'<text x="{scene.width / 2:g}" y="{scene.height + 40:g}" text-anchor="middle">event time</text>'
-    place = f"-76 {scene.height / 2:g}"
+    place = f"-90 {scene.height / 2:g}"
     yield f'<text text-anchor="middle" transform="translate({place}) rotate(-90)">processing time</text>'
     yield "</g>"
 

@@ -130,6 +130,12 @@ def test_an_instant_is_drawn_too():
     assert scene(step, Spans.of([step]), 100, 100).dots[0].text == "1"
 
 
+def test_the_ideal_watermark_goes_on_where_the_clock_stands():
+    step = StepRecording("Sum", (Arrival(45 * MICROS, 0, "a", 5), Arrival(150 * MICROS, 0, "a", 7)))
+    picture = drawn(step)
+    assert [x for x, _ in picture.ideal] == sorted(x for x, _ in picture.ideal)
+
+
 def texts_at(picture) -> dict[str, list[tuple[float, float]]]:
     (axes,) = picture.axes
     places: dict[str, list[tuple[float, float]]] = {}
