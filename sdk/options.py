@@ -219,6 +219,7 @@ class EngineOptions(PipelineOptions):
     drop_pending: list[str] | None
     record: bool | str | Sequence[str] | None
     """All groupings, or those in steps of these labels."""
+    record_to: str | None
     progress: Callable[..., None] | None
     """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
 
@@ -260,6 +261,9 @@ class EngineOptions(PipelineOptions):
             const="",
             metavar="LABEL",
             help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
+        )
+        parser.add_argument(
+            "--record_to", default=None, help="file that the recording is saved to (JSON); records, too"
         )
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")

@@ -10,7 +10,7 @@ from typing import cast
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.topology import Topology
-from headrace.sdk.options import PipelineOptions, StandardOptions
+from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
@@ -185,7 +185,10 @@ class Pipeline:
         recorder = Recorder(self, wanted)
         options = run_options(self.options, recorder)
         ran = runner.run_topology(compile_steps(recorder.steps(self.steps)), options)
-        return PipelineResult(ran, recorder.recording())
+        recording = recorder.recording()
+        if (path := self.options.view_as(EngineOptions).record_to) is not None:
+            recording.save(path)
+        return PipelineResult(ran, recording)
 
     def __enter__(self) -> Pipeline:
         return self

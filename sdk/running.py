@@ -68,7 +68,8 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
     >>> labels_to_record(True, PipelineOptions([])), labels_to_record(False, PipelineOptions(["--record=Sum"]))
     ([], ['Sum'])
     """
-    wanted = given or options.view_as(EngineOptions).record
+    view = options.view_as(EngineOptions)
+    wanted = given or view.record or view.record_to is not None
     if not wanted:
         return None
     if isinstance(wanted, bool):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk.pictures import style
 from headrace.sdk.pictures.axis import text_of
 from headrace.sdk.pictures.panel import Panel
-from headrace.sdk.pictures.placing import around, width_of
+from headrace.sdk.pictures.placing import GAP, around, width_of
 from headrace.sdk.pictures.scene import Box, Point, Scene
 from headrace.sdk.pictures.style import LOOKS, Look
 
@@ -133,12 +133,12 @@ def _label(axes: Axes, box: Box) -> None:
     x, y = box.label
     words = [(box.text, LOOKS[box.pane.timing].edge)] if box.text else []
     words += [(text, style.RETRACTION) for text in box.taken_back]
-    whole = "  ".join(text for text, _ in words)
+    whole = GAP.join(text for text, _ in words)
     left = around(x, y, whole, style.VALUE).left
     for text, colour in words:
         wide = width_of(text, style.VALUE)
         _value(axes, left + wide / 2, y, text, colour)
-        left += wide + width_of("  ", style.VALUE)
+        left += wide + width_of(GAP, style.VALUE)
 
 
 def _value(axes: Axes, x: float, y: float, text: str, colour: str) -> None:

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 _LETTER = 0.68
 """Width of a letter, as a share of the size of the font: digits of the fonts that the pictures ask for."""
+GAP = " "
+"""What stands for the distance between two words, two spaces, as each is about half as wide as a letter."""
 _GRID = (0.5, 0.35, 0.65, 0.2, 0.8, 0.08, 0.92, 0.0, 1.0)
 """Places in a box to try, as shares of the room there is: the middle first."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from headrace.sdk.pictures.axis import Axis
-from headrace.sdk.pictures.placing import Labels, Rectangle
+from headrace.sdk.pictures.placing import GAP, Labels, Rectangle
 from headrace.sdk.pictures.style import VALUE
 from headrace.sdk.recording import Arrival, RecordedPane, RecordingError, StepRecording, Value
 
@@ -230,7 +230,7 @@ class _Boxes:
         room = self._room(pane, since)
         known = since if self._of_one_length else max(since, self._last_arrival(pane))
         text = "" if pane.is_retraction else shown(pane.value)
-        whole = "  ".join(filter(None, [text, *(minus(its.value) for its in taken)]))
+        whole = GAP.join(filter(None, [text, *(minus(its.value) for its in taken)]))
         place = self.labels.place(whole, VALUE, room)
         return Box(room, pane, known, text, tuple(taken), None if place is None else place.middle)
 

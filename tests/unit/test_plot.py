@@ -20,7 +20,7 @@ from examples.streaming102.scores import HEURISTIC, PERFECT, SECOND, at
 from headrace import plot
 from headrace.recording import Arrival, RecordedPane, Recording, RecordingError, StepRecording, WatermarkStep
 from headrace.sdk.pictures.panel import panels
-from headrace.sdk.pictures.placing import Rectangle, around
+from headrace.sdk.pictures.placing import GAP, Rectangle, around
 from headrace.sdk.pictures.scene import Scene, Spans, scene
 from headrace.sdk.pictures.style import VALUE
 from tests.recorded import record
@@ -68,7 +68,7 @@ def test_a_box_is_over_its_window_and_ends_when_the_pane_came(module, given):
 @pytest.mark.parametrize("module", [sessions, accumulating_and_retracting, fixed_windows_streaming, early_and_late])
 def test_texts_cover_neither_each_other_nor_the_inputs(module):
     picture = drawn(recorded(module.build, HEURISTIC))
-    texts = [around(*box.label, "  ".join(filter(None, [box.text, *box.taken_back])), VALUE) for box in picture.boxes]
+    texts = [around(*box.label, GAP.join(filter(None, [box.text, *box.taken_back])), VALUE) for box in picture.boxes]
     dots = [
         Rectangle(its.x - its.radius, its.y - its.radius, its.x + its.radius, its.y + its.radius)
         for its in picture.dots

@@ -85,6 +85,12 @@ def test_as_an_option():
     assert panes_of(result.recording.step("Totals")) == PANES_OF_SHORT
 
 
+def test_saved_by_an_option(tmp_path):
+    options = PipelineOptions([f"--record_to={tmp_path / 'run.json'}"])
+    result = short_pipeline("LocalRunner", options=options).run()
+    assert Recording.load(tmp_path / "run.json") == result.recording
+
+
 def test_only_the_steps_that_are_asked_for():
     def of(record):
         pipeline = beam.Pipeline("LocalRunner", record=record)
