@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -27,10 +28,17 @@ def nearest(values: pa.Array | pa.Scalar, to: pa.DataType) -> pa.Array | pa.Scal
     return values if values.type == to else pc.cast(values, options=pc.CastOptions.unsafe(to))
 
 
-def add(first: Vector, second: Vector) -> Vector:
-    """The sum of numbers, or texts end to end."""
+def add(first: Vector, *others: Vector) -> Vector:
+    """The sum of numbers from left to right, or texts end to end: all at once, as every join copies what it has."""
+    if all(each.kind == "str" for each in (first, *others)):
+        texts = (each.values for each in (first, *others))
+        return strict("str", pc.binary_join_element_wise(*texts, ""), first, *others)
+    return reduce(_added, others, first)
+
+
+def _added(first: Vector, second: Vector) -> Vector:
     if (first.kind, second.kind) == ("str", "str"):
-        return strict("str", pc.binary_join_element_wise(first.values, second.values, ""), first, second)
+        return add(first, second)
     return arithmetic(pc.add_checked, first, second)
 
 

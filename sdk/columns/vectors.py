@@ -86,10 +86,19 @@ def evaluated(node: Node, view: View) -> Vector:
             assert isinstance(members, tuple), "isin makes a tuple of its values"
             return is_in(evaluated(operand, view), members)
         case Operation(name, operands):
-            vectors = [evaluated(operand, view) for operand in operands]
-            if all(vector.is_constant for vector in vectors):
+            vectors = [evaluated(operand, view) for operand in (_addends(node) if name == "add" else operands)]
+            if all(vector.is_constant for vector in vectors[: len(operands)]):
                 raise Unable("an operation on nothing but constants is not computed by column")
             return _FUNCTIONS[name](*vectors)
+
+
+def _addends(node: Node) -> list[Node]:
+    """What a sum of sums adds up, from left to right."""
+    behind: list[Node] = []
+    while isinstance(node, Operation) and node.name == "add":
+        node, second = node.operands
+        behind.append(second)
+    return [node, *reversed(behind)]
 
 
 _Function: TypeAlias = Callable[..., Vector]

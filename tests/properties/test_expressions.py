@@ -256,6 +256,8 @@ BY_COLUMN = [
     col.flag.fill_null(True),
     col.text.fill_null("-").lower() + "!",
     col.text.fill_null("-").upper().strip(),
+    "<" + col.text.fill_null("-") + ", " + col.coded + (col.coded + ";") + ">",
+    0.1 + col.more + 0.2 + (col.more + 1),
     col.text.is_not_null() & col.text.startswith("a"),
     col.text.is_not_null() & col.text.contains("B"),
     col.coded.endswith("x"),
