@@ -10,7 +10,7 @@ from headrace.io.textio import (
     WriteToJson,
     WriteToText,
 )
-from headrace.sdk.io.dataframe import ReadFromDataFrame
+from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.foreachepoch import ForeachEpoch
 from headrace.sdk.io.socketlines import ReadFromSocket
 from headrace.sdk.io.tablesink import WriteToTables
@@ -27,6 +27,7 @@ __all__ = [
     "ReadFromJson",
     "ReadFromParquet",
     "ReadFromSocket",
+    "ReadFromSpark",
     "ReadFromText",
     "Write",
     "WriteToCsv",

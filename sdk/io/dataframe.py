@@ -51,3 +51,34 @@ class ReadFromDataFrame(Source):
     def injector(self) -> DataFrameInjector:
         """What the Spark runner recognises."""
         return DataFrameInjector(self._frame, self._timestamp, self._max_delay)
+
+
+_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
+
+
+class ReadFromSpark(ReadFromDataFrame):
+    """`ReadFromDataFrame` in the words of Spark: the watermark as `withWatermark` has it.
+
+    Args:
+        frame: The DataFrame, batch or streaming, of any of Spark's connectors.
+        timestamp: Name of the column with the event time, or a function from a row to it.
+        watermark: By how much a row may come later than one with a greater timestamp, as `"10 minutes"` or in seconds.
+    """
+
+    def __init__(self, frame: object, timestamp: TimestampOf = None, watermark: float | str | None = None) -> None:
+        super().__init__(frame, timestamp, _seconds(watermark) if isinstance(watermark, str) else watermark)
+
+
+def _seconds(delay: str) -> float:
+    """Of a delay as Spark writes it.
+
+    >>> _seconds("10 minutes"), _seconds("1 second")
+    (600.0, 1.0)
+    """
+    number, _, unit = delay.strip().partition(" ")
+    try:
+        return float(number) * _UNITS[unit.strip().removesuffix("s")]
+    except (KeyError, ValueError):
+        raise ValueError(
+            f"watermark {delay!r} is no delay; write it as '10 minutes', in {', '.join(_UNITS)}s"
+        ) from None
