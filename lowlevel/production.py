@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.collected import Collected
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
@@ -18,14 +17,10 @@ from headrace.lowlevel.gather import Gather
 from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.places import Places
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Inline, Keyed, Topology
-
-_REMEMBERED = 100_000
-"""Keys whose encodings are remembered from task to task: some 30 MB."""
-_LONGEST_REMEMBERED = 256
-"""Bytes of such an encoding; longer ones are made again."""
 
 
 class Router:
@@ -43,15 +38,13 @@ class Router:
         intervals: Mapping[str, IntervalMap],
         ship: Callable[[Interval, Parcel], None],
         order: Sequence[str] | None = None,
-        places: dict[object, tuple[bytes, bytes]] | None = None,
+        places: Places | None = None,
         watermarks: Mapping[str, int] | None = None,
     ) -> None:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
-        self._places = {} if places is None else places
-        if len(self._places) >= _REMEMBERED:
-            self._places.clear()
+        self._places_of = (Places() if places is None else places).of
         self._gathers: dict[str, list[Gather]] = {}
         self._inlines: dict[str, list[Inline]] = {}
         self._running: dict[str, Inline] = {}
@@ -122,17 +115,6 @@ class Router:
     def _send(self, gather: Gather) -> None:
         for interval, parcel in gather.parcels(self._intervals[gather.consumer], self._places_of).items():
             self._ship(interval, parcel)
-
-    def _places_of(self, keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
-        """Encoded key and row of each key; most keys come again, so they are kept."""
-        return [place or self._place(key) for key, place in zip(keys, map(self._places.get, keys), strict=True)]
-
-    def _place(self, key: object) -> tuple[bytes, bytes]:
-        encoded = key if isinstance(key, bytes) else encode_key(key)
-        place = (encoded, row_of(encoded))
-        if len(self._places) < _REMEMBERED and len(encoded) <= _LONGEST_REMEMBERED:
-            self._places[key] = place
-        return place
 
     def close(self) -> None:
         """End the bundle: inline computations finish in order of the flow, and everything is shipped."""

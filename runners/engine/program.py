@@ -10,6 +10,7 @@ from functools import cached_property
 from headrace.lowlevel.columncomputation import ColumnComputation
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
+from headrace.lowlevel.places import Places
 from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.topology import Inline, Keyed, Topology
 from headrace.lowlevel.watermark import Propagation
@@ -23,7 +24,7 @@ class Program:
     """A topology made ready for running tasks; one a process."""
 
     topology: Topology
-    places: dict[object, tuple[bytes, bytes]] = field(default_factory=dict)
+    places: Places = field(default_factory=Places)
     """What routers remember of keys from task to task."""
     _ready: bool = False
     _ending: ExitStack = field(default_factory=ExitStack)

@@ -11,6 +11,7 @@ from headrace.lowlevel.coder import decode_key, encode_key, row_of
 from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.places import Places
 from headrace.lowlevel.production import Router
 from headrace.lowlevel.worker import Bundle
 
@@ -205,14 +206,23 @@ def test_long_keys_are_not_remembered():
     topology = Topology()
     topology.injector("in", ManualInjector())
     topology.computation("to", Computation(), {"in": lambda value: value})
-    places, shipped = {}, []
+    places, shipped = Places(), []
     router = Router(
         topology, {"to": IntervalMap.evenly(1)}, lambda interval, parcel: shipped.append(parcel), places=places
     )
     router.emit("in", Batch(["short", "long" * 1000], [1, 2]))
     router.close()
     assert sum(map(len, shipped)) == 2
-    assert list(places) == ["short"]
+    assert len(places) == 1
+
+
+def test_what_is_remembered_of_keys_is_right_and_bounded_whatever_comes_in_between():
+    places = Places(most=10)
+    for number in range(100):
+        keys = ["often", number, f"{number}", encode_key((number % 7,))]
+        encoded = [key if isinstance(key, bytes) else encode_key(key) for key in keys]
+        assert places.of(keys) == [(data, row_of(data)) for data in encoded]
+        assert len(places) <= 10
 
 
 @pytest.mark.parametrize("time", [10**30, -(10**30)])
