@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from headrace.sdk.columns.firing import Firing
 from headrace.sdk.columns.grouping import has_columns, has_windows
 from headrace.sdk.columns.panegrouping import has_panes
 from headrace.sdk.columns.reducers import reducers_of
@@ -52,4 +55,6 @@ def _panes_obstacle(windowing: Windowing) -> str:
         return f"and windows come from {window_kind(windowing.window_fn)}"
     if windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
         return "and panes take back those before them"
-    return f"and {trigger_kind(windowing.trigger)} does more than count elements"
+    if Firing.of(replace(windowing, allowed_lateness_us=0)) is not None:
+        return "and one that is not full when its window ends holds the watermark"
+    return f"and {trigger_kind(windowing.trigger)} does more than count elements again and again"

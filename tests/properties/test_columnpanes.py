@@ -10,11 +10,15 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import StepError
 from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.time import SECOND
 from headrace.sdk.columns import shelf
+from headrace.sdk.columns.choice import obstacle
 from headrace.sdk.contents import Combiner
+from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.triggers import (
     AccumulationMode,
     AfterCount,
+    AfterProcessingTime,
     AfterWatermark,
     Always,
     DefaultTrigger,
@@ -22,10 +26,13 @@ from headrace.sdk.triggers import (
     Trigger,
 )
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
 from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
 
 BOTH = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
+BY_WALL_TIME = AfterWatermark(early=AfterProcessingTime(60))
+PAIRS = Repeatedly(AfterCount(2))
 TRIGGERS: list[Trigger] = [
     DefaultTrigger(),
     BOTH,
@@ -128,3 +135,33 @@ def test_what_went_key_by_key_goes_on_by_columns(
     """State of the general way is taken over, also where intervals change with it."""
     expected = outcome(Combining(windowing, combine, by_key), steps)
     assert outcome(Turned(windowing, combine, by_key, turn=turn, number=intervals), steps) == expected
+
+
+def test_an_epoch_writes_what_it_changes() -> None:
+    """Not the windows that are open: a few lines more than once, as small segments come together."""
+    windowing = Windowing.of(FixedWindows(10), BOTH, AccumulationMode.ACCUMULATING, allowed_lateness=60)
+    combining = Combining(windowing, SumFn(), intervals=IntervalMap.evenly(1))
+    combining.step(Step([(f"key {number}", 1, 0) for number in range(5_000)], 0))
+    for number in range(60):
+        combining.step(Step([(f"key {number % 3}", 1, 0)], 0 if number < 30 else 20 * SECOND))
+    assert combining.written < 5_400
+    combining.run([])
+    assert len(combining.panes) == 5_000 + 60 + 5_000
+    assert not combining.stored()
+
+
+@pytest.mark.parametrize(
+    ("windowing", "said"),
+    [
+        (Windowing.of(FixedWindows(10), BOTH, AccumulationMode.ACCUMULATING_AND_RETRACTING), "take back"),
+        (Windowing.of(FixedWindows(10), AfterCount(2), AccumulationMode.DISCARDING), "AfterCount does more"),
+        (Windowing.of(FixedWindows(10), BY_WALL_TIME, AccumulationMode.DISCARDING), "early Repeatedly(AfterProcess"),
+        (Windowing.of(Sessions(10), BOTH, AccumulationMode.DISCARDING), "come from Sessions"),
+        (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING, allowed_lateness=5), "holds the watermark"),
+        (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING), None),
+        (Windowing.of(GlobalWindows(), BOTH, AccumulationMode.ACCUMULATING), None),
+    ],
+)
+def test_what_else_goes_key_by_key_says_why(windowing: Windowing, said: str | None) -> None:
+    why = obstacle(windowing, SumFn(), takes_back=False, identified=False, spread=False)
+    assert why is None if said is None else why is not None and said in why
