@@ -200,6 +200,7 @@ class TestWatermark:
                 yield Batch(["a"], [wanted.start])
 
         split = KafkaSplit(Reader(), (Range("t", 0, 5, 6), Range("t", 1, 7, 8)))
+        assert split.count_records() == 2
         for _ in range(2):
             assert sum(map(len, split.read())) == 2
             assert split.told() == ((("t", 0), 5), (("t", 1), 7))
