@@ -63,7 +63,7 @@ class Extent:
     """Of the last epochs, seconds in one task: the first ones of a process load code, which is no work to come."""
     _last: tuple[bool, float] | None = None
     """Whether the last epoch was in one task, and how long its tasks were busy."""
-    _records: deque[int] = field(default_factory=lambda: deque(maxlen=4))
+    _records: deque[int] = field(default_factory=lambda: deque(maxlen=16))
     """That the last epochs read."""
     _prefers_one: bool = False
     _waited: int = 0

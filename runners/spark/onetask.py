@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import pyarrow as pa
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.injector import Split
+from headrace.lowlevel.injector import Split, TellingSplit
 from headrace.lowlevel.record import Batch
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
 from headrace.runners.engine.program import Program
@@ -91,7 +92,11 @@ _reading = _Reading()
 
 def limited(splits: Sequence[tuple[str, Split]], most: int) -> list[tuple[str, Split]]:
     """The splits, which stop when one task has read more than `most` records of them."""
-    return [(stream, _Limited(split, most)) for stream, split in splits]
+    return [(stream, _limited(split, most)) for stream, split in splits]
+
+
+def _limited(split: Split, most: int) -> Split:
+    return _LimitedTelling(split, most) if isinstance(split, TellingSplit) else _Limited(split, most)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +111,12 @@ class _Limited:
         for batch in self.split.read():
             _reading.add(len(batch), self.most)
             yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _LimitedTelling(_Limited):
+    """The same of a split that has something to tell."""
+
+    def told(self) -> object:
+        """See `TellingSplit`."""
+        return cast(TellingSplit, self.split).told()

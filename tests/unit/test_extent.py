@@ -73,7 +73,7 @@ def test_one_that_is_known_to_be_much_larger_is_spread_at_once() -> None:
         ([], [OfUnknownSize()], LEAST_LIMIT),
         ([50_000, 10], [OfUnknownSize()], 200_000),
         ([50_000], records(300_000), 300_000),
-        ([50_000, 1, 1, 1, 1], [OfUnknownSize()], LEAST_LIMIT),
+        ([50_000] + [1] * 16, [OfUnknownSize()], LEAST_LIMIT),
     ],
 )
 def test_one_task_reads_a_few_times_what_came_before_or_what_is_announced(
