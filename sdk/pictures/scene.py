@@ -121,8 +121,8 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     across = Axis(*spans.event_time, 0.0, width)
     up = Axis(*spans.processing_time, height, 0.0)
     moves = [(move.processing_time, move.watermark) for move in step.watermarks]
-    actual = _line(moves, across, up, lead=True)
-    ideal = _line(_ideal(step.arrivals, up.first), across, up, lead=False)
+    actual = _line(moves, across, up)
+    ideal = _ideal(step.arrivals, across, up)
     dots = _dots(step.arrivals, across, up)
     labels = Labels([_square(dot) for dot in dots], _segments(actual) + _segments(ideal))
     boxes = _Boxes(step, across, up, labels).all()
@@ -132,33 +132,48 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
 # Watermarks
 
 
-def _ideal(arrivals: Sequence[Arrival], first: int) -> list[tuple[int, int]]:
-    """Processing times, and the oldest event time that is still to come from then on.
+def _to_come(arrivals: Sequence[Arrival], first: int) -> list[tuple[int, int | None]]:
+    """Processing times, and the oldest event time that is still to come from then on; None if there is none.
 
-    >>> _ideal([Arrival(3, 10, "a", 1), Arrival(1, 12, "a", 1), Arrival(8, 15, "a", 1)], 9)
-    [(9, 1), (10, 1), (12, 8), (15, 15)]
+    >>> _to_come([Arrival(3, 10, "a", 1), Arrival(1, 12, "a", 1), Arrival(8, 15, "a", 1)], 9)
+    [(9, 1), (10, 1), (12, 8), (15, None)]
     """
-    moves: list[tuple[int, int]] = []
+    moves: list[tuple[int, int | None]] = []
     oldest: int | None = None
-    # In the end everything has come; a clock that a test moves may be behind all event times even then.
-    newest = max((its.event_time for its in arrivals), default=first)
     for arrival in sorted(arrivals, key=lambda its: -its.processing_time):
         if not moves or moves[-1][0] != arrival.processing_time:
-            moves.append((arrival.processing_time, max(arrival.processing_time, newest) if oldest is None else oldest))
+            moves.append((arrival.processing_time, oldest))
         oldest = arrival.event_time if oldest is None else min(oldest, arrival.event_time)
-    return moves[::-1] if oldest is None else [(first, oldest), *moves[::-1]]
+    return [(first, oldest), *moves[::-1]] if arrivals else []
 
 
-def _line(moves: Sequence[tuple[int, int]], across: Axis, up: Axis, lead: bool) -> tuple[Point, ...]:
+def _ideal(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Point, ...]:
+    """The watermark of one who knows what is to come; not ahead of the clock, unless elements are."""
+    foretold = any(its.event_time > its.processing_time for its in arrivals)
+    newest = max((its.event_time for its in arrivals), default=0)
+    moves = _to_come(arrivals, up.first)
+    points: list[Point] = []
+    for number, (time, oldest) in enumerate(moves):
+        until = moves[number + 1][0] if number + 1 < len(moves) else up.last
+        limit = (newest if foretold else up.last) if oldest is None else oldest
+        for now in sorted({time, min(max(time, limit), until), until}):
+            watermark = limit if foretold else min(now, limit)
+            points.append((across.place(watermark), up.place(now)))
+            if watermark >= across.last:
+                return tuple(points)
+    return tuple(points)
+
+
+def _line(moves: Sequence[tuple[int, int]], across: Axis, up: Axis) -> tuple[Point, ...]:
     """Up while it stands, then across to where it moves; nothing of it before it is in sight, or beyond.
 
-    With a lead it comes from the left edge when it is first in sight, because it was far back before.
+    It comes from the left edge when it is first in sight, because it was far back before.
     """
     points: list[Point] = []
     for number, (time, watermark) in enumerate(moves):
         if watermark < across.first:
             continue
-        if lead and not points:
+        if not points:
             points.append((across.at_first, up.place(time)))
         until = moves[number + 1][0] if number + 1 < len(moves) else up.last
         x = across.place(watermark)

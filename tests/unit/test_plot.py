@@ -130,6 +130,14 @@ def test_an_instant_is_drawn_too():
     assert scene(step, Spans.of([step]), 100, 100).dots[0].text == "1"
 
 
+def test_the_ideal_watermark_is_not_ahead_of_the_clock():
+    step = StepRecording("Sum", tuple(Arrival(n * MICROS, n * MICROS, "a", n) for n in (10, 20, 40)))
+    picture = drawn(step)
+    across, up = picture.event_time, picture.processing_time
+    moves = [(across.place(n * MICROS), up.place(n * MICROS)) for n in (10, 20, 40)]
+    assert set(moves) <= set(picture.ideal)
+
+
 def test_the_ideal_watermark_goes_on_where_the_clock_stands():
     step = StepRecording("Sum", (Arrival(45 * MICROS, 0, "a", 5), Arrival(150 * MICROS, 0, "a", 7)))
     picture = drawn(step)
