@@ -49,8 +49,12 @@ class TupleKeys:
         if not found.endswith(tail):
             return None
         keys = cls(found[: len(found) - len(tail)] if tail else b"", letters)
+        try:
+            one = [pa.array([value], pa.large_string() if type(value) is str else None) for value in key]
+        except (UnicodeEncodeError, OverflowError):
+            # Half a pair of surrogates; more than 64 bits.
+            return None
         # A coder of the program's own may say something else of its class.
-        one = [pa.array([value], pa.large_string() if type(value) is str else None) for value in key]
         return keys if keys.encoded(one).to_pylist() == [found] else None
 
     def fits(self, columns: Sequence[pa.Array]) -> bool:

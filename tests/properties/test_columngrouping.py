@@ -15,7 +15,7 @@ from headrace.sdk.columns import shelf
 from headrace.sdk.contents import Combiner
 from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.transforms.tuples import TupleCombineFn
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.windowing import ClosingBehavior, Windowing
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
 from tests.properties.columnways import Combining, Step, Way, by_columns, by_key, of_each_key
 
@@ -76,6 +76,13 @@ def agree(windowing: Windowing, combine: Combiner, steps: list[Step]) -> Combini
     assert found.counted() == expected.counted()
     assert not found.stored()
     return found
+
+
+@pytest.mark.parametrize("key", [("\ud800",), (1 << 70,), ("a", 1 << 70)])
+def test_keys_that_columns_do_not_hold(key: object) -> None:
+    """Their results may come as columns all the same: those of windows that are empty."""
+    windowing = Windowing.of(FixedWindows(10), allowed_lateness=5, closing_behavior=ClosingBehavior.FIRE_ALWAYS)
+    agree(windowing, SumFn(), [Step([(key, 1, 0)], 10 * SECOND)])
 
 
 def test_sums_are_exact_beyond_64_bits() -> None:
