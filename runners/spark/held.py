@@ -34,8 +34,9 @@ class Held:
         for shipment, (before, host) in list(self._held.items()):
             if before.run == contents.run:
                 self.leave(shipment)
-                # Objects may be of classes that are others now.
+                # Objects may be of classes that are others now, and the checkpoint may be a copy of the one before.
                 host.states = StateCache(contents.cache_bytes)
+                host.moves_to(contents.store)
                 return host
         return None
 

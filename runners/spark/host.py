@@ -47,6 +47,13 @@ class SparkHost:
         self._anew = False
         self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
 
+    def moves_to(self, store: Store) -> None:
+        """The run goes on from a checkpoint in this place: that of before, or a copy of it that has its name.
+
+        What copies of state hold is told by the names of files, which no two attempts share.
+        """
+        self._store, self._writes = store, Writes(store)
+
     def begin(self, attempt: int, whole_epoch: bool = False) -> None:
         """A task begins, Spark's attempt number `attempt` at it, from 0; it may be all of an epoch."""
         self.handed = Handed() if whole_epoch else None
