@@ -97,108 +97,142 @@ Panels = list[tuple[str, StepRecording]]
 """What is drawn side by side, by title."""
 
 
-def panels() -> Iterator[tuple[int, str, str, Callable[[], Panels]]]:
-    """Figure, title, what it shows, and the runs to draw."""
+Figure = tuple[int, str, str, Callable[[], Panels]]
+"""Number, title, what it shows, and the runs to draw."""
 
-    def of(*parts: tuple[str, Build, Input]) -> Callable[[], Panels]:
-        return lambda: [(title, recorded(build, given)) for title, build, given in parts]
 
-    def inputs(*parts: tuple[str, Input]) -> Callable[[], Panels]:
-        runs = of(*((title, fixed_windows_streaming.build, given) for title, given in parts))
-        return lambda: [(title, replace(step, panes=(), dropped=0)) for title, step in runs()]
+def panels() -> Iterator[Figure]:
+    """The figures of the article that are drawn from runs."""
+    yield from _what_where_when()
+    yield from _lateness_and_how()
+    yield from _orders_of_arrival()
 
-    streaming, early, triggers = fixed_windows_streaming.build, early_and_late.build, processing_time_by_triggers.build
-    retracting, ingress = accumulating_and_retracting.build, processing_time_by_ingress.build
+
+def _of(*parts: tuple[str, Build, Input]) -> Callable[[], Panels]:
+    return lambda: [(title, recorded(build, given)) for title, build, given in parts]
+
+
+def _inputs(*parts: tuple[str, Input]) -> Callable[[], Panels]:
+    """Without what comes of them."""
+    runs = _of(*((title, fixed_windows_streaming.build, given) for title, given in parts))
+    return lambda: [(title, replace(step, panes=(), dropped=0)) for title, step in runs()]
+
+
+def _what_where_when() -> Iterator[Figure]:
     yield (
         2,
         "Classic batch",
         "One sum, when everything has been read.",
-        of(("Sum of all", classic_batch.build, of_lines(READ))),
+        _of(("Sum of all", classic_batch.build, of_lines(READ))),
     )
     yield (
         4,
         "Windows on a batch engine",
         "A sum for every two minutes, when everything has been read.",
-        of(("Fixed windows, batch", fixed_windows_batch.build, READ)),
+        _of(("Fixed windows, batch", fixed_windows_batch.build, READ)),
     )
     yield (
         5,
         "Watermarks",
         "What the pipeline believes to be complete, and what is.",
-        inputs(("A watermark and the ideal one", HEURISTIC)),
+        _inputs(("A watermark and the ideal one", HEURISTIC)),
     )
     yield (
         6,
         "Watermarks that are perfect, or a guess",
         "The perfect one is slow, the other loses the 9.",
-        of(("Perfect watermark", streaming, PERFECT), ("Heuristic watermark", streaming, HEURISTIC)),
+        _of(
+            ("Perfect watermark", fixed_windows_streaming.build, PERFECT),
+            ("Heuristic watermark", fixed_windows_streaming.build, HEURISTIC),
+        ),
     )
     yield (
         7,
         "Early and late firings",
         "Early panes each minute, a late one for the 9.",
-        of(("Perfect watermark", early, PERFECT), ("Heuristic watermark", early, HEURISTIC)),
+        _of(
+            ("Perfect watermark", early_and_late.build, PERFECT),
+            ("Heuristic watermark", early_and_late.build, HEURISTIC),
+        ),
     )
+
+
+def _lateness_and_how() -> Iterator[Figure]:
     yield (
         8,
         "Allowed lateness",
         "The 6 is late by less than a minute, the 9 by more.",
-        of(("Allowed lateness of a minute", allowed_lateness.build, WITH_SIX)),
+        _of(
+            ("Allowed lateness of a minute", allowed_lateness.build, WITH_SIX),
+        ),
     )
     yield (
         9,
         "Discarding",
         "Each pane has what came since the one before.",
-        of(("Discarding", discarding.build, HEURISTIC)),
+        _of(
+            ("Discarding", discarding.build, HEURISTIC),
+        ),
     )
     yield (
         10,
         "Accumulating and retracting",
         "Each pane takes the one before back.",
-        of(("Accumulating and retracting", retracting, HEURISTIC)),
+        _of(
+            ("Accumulating and retracting", accumulating_and_retracting.build, HEURISTIC),
+        ),
     )
     yield (
         11,
         "How refinements relate",
         "The same firings, three kinds of panes.",
-        of(
+        _of(
             ("Discarding", discarding.build, HEURISTIC),
-            ("Accumulating", early, HEURISTIC),
-            ("Accumulating and retracting", retracting, HEURISTIC),
+            ("Accumulating", early_and_late.build, HEURISTIC),
+            ("Accumulating and retracting", accumulating_and_retracting.build, HEURISTIC),
         ),
     )
+
+
+def _orders_of_arrival() -> Iterator[Figure]:
     yield (
         12,
         "Two orders of arrival",
         "The same scores of the same times, heard of in another order.",
-        inputs(("First order of arrival", FIRST), ("Second order of arrival", SECOND)),
+        _inputs(("First order of arrival", FIRST), ("Second order of arrival", SECOND)),
     )
     yield (
         13,
         "Windows in event time",
         "Other panes on the way, the same in the end.",
-        of(("First order of arrival", early, HEURISTIC), ("Second order of arrival", early, SECOND)),
+        _of(
+            ("First order of arrival", early_and_late.build, HEURISTIC),
+            ("Second order of arrival", early_and_late.build, SECOND),
+        ),
     )
     yield (
         14,
         "Windows in processing time, by triggers",
         "Another order of arrival, other results.",
-        of(("First order of arrival", triggers, FIRST), ("Second order of arrival", triggers, SECOND)),
+        _of(
+            ("First order of arrival", processing_time_by_triggers.build, FIRST),
+            ("Second order of arrival", processing_time_by_triggers.build, SECOND),
+        ),
     )
     yield (
         15,
         "Windows in processing time, by time of ingress",
         "The same results as by triggers.",
-        of(
-            ("First order of arrival", ingress, of_lines(of_ingress(FIRST))),
-            ("Second order of arrival", ingress, of_lines(of_ingress(SECOND))),
+        _of(
+            ("First order of arrival", processing_time_by_ingress.build, of_lines(of_ingress(FIRST))),
+            ("Second order of arrival", processing_time_by_ingress.build, of_lines(of_ingress(SECOND))),
         ),
     )
     yield (
         17,
         "Sessions with retractions",
         "What joins two sessions takes both back.",
-        of(("Sessions, gap of a minute", sessions.build, HEURISTIC)),
+        _of(("Sessions, gap of a minute", sessions.build, HEURISTIC)),
     )
 
 

@@ -254,17 +254,19 @@ class EngineOptions(PipelineOptions):
             "--cache_mb", type=int, default=None, help="MiB of decoded state a process may keep; 0: none"
         )
         parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
-        parser.add_argument(
-            "--record",
-            action="append",
-            nargs="?",
-            const="",
-            metavar="LABEL",
-            help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
-        )
-        parser.add_argument(
-            "--record_to", default=None, help="file that the recording is saved to (JSON); records, too"
-        )
+        _add_recording(parser)
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
         parser.set_defaults(progress=None)
+
+
+def _add_recording(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record",
+        action="append",
+        nargs="?",
+        const="",
+        metavar="LABEL",
+        help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
+    )
+    parser.add_argument("--record_to", default=None, help="file that the recording is saved to (JSON); records, too")

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 Value: TypeAlias = int | float | str | bool | None
 """A value as it is recorded; what is neither number, text nor None stands as text, shortened."""
@@ -143,13 +143,13 @@ def covers(wanted: str, label: str) -> bool:
 
 def _step(told: Mapping[str, object]) -> StepRecording:
     arrivals, watermarks, panes = (
-        cast("list[dict[str, object]]", told[name]) for name in ("arrivals", "watermarks", "panes")
+        cast("list[dict[str, Any]]", told[name]) for name in ("arrivals", "watermarks", "panes")
     )
     return StepRecording(
         cast(str, told["label"]),
-        tuple(Arrival(**its) for its in arrivals),  # type: ignore[arg-type]  # the file's values are what they are
-        tuple(WatermarkStep(**its) for its in watermarks),  # type: ignore[arg-type]  # as above
-        tuple(RecordedPane(**its) for its in panes),  # type: ignore[arg-type]  # as above
+        tuple(Arrival(**its) for its in arrivals),
+        tuple(WatermarkStep(**its) for its in watermarks),
+        tuple(RecordedPane(**its) for its in panes),
         cast(int, told["dropped"]),
         cast(int, told["left_out"]),
     )

@@ -56,6 +56,11 @@ class UserTimer:
                 window.set_timer(tag, micros)
                 return
         self._set_at = None
+        self._set_with_care(tag, micros, output_timestamp)
+
+    def _set_with_care(self, tag: str, micros: int, output_timestamp: TimestampTypes | None) -> None:
+        """Set what is not just a timer on the watermark, or cannot be set."""
+        window = self._window
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             hold = window.at if output_timestamp is None else self._output(output_timestamp)
             window.set_wall_timer(tag, micros, hold)

@@ -36,3 +36,19 @@ def planned(source: Source, limit: int = 1_000_000, splits: int = 1) -> Iterator
         position = delivery.position
         if delivery.done:
             return
+
+
+class Crash(BaseException):
+    """What no `except Exception` takes for a failure of user code."""
+
+
+class CrashAt(OneByOne):
+    """Crashes at a step of the third epoch."""
+
+    def __init__(self, step):
+        super().__init__()
+        self._step = step
+
+    def step(self, name, epoch):
+        if (name, epoch) == (self._step, 3):
+            raise Crash

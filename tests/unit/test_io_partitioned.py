@@ -13,7 +13,7 @@ from headrace.lowlevel import CheckpointError, StepError
 from headrace.lowlevel.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from tests.unit.sourcefiles import OneByOne
+from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
 
 ROWS = [{"day": f"2024-01-0{number % 3 + 1}", "shop": number % 2 or None, "n": number} for number in range(12)]
 
@@ -44,20 +44,6 @@ def test_values_that_are_no_names(tmp_path):
     table = ds.dataset(tmp_path / "out", partitioning="hive", exclude_invalid_files=False).to_table()
     assert sorted(table.column("a").to_pylist()) == sorted(row["a"] for row in rows)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-
-
-class Crash(BaseException):
-    pass
-
-
-class CrashAt(OneByOne):
-    def __init__(self, step):
-        super().__init__()
-        self._step = step
-
-    def step(self, name, epoch):
-        if (name, epoch) == (self._step, 3):
-            raise Crash
 
 
 @pytest.mark.parametrize("step", ["commit", "deliver", "delivered"])

@@ -11,24 +11,10 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.utils.timestamp import Timestamp
 from tests.postgresserver import programs, server
-from tests.unit.sourcefiles import OneByOne, write
+from tests.unit.sourcefiles import Crash, CrashAt, OneByOne, write
 
 psycopg = pytest.importorskip("psycopg")
 ORDERS = [("tea", 1), ("coffee", 20), ("tea", 300), ("tea", 4000), ("coffee", 50_000)]
-
-
-class Crash(BaseException):
-    pass
-
-
-class CrashAt(OneByOne):
-    def __init__(self, step):
-        super().__init__()
-        self._step = step
-
-    def step(self, name, epoch):
-        if (name, epoch) == (self._step, 3):
-            raise Crash
 
 
 @pytest.fixture(scope="module")

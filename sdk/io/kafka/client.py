@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from headrace.lowlevel.errors import HeadraceError
@@ -61,7 +62,7 @@ class Range(NamedTuple):
 def require_package() -> None:
     """Raise `ImportError` that says how to install the client."""
     try:
-        import confluent_kafka  # noqa: F401  (whether it is there is the question)
+        import_module("confluent_kafka")
     except ImportError as error:
         raise ImportError("Kafka is read and written by confluent-kafka: pip install headrace[kafka]") from error
 

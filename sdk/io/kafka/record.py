@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.shipping import Portable
@@ -70,7 +70,8 @@ def _portable(given: object, name: str) -> Callable[..., bytes] | None:
         return None
     if not callable(given):
         raise TypeError(f"{name} must be a function or the name of one of Kafka's Java classes, got {given!r:.200}")
-    return Portable(given, f"the function {name}")  # type: ignore[return-value]  # what it gives is checked when it is used
+    # What it gives is checked when it is used.
+    return cast("Callable[..., bytes]", Portable(given, f"the function {name}"))
 
 
 def _kind(name: str, role: str, argument: str) -> str:

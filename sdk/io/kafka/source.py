@@ -65,8 +65,8 @@ class MessageReader:
             ) from error
 
     def _understood(self, raw: KafkaRecord, message: Message) -> tuple[object, int]:
-        key = raw.key if self.key is None or raw.key is None else self.key(message.key())  # type: ignore[arg-type]
-        value = raw.value if self.value is None or raw.value is None else self.value(message.value())  # type: ignore[arg-type]
+        key = raw.key if self.key is None or raw.key is None else self.key(cast(bytes, message.key()))
+        value = raw.value if self.value is None or raw.value is None else self.value(cast(bytes, message.value()))
         record = raw._replace(key=key, value=value)
         element = record if self.with_metadata else (key, value)
         if self.timestamp is None:
