@@ -196,8 +196,10 @@ def session_row(
 
 
 def write(folder: Path, columns: dict[str, pa.DataType]) -> beam.io.WriteToParquet:
-    """To Parquet files in a folder."""
-    return beam.io.WriteToParquet(str(folder / "part"), pa.schema(columns), file_name_suffix=".parquet")
+    """To Parquet files in a folder, some an epoch: windows are columns, and there are too many for a file each."""
+    return beam.io.WriteToParquet(
+        str(folder / "part"), pa.schema(columns), file_name_suffix=".parquet", windowed_writes=False
+    )
 
 
 app = typer.Typer(pretty_exceptions_enable=False, add_completion=False)

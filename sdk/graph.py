@@ -162,7 +162,10 @@ def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> Ele
 def _leaves(steps: Sequence[Step]) -> list[Step]:
     leaves = []
     for step in steps:
-        if isinstance(step.transform, _ENDING) or (step.outputs and isinstance(step.transform, _PUTTING_OUT)):
+        transform = step.transform
+        if isinstance(transform, Write) and not transform.is_whole(step.inputs):
+            continue
+        if isinstance(transform, _ENDING) or (step.outputs and isinstance(transform, _PUTTING_OUT)):
             leaves.append(step)
         elif step.outputs:
             raise TopologyError(

@@ -45,7 +45,9 @@ def _run(query: Query, reading: ReadFromParquet, **options: object) -> Callable[
     with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
         events = pipeline | reading
         if query.name in TO_PARQUET:
-            written = WriteToParquet(f"{folder.name}/part", query.schema, file_name_suffix=".parquet")
+            written = WriteToParquet(
+                f"{folder.name}/part", query.schema, file_name_suffix=".parquet", windowed_writes=False
+            )
             _ = TO_PARQUET[query.name](beam, by_column, events) | written
         else:
             sink = CallSink(

@@ -67,11 +67,16 @@ class FileSink:
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, and clean up."""
+        self.name_parts(epoch, receipts)
+        self.clean(epoch)
+
+    def name_parts(self, epoch: int, receipts: Sequence[bytes], infix: str = "", numbered_of: bool = False) -> None:
+        """Give parts their names: with something between prefix and epoch, and with how many there are."""
         system, path, hidden, name = self._places()
-        for number, receipt in enumerate(receipts):
-            part = part_of(json.loads(receipt), f"{name}-{epoch:06d}-")
-            self._move(system, f"{hidden}/{part}", f"{path}-{epoch:06d}-{number:05d}", epoch)
-        self._clean(system, hidden, name, epoch)
+        parts = [part_of(json.loads(receipt), f"{name}-{epoch:06d}-") for receipt in receipts]
+        of = f"-of-{len(parts):05d}" if numbered_of else ""
+        for number, part in enumerate(parts):
+            self._move(system, f"{hidden}/{part}", f"{path}{infix}-{epoch:06d}-{number:05d}{of}", epoch)
 
     def _move(self, system: fs.FileSystem, staged: str, final: str, epoch: int) -> None:
         """Give a part its name, unless it has it."""
@@ -82,11 +87,12 @@ class FileSink:
         elif after.type != fs.FileType.File:
             raise FileNotFoundError(f"{staged} of committed epoch {epoch} is gone; it should become {final}")
 
-    def _clean(self, system: fs.FileSystem, hidden: str, name: str, epoch: int) -> None:
+    def clean(self, epoch: int) -> None:
         """Remove what attempts left behind that were not committed, up to an epoch.
 
         The folder stays: a task of the next epoch may be about to write to it.
         """
+        system, _, hidden, name = self._places()
         for info in system.get_file_info(fs.FileSelector(hidden, allow_not_found=True)):
             if _epoch_of(info.base_name, name, epoch) <= epoch:
                 system.delete_file(info.path)

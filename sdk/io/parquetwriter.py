@@ -14,7 +14,7 @@ from headrace.sdk.io.files import Path, open_output
 from headrace.sdk.io.filesink import FileSink
 from headrace.sdk.io.partitioned import PartitionedSink
 from headrace.sdk.io.tables import table_of
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.io.windowedfiles import WriteFiles
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 
@@ -38,7 +38,7 @@ class ParquetWriter:
         pq.write_table(table, file, compression=self.codec, row_group_size=self.rows_per_group)
 
 
-class WriteToParquet(Write):
+class WriteToParquet(WriteFiles):
     """Dicts, `Row`s, named tuples or dataclasses as rows of Parquet files.
 
     Args:
@@ -46,10 +46,11 @@ class WriteToParquet(Write):
         schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of a file suggest.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
         file_name_suffix: End of the names.
-        num_shards: Accepted for Beam's sake.
+        num_shards: As for `WriteToText`.
         row_group_size: Rows that make a row group.
         partition_by: Columns whose values become folders (`day=2024-01-02/shop=7/…`) instead of columns of the files,
             as Hive, Spark and Arrow have and read them. A task writes a file for each folder that it has rows for.
+        windowed_writes: As for `WriteToText`. False also spares making Python values of elements that come as columns.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class WriteToParquet(Write):
         num_shards: int = 0,
         row_group_size: int = 100_000,
         partition_by: Sequence[str] = (),
+        windowed_writes: bool = True,
     ) -> None:
         if schema is not None and not isinstance(schema, pa.Schema):
             raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
@@ -72,4 +74,5 @@ class WriteToParquet(Write):
             raise ValueError(f"partition_by names column {unknown[0]!r}, but the schema has {schema.names}")
         writer = ParquetWriter(schema, codec, row_group_size)
         where = (file_path_prefix, file_name_suffix, writer)
-        super().__init__(PartitionedSink(*where, partition_by) if partition_by else FileSink(*where))
+        files = PartitionedSink(*where, partition_by) if partition_by else FileSink(*where)
+        super().__init__(files, num_shards, windowed_writes)

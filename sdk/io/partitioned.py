@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from itertools import count
 from typing import BinaryIO, Protocol, cast
 from urllib.parse import quote
 
@@ -74,18 +73,20 @@ class PartitionedSink(FileSink):
             parts.setdefault(_folder(self._columns, values), []).append(row)
         return parts
 
-    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """On the driver: move the parts of a committed epoch into their folders, and clean up."""
+    def name_parts(self, epoch: int, receipts: Sequence[bytes], infix: str = "", numbered_of: bool = False) -> None:
+        """Move parts into their folders; see `FileSink`."""
         system, path, hidden, name = self._places()
         top = path.rpartition("/")[0]
-        numbers: dict[str, count[int]] = {}
+        places: dict[str, list[str]] = {}
         for receipt in receipts:
             for given, folder in cast("list[tuple[object, object]]", json.loads(receipt)):
-                staged, place = part_of(given, f"{name}-{epoch:06d}-"), _checked(folder)
-                number = next(numbers.setdefault(place, count()))
-                system.create_dir(f"{top}/{place}", recursive=True)
-                self._move(system, f"{hidden}/{staged}", f"{top}/{place}/{name}-{epoch:06d}-{number:05d}", epoch)
-        self._clean(system, hidden, name, epoch)
+                places.setdefault(_checked(folder), []).append(part_of(given, f"{name}-{epoch:06d}-"))
+        for place, parts in places.items():
+            system.create_dir(f"{top}/{place}", recursive=True)
+            of = f"-of-{len(parts):05d}" if numbered_of else ""
+            for number, part in enumerate(parts):
+                final = f"{top}/{place}/{name}{infix}-{epoch:06d}-{number:05d}{of}"
+                self._move(system, f"{hidden}/{part}", final, epoch)
 
 
 def _folder(columns: Sequence[str], values: Sequence[object]) -> str:

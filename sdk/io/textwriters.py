@@ -14,7 +14,7 @@ from headrace.lowlevel.time import Timestamp
 from headrace.sdk.io.files import CompressionTypes, Path, compression_of, open_output
 from headrace.sdk.io.filesink import FileSink
 from headrace.sdk.io.records import as_record
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.io.windowedfiles import WriteFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +41,22 @@ def _text(value: object) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode()
 
 
-class WriteToText(Write):
+class WriteToText(WriteFiles):
     """Elements as lines of text files: bytes as they are, anything else as its str, in UTF-8.
 
-    Each epoch writes files of its own, as many as tasks had elements; see `FileSink` for their names. How many there
-    will be is not known when the first is written, so names do not say it, unlike Beam's.
+    Each epoch writes files of its own, as many as tasks had elements, apart for each window and pane; see `WriteFiles`
+    for their names.
 
     Args:
         file_path_prefix: Folder and beginning of the names.
         file_name_suffix: End of the names; `.gz`, `.bz2`, `.xz` and `.zst` also mean compression.
         append_trailing_newlines: Whether each element gets the end of a line.
-        num_shards: Accepted for Beam's sake: there are as many files as tasks.
+        num_shards: Files at most for a pane of elements that were only put into windows; see `WriteFiles`. Otherwise
+            there are as many as tasks have some.
         compression_type: One of `CompressionTypes`.
         header: A first line for each file.
         footer: A last line for each file.
+        windowed_writes: False for files of each epoch, whatever the windows.
     """
 
     def __init__(
@@ -66,10 +68,11 @@ class WriteToText(Write):
         compression_type: str = CompressionTypes.AUTO,
         header: str | None = None,
         footer: str | None = None,
+        windowed_writes: bool = True,
     ) -> None:
         compression_of("", compression_type)
         writer = TextWriter(b"\n" if append_trailing_newlines else b"", header, footer, compression_type)
-        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer))
+        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer), num_shards, windowed_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +105,15 @@ def _for_json(value: object) -> object:
     return as_record(value)
 
 
-class WriteToJson(Write):
+class WriteToJson(WriteFiles):
     """Elements as JSON lines: dicts, `Row`s, named tuples and dataclasses as objects, other values as JSON has them.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
-        num_shards: Accepted for Beam's sake.
+        num_shards: As for `WriteToText`.
         file_name_suffix: End of the names.
         compression_type: One of `CompressionTypes`.
+        windowed_writes: As for `WriteToText`.
     """
 
     def __init__(
@@ -119,9 +123,10 @@ class WriteToJson(Write):
         num_shards: int | None = None,
         file_name_suffix: str = ".json",
         compression_type: str = CompressionTypes.AUTO,
+        windowed_writes: bool = True,
     ) -> None:
         compression_of("", compression_type)
-        super().__init__(FileSink(path, file_name_suffix, JsonWriter(compression_type)))
+        super().__init__(FileSink(path, file_name_suffix, JsonWriter(compression_type)), num_shards, windowed_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +154,18 @@ class CsvWriter:
             file.write(text.getvalue().encode())
 
 
-class WriteToCsv(Write):
+class WriteToCsv(WriteFiles):
     """Dicts, `Row`s, named tuples or dataclasses as CSV files, each with a line of column names.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
-        num_shards: Accepted for Beam's sake.
+        num_shards: As for `WriteToText`.
         columns: Names of the columns in their order; by default those of each file's first element.
         sep: What stands between fields.
         header: Whether each file begins with the columns' names.
         file_name_suffix: End of the names.
         compression_type: One of `CompressionTypes`.
+        windowed_writes: As for `WriteToText`.
     """
 
     def __init__(
@@ -172,7 +178,9 @@ class WriteToCsv(Write):
         header: bool = True,
         file_name_suffix: str = ".csv",
         compression_type: str = CompressionTypes.AUTO,
+        windowed_writes: bool = True,
     ) -> None:
         compression_of("", compression_type)
         names = None if columns is None else tuple(columns)
-        super().__init__(FileSink(path, file_name_suffix, CsvWriter(names, sep, header, compression_type)))
+        writer = CsvWriter(names, sep, header, compression_type)
+        super().__init__(FileSink(path, file_name_suffix, writer), num_shards, windowed_writes)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headrace.lowlevel.sink import Sink
 from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection, PDone
+from headrace.sdk.pvalue import PCollection, PDone, PValue
 
 
 class Write(PTransform[PCollection[object], PDone]):
@@ -23,6 +25,10 @@ class Write(PTransform[PCollection[object], PDone]):
     def sink(self) -> Sink:
         """The sink given."""
         return self._sink
+
+    def is_whole(self, inputs: Sequence[PValue]) -> bool:
+        """Whether the sink takes the elements of these inputs; False where `expand` makes other steps of it."""
+        return True
 
     def expand(self, inputs: PCollection[object]) -> PDone:
         """Nothing comes after it."""

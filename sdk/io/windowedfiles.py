@@ -1,0 +1,216 @@
+"""When: files of windowed collections: a set of them for each window and pane (`apache_beam.io.fileio`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import NamedTuple, cast
+
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.record import Batch
+from headrace.sdk.graph import GROUPING, stateful_signature
+from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.panes import PaneInfo
+from headrace.sdk.pipeline import Step
+from headrace.sdk.ptransform import PTransform
+from headrace.sdk.pvalue import PCollection, PDone, PValue
+from headrace.sdk.transforms.element import DoFn, FlatMap, Map, ParDo
+from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.transforms.window_into import WindowInto
+from headrace.sdk.transforms.write import Write
+from headrace.sdk.triggers import AccumulationMode, DefaultTrigger
+from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindows
+
+Collection = PCollection[object]
+SHARDS = 5
+"""Files of a window that is gathered here, where nobody says how many: as in Beam."""
+_MOST_SHARDS = 1_000_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Mark(NamedTuple):
+    """The window and pane that an element came with. Persisted as part of a receipt: every field."""
+
+    start: int | None
+    """Microseconds UTC; None for the global window, and for one of which only the end is known."""
+    end: int | None
+    """Microseconds UTC; None for the global window."""
+    pane: int
+    """Its index."""
+    retracted: bool
+    """Whether the pane is taken back."""
+
+    def __str__(self) -> str:
+        times = [_instant(time) for time in (self.start, self.end) if time is not None]
+        return "-".join([*times, str(self.pane), *(["retracted"] if self.retracted else [])])
+
+
+def _instant(micros: int) -> str:
+    """An instant for a file's name: ISO 8601 without colons, which Hadoop's paths cannot have.
+
+    >>> _instant(0), _instant(1_704_067_200_500_000)
+    ('19700101T000000Z', '20240101T000000.500000Z')
+    """
+    try:
+        at = _EPOCH + timedelta(microseconds=micros)
+    except OverflowError:
+        # Before the year 1 or after 9999.
+        return f"{micros}us"
+    return at.strftime(f"{at.year:04d}%m%dT%H%M%S") + (f".{at.microsecond:06d}Z" if at.microsecond else "Z")
+
+
+class WriteFiles(Write):
+    """Writes files; the base of the transforms for the single formats, which all say this of windows.
+
+    What is in the global window and comes from no trigger becomes files of each epoch: `<prefix>-<epoch>-<number>`.
+    Otherwise each window and pane has files of its own, `<prefix>-<start>-<end>-<pane>-<epoch>-<number>-of-<files>`,
+    without times for the global window. What comes from a grouping has its pane; what was only put into windows is
+    gathered until their trigger fires.
+
+    Args:
+        files: The sink for files of one format.
+        num_shards: Into how many parts, and so files at most, to divide what is gathered here for a pane.
+        windowed_writes: False for files of each epoch, whatever the windows.
+    """
+
+    def __init__(self, files: FileSink, num_shards: int | None, windowed_writes: bool) -> None:
+        super().__init__(files)
+        if num_shards is not None and num_shards not in range(_MOST_SHARDS):
+            raise ValueError(f"num_shards is {num_shards!r}; give a whole number, 0 to leave it to the engine")
+        self._files = files
+        self._shards = num_shards or SHARDS
+        self._windowed = windowed_writes
+
+    def is_whole(self, inputs: Sequence[PValue]) -> bool:
+        """See `Write`."""
+        return not any(isinstance(one, PCollection) and self._by_window(one) for one in inputs)
+
+    def _by_window(self, inputs: Collection) -> bool:
+        windowing = inputs.windowing
+        is_global = isinstance(windowing.window_fn, GlobalWindows)
+        return self._windowed and not (is_global and isinstance(windowing.trigger, DefaultTrigger))
+
+    def expand(self, inputs: Collection) -> PDone:
+        """Nothing comes after it."""
+        if not self.is_whole([inputs]):
+            panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(self._shards)
+            return panes | "Mark" >> Map(_marked) | "Files" >> Write(WindowedFiles(self._files))
+        return super().expand(inputs)
+
+
+def _marked(
+    element: object, window: BoundedWindow = DoFn.WindowParam, pane: PaneInfo = DoFn.PaneInfoParam
+) -> tuple[object, tuple[int | None, int | None, int, bool]]:
+    if isinstance(window, GlobalWindow):
+        return element, (None, None, pane.index, pane.is_retraction)
+    start = getattr(window, "start_us", None)
+    return element, (start if isinstance(start, int) else None, window.end_us, pane.index, pane.is_retraction)
+
+
+def _comes_in_panes(collection: Collection) -> bool:
+    """Whether elements come with panes of the windows that they are in."""
+    producer = collection.producer
+    assert producer is not None
+    if isinstance(producer.transform, GROUPING):
+        return True
+    if isinstance(producer.transform, WindowInto) or stateful_signature(producer) is not None:
+        return False
+    sources = _sources(producer)
+    return bool(sources) and all(map(_comes_in_panes, sources))
+
+
+def _may_retract(collection: Collection) -> bool:
+    """Whether windows before this one take panes back."""
+    producer = collection.producer
+    assert producer is not None
+    retracting = (
+        source.windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
+        for source in _sources(producer)
+    )
+    return any(retracting) or any(map(_may_retract, _sources(producer)))
+
+
+def _sources(step: Step) -> list[Collection]:
+    return [one for one in step.inputs if isinstance(one, PCollection)]
+
+
+class _Gather(PTransform[Collection, Collection]):
+    """Elements of a window, when its trigger fires."""
+
+    def __init__(self, shards: int) -> None:
+        super().__init__()
+        self._shards = shards
+
+    def expand(self, inputs: Collection) -> Collection:
+        """The same elements, in panes."""
+        # What is taken back must be looked for where it was put.
+        shards = 1 if _may_retract(inputs) else self._shards
+        grouped = inputs | "Shard" >> ParDo(_Shard(shards)) | "Group" >> GroupByKey()
+        return grouped | "Ungroup" >> FlatMap(_values)
+
+
+class _Shard(DoFn):
+    """Numbers elements round and round."""
+
+    def __init__(self, shards: int) -> None:
+        self._shards = shards
+
+    def start_bundle(self) -> None:
+        """A bundle that is run again gives equal numbers."""
+        self._next = count()
+
+    def process(self, element: object) -> list[tuple[int, object]]:
+        """The element with the number of its shard."""
+        return [(next(self._next) % self._shards, element)]
+
+
+def _values(pair: tuple[int, Iterable[object]]) -> Iterable[object]:
+    return pair[1]
+
+
+class WindowedFiles:
+    """Files as a sink for what `_marked` makes: a `FileSink`'s, apart for each window and pane.
+
+    Args:
+        files: Writes the files of one window and pane.
+    """
+
+    def __init__(self, files: FileSink) -> None:
+        self._files = files
+
+    def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+        """In the task: hidden files for each window and pane; the receipt says which are for which."""
+        parts: dict[Mark, list[tuple[object, int]]] = {}
+        for marked, timestamp in batch.rows():
+            element, mark = cast("tuple[object, tuple[int | None, int | None, int, bool]]", marked)
+            parts.setdefault(Mark(*mark), []).append((element, timestamp))
+        staged = []
+        for number, (mark, rows) in enumerate(parts.items()):
+            elements, timestamps = zip(*rows, strict=True)
+            receipt = self._files.stage(Batch(elements, timestamps), epoch, interval, f"{token}-{number}")
+            assert receipt is not None, "there are rows"
+            staged.append((mark, receipt.decode()))
+        return json.dumps(staged).encode() if staged else None
+
+    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
+        """On the driver: name the files of a committed epoch, and clean up."""
+        sets: dict[Mark, list[bytes]] = {}
+        for receipt in receipts:
+            for mark, staged in cast("list[tuple[object, str]]", json.loads(receipt)):
+                sets.setdefault(_checked(mark), []).append(staged.encode())
+        for mark, parts in sets.items():
+            self._files.name_parts(epoch, parts, f"-{mark}", numbered_of=True)
+        self._files.clean(epoch)
+
+
+def _checked(mark: object) -> Mark:
+    """A mark of a receipt: receipts come out of the checkpoint, where others may have written."""
+    match mark:
+        case [int() | None as start, int() | None as end, int() as pane, bool() as retracted]:
+            return Mark(start, end, pane, retracted)
+    raise CheckpointError(
+        f"the checkpoint has a receipt for {mark!r:.200}, which is no window and pane; somebody else wrote it. "
+        "Nothing was moved for it"
+    )
