@@ -9,63 +9,61 @@
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
-
-from headrace import coders, metrics, options, pvalue, testing, transforms, typehints, utils
-from headrace.pvalue import PCollection, Row, TaggedOutput
-from headrace.sdk.columns.expression import col
-from headrace.sdk.pipeline import Pipeline
-from headrace.sdk.transforms.computation import RunComputation
-from headrace.transforms import (
-    ApproximateQuantiles,
-    ApproximateUnique,
-    BatchElements,
-    CoGroupByKey,
-    CombineFn,
-    CombineGlobally,
-    CombinePerKey,
-    CombineValues,
-    Create,
-    Distinct,
-    DoFn,
-    Filter,
-    FlatMap,
-    FlatMapTuple,
-    Flatten,
-    FlattenWith,
-    GroupBy,
-    GroupByKey,
-    GroupIntoBatches,
-    Impulse,
-    Keys,
-    KvSwap,
-    LogElements,
-    Map,
-    MapTuple,
-    ParDo,
-    Partition,
-    PartitionFn,
-    PTransform,
-    Regex,
-    Reify,
-    RemoveDuplicates,
-    Reshuffle,
-    Select,
-    Tee,
-    ToString,
-    Values,
-    WaitOn,
-    Windowing,
-    WindowInto,
-    WithKeys,
-    combiners,
-    ptransform_fn,
-    trigger,
-    window,
-)
+from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from headrace import io
+    from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils
+    from headrace.pvalue import PCollection, Row, TaggedOutput
+    from headrace.sdk.columns.expression import col
+    from headrace.sdk.pipeline import Pipeline
+    from headrace.sdk.transforms.computation import RunComputation
+    from headrace.transforms import (
+        ApproximateQuantiles,
+        ApproximateUnique,
+        BatchElements,
+        CoGroupByKey,
+        CombineFn,
+        CombineGlobally,
+        CombinePerKey,
+        CombineValues,
+        Create,
+        Distinct,
+        DoFn,
+        Filter,
+        FlatMap,
+        FlatMapTuple,
+        Flatten,
+        FlattenWith,
+        GroupBy,
+        GroupByKey,
+        GroupIntoBatches,
+        Impulse,
+        Keys,
+        KvSwap,
+        LogElements,
+        Map,
+        MapTuple,
+        ParDo,
+        Partition,
+        PartitionFn,
+        PTransform,
+        Regex,
+        Reify,
+        RemoveDuplicates,
+        Reshuffle,
+        Select,
+        Tee,
+        ToString,
+        Values,
+        WaitOn,
+        Windowing,
+        WindowInto,
+        WithKeys,
+        combiners,
+        ptransform_fn,
+        trigger,
+        window,
+    )
 
 __version__ = "0.1.0.dev0"
 
@@ -132,9 +130,40 @@ __all__ = [
     "window",
 ]
 
+_MODULES = {
+    "coders",
+    "io",
+    "lowlevel",
+    "metrics",
+    "options",
+    "pvalue",
+    "sdk",
+    "testing",
+    "transforms",
+    "typehints",
+    "utils",
+}
+_PLACES = {
+    "PCollection": "headrace.pvalue",
+    "Pipeline": "headrace.sdk.pipeline",
+    "Row": "headrace.pvalue",
+    "RunComputation": "headrace.sdk.transforms.computation",
+    "TaggedOutput": "headrace.pvalue",
+    "col": "headrace.sdk.columns.expression",
+}
+"""Name -> its module, of those that are not in `headrace.transforms`."""
+
 
 def __getattr__(name: str) -> object:
-    """`io` is loaded when it is first used: it needs Arrow, which takes longer than everything else together."""
-    if name == "io":
-        return import_module("headrace.io")
-    raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    """Names are loaded when they are first used, so that a command starts without them."""
+    if name in _MODULES:
+        return import_module(f"headrace.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+    found = getattr(import_module(_PLACES.get(name, "headrace.transforms")), name)
+    globals()[name] = found
+    return cast(object, found)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -27,7 +27,7 @@ class Ending(IntEnum):
     """By Ctrl-C; the same command goes on from the last commit."""
 
 
-errors = Console(stderr=True, highlight=False, soft_wrap=True)
+errors = Console(stderr=True, highlight=False)
 
 
 class MisuseError(Exception):
@@ -45,8 +45,16 @@ def endings() -> Iterator[None]:
         raise _end(str(error), Ending.REPLACED) from error
     except HeadraceError as error:
         raise _end(str(error), Ending.FAILED) from error
+    except KeyboardInterrupt as stop:
+        say(errors, "interrupted: nothing has run")
+        raise typer.Exit(Ending.INTERRUPTED) from stop
 
 
 def _end(message: str, ending: Ending) -> typer.Exit:
-    errors.print(Text("error: ", style="bold red") + Text(message))
+    say(errors, Text("error: ", style="bold red") + Text(message))
     return typer.Exit(ending)
+
+
+def say(console: Console, message: Text | str) -> None:
+    """A message: folded between words at a terminal, and left as it is elsewhere, for programs that read it."""
+    console.print(message, soft_wrap=not console.is_terminal, markup=False)

@@ -27,7 +27,7 @@ def inspect(
     step: Annotated[str | None, typer.Option(help="Show what is stored of each key of this step instead.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="How many keys of it.")] = 20,
 ) -> None:
-    """Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records on their way.
+    """Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records.
 
     Reads only; a run that uses the checkpoint goes on undisturbed, and no code that the checkpoint names is run. Ends
     with 0, or with 2 when there is no checkpoint or no such epoch.

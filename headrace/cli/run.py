@@ -10,7 +10,7 @@ from typing import Annotated, cast
 import typer
 from rich.console import Console
 
-from headrace.cli.ending import Ending, MisuseError, endings, errors
+from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
@@ -60,9 +60,9 @@ def run(
             with watched.reporter:
                 start()
         except KeyboardInterrupt as stop:
-            errors.print(watched.interrupted(checkpoint))
+            say(errors, watched.interrupted(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop
-    typer.echo(watched.done())
+    say(Console(highlight=False), watched.done())
 
 
 def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import cast
 from zoneinfo import ZoneInfo
 
-import pandas as pd
 import pyarrow as pa
 
 from headrace.sdk.columns.dicts import dicts_of
@@ -21,6 +20,9 @@ def to_list(column: pa.Array) -> list[object]:
     kind = column.type
     if not pa.types.is_timestamp(kind) or kind.unit == "ns" or column.null_count:
         return cast(list[object], column.to_pylist())
+    # Loaded here, as it takes a third of a second, which most programs and commands can do without.
+    import pandas as pd
+
     # A datetime for each value through pyarrow takes 3 µs, half of what reading a row may cost.
     instants = pd.DatetimeIndex(column.cast(pa.timestamp(kind.unit)).to_numpy(zero_copy_only=False))
     if kind.tz is not None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from unittest.mock import patch
 
@@ -12,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import headrace as beam
-from headrace.cli.app import app
+from headrace.cli.app import SUMMARIES, app
 from headrace.cli.ending import Ending
 
 SCORES = """
@@ -263,3 +265,46 @@ def test_new_makes_a_project_that_runs_and_whose_test_passes(folder: Path, monke
 @pytest.mark.parametrize("command", ["run", "inspect", "explain", "draw", "new"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     assert f"Example: headrace {command}" in call(command, "--help").stdout
+
+
+def test_help_comes_without_loading_the_engine() -> None:
+    script = (
+        "import sys\nfrom headrace.cli.app import app\napp(['--help'], standalone_mode=False)\n"
+        "heavy = {'pyspark', 'pandas', 'pyarrow', 'numpy', 'headrace.sdk', 'headrace.lowlevel'}\n"
+        "sys.exit(', '.join(heavy & {*sys.modules}) or 0)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "inspect" in ended.stdout
+
+
+def test_a_checkpoint_is_inspected_without_loading_spark(folder: Path) -> None:
+    ran("points.py", "--checkpoint=state")
+    script = (
+        "import sys\nfrom headrace.cli.app import app\napp(['inspect', 'state'], standalone_mode=False)\n"
+        "heavy = {'pyspark', 'pandas', 'headrace.sdk.pipeline'}\nsys.exit(', '.join(heavy & {*sys.modules}) or 0)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "the input has ended" in ended.stdout
+
+
+@pytest.mark.parametrize("command", sorted(SUMMARIES))
+def test_every_command_has_help_with_an_example_and_the_summary_is_its_first_line(command: str) -> None:
+    result = call(command, "--help")
+    assert result.exit_code == Ending.DONE
+    assert f"Example: headrace {command} " in result.stdout
+    function = getattr(import_module(f"headrace.cli.{command}"), command)
+    assert function.__doc__.splitlines()[0] == SUMMARIES[command]
+
+
+@pytest.mark.parametrize("arguments", [["inspekt"], ["run"], ["inspect", "--timers=-1", "state"], ["draw", "--view=x"]])
+def test_what_the_command_line_cannot_read_ends_with_2(arguments: list[str]) -> None:
+    assert call(*arguments).exit_code == Ending.MISUSED
+
+
+def test_ctrl_c_ends_with_130_also_while_the_pipeline_is_made(folder: Path) -> None:
+    (folder / "stopped.py").write_text("raise KeyboardInterrupt\n")
+    for command in ("run", "draw", "explain"):
+        result = call(command, "stopped.py")
+        assert (result.exit_code, result.stderr) == (Ending.INTERRUPTED, "interrupted: nothing has run\n")
