@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.metric import Cells
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.epochsize import EpochSize
 
 
@@ -43,7 +43,7 @@ class Progress:
         """How far the low watermark is behind the greatest timestamp read, microseconds; None before the first."""
         if MIN_TIMESTAMP in (self.watermark, self.greatest):
             return None
-        return 0 if self.watermark == MAX_TIMESTAMP else self.greatest - self.watermark
+        return max(0, self.greatest - self.watermark)
 
 
 @dataclass(frozen=True, slots=True)

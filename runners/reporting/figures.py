@@ -86,6 +86,11 @@ class Rates:
             self._noted.popleft()
 
     @property
+    def known(self) -> bool:
+        """Whether there is anything to take them from: the first epoch of a run that goes on tells nothing."""
+        return len(self._noted) > 1
+
+    @property
     def per_second(self) -> tuple[float, float]:
         """In and out."""
         (began, read, written), (ended, reads, writes) = self._noted[0], self._noted[-1]

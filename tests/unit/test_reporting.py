@@ -70,7 +70,7 @@ def test_a_log_that_ends_between_two_lines_still_tells_the_last_epoch() -> None:
 
 
 def test_the_display_shows_the_whole_and_as_many_steps_as_there_is_room_for() -> None:
-    console = Console(file=io.StringIO(), force_terminal=True, width=120, height=11, color_system=None)
+    console = Console(file=io.StringIO(), force_terminal=True, width=120, height=8, color_system=None)
     with ProgressDisplay(console) as display:
         run(display)
     shown = console.file.getvalue()  # type: ignore[attr-defined]
