@@ -220,8 +220,9 @@ class EngineOptions(PipelineOptions):
     record: bool | str | Sequence[str] | None
     """All groupings, or those in steps of these labels."""
     record_to: str | None
-    progress: Callable[..., None] | None
-    """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function."""
+    progress: Callable[..., None] | bool | None
+    """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function. In a
+    notebook there is a display without it; False shows none."""
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:

@@ -14,7 +14,7 @@ from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
-from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options
+from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options, watching
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -172,18 +172,22 @@ class Pipeline:
         for check in self.checks:
             check()
         runner = find_runner(self.runner)
-        if (wanted := labels_to_record(self._record, self.options)) is None:
-            self.result = PipelineResult(runner.run_topology(self.topology(), run_options(self.options)))
-        else:
-            self.result = self._run_recorded(runner, wanted)
+        with watching(self.options) as progress:
+            if (wanted := labels_to_record(self._record, self.options)) is None:
+                options = run_options(self.options, progress=progress)
+                self.result = PipelineResult(runner.run_topology(self.topology(), options))
+            else:
+                self.result = self._run_recorded(runner, wanted, progress)
         return self.result
 
-    def _run_recorded(self, runner: Runner, wanted: Sequence[str]) -> PipelineResult:
+    def _run_recorded(
+        self, runner: Runner, wanted: Sequence[str], progress: Callable[..., None] | None
+    ) -> PipelineResult:
         from headrace.sdk.compile import compile_steps
         from headrace.sdk.recorder import Recorder
 
         recorder = Recorder(self, wanted)
-        options = run_options(self.options, recorder)
+        options = run_options(self.options, recorder, progress)
         ran = runner.run_topology(compile_steps(recorder.steps(self.steps)), options)
         recording = recorder.recording()
         if (path := self.options.view_as(EngineOptions).record_to) is not None:

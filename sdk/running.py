@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -78,9 +80,40 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
     return [] if "" in labels else labels
 
 
-def run_options(options: PipelineOptions, recorder: Recorder | None = None) -> object:
-    """The engine's options of a pipeline's; those not given are left to the engine."""
+def _called(progress: Callable[..., None] | bool | None) -> Callable[..., None] | None:
+    return None if isinstance(progress, bool) else progress
+
+
+@contextmanager
+def watching(options: PipelineOptions) -> Iterator[Callable[..., None] | None]:
+    """What is told each epoch: what the options name, else in a notebook a display."""
+    given = options.view_as(EngineOptions).progress
+    if given is not None and given is not False and not callable(given):
+        raise ValueError(
+            f"progress is {given!r:.200}; give a function that takes the figures of an epoch, or False for no display"
+        )
+    # Whoever runs in a notebook has IPython loaded; nobody else needs it.
+    ipython = sys.modules.get("IPython")
+    if given is not None or ipython is None or getattr(ipython.get_ipython(), "kernel", None) is None:
+        yield _called(given)
+        return
+    display = import_module("headrace.runners.reporting.notebook").NotebookDisplay()
+    with cast("AbstractContextManager[Callable[..., None]]", display) as shown:
+        yield shown
+
+
+def run_options(
+    options: PipelineOptions, recorder: Recorder | None = None, progress: Callable[..., None] | None = None
+) -> object:
+    """The engine's options of a pipeline's; those not given are left to the engine.
+
+    Args:
+        options: Of the pipeline.
+        recorder: Is told each epoch, too.
+        progress: What is told each epoch instead of what the options name.
+    """
     view = options.view_as(EngineOptions)
+    progress = progress or _called(view.progress)
     given = {
         "checkpoint": view.checkpoint or os.environ.get("HEADRACE_CHECKPOINT"),
         "intervals": view.intervals,
@@ -91,7 +124,7 @@ def run_options(options: PipelineOptions, recorder: Recorder | None = None) -> o
         "straggler_delay": view.straggler_delay,
         "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
         "poll_seconds": view.poll_seconds,
-        "progress": view.progress if recorder is None else recorder.followed_by(view.progress),
+        "progress": progress if recorder is None else recorder.followed_by(progress),
         "allow_removed": view.allow_removed,
         "discard_stored": view.discard_stored,
         "drop_pending": view.drop_pending,

@@ -1,0 +1,121 @@
+"""Progress in a notebook: a table under the cell that runs the pipeline, brought up to date in place."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from html import escape
+from importlib import import_module
+from types import TracebackType
+from typing import Protocol, Self, cast
+
+from headrace.runners.engine.options import Progress
+from headrace.runners.reporting.figures import Rates, step_figures
+from headrace.runners.reporting.table import Told, columns_for, heading
+
+_EVERY = 0.25
+"""Seconds between two pictures: a notebook keeps up with no more, and a run may have hundreds of epochs a second."""
+_WIDE = 1_000
+"""Characters: a page has room for all columns."""
+
+
+class _Handle(Protocol):
+    def update(self, shown: object) -> None: ...
+
+
+class NotebookDisplay:
+    """Shows a run under its cell. A pipeline that is run in a notebook has one by itself; use it in a `with` block.
+
+    Args:
+        show: Puts something on the page and gives what changes it; by default IPython's own `display`.
+        clock: Seconds, of any clock that only goes forward.
+    """
+
+    def __init__(
+        self, show: Callable[[object], _Handle] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._show, self._clock = show or _ipython, clock
+        self._rates = Rates()
+        self._last: Progress | None = None
+        self._next = float("-inf")
+        self._handle: _Handle | None = None
+
+    def __enter__(self) -> Self:
+        self._handle = self._show(Picture("starting", None, self._rates))
+        return self
+
+    def __call__(self, progress: Progress) -> None:
+        """Take in an epoch."""
+        now = self._clock()
+        self._rates.note(progress, now)
+        self._last = progress
+        if now >= self._next:
+            self._next = now + _EVERY
+            self._picture("running")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._picture("done")
+        else:
+            self._picture("interrupted" if issubclass(kind, KeyboardInterrupt) else "failed")
+
+    def _picture(self, standing: str) -> None:
+        if self._handle is not None:
+            self._handle.update(Picture(standing, self._last, self._rates))
+
+
+def _ipython(shown: object) -> _Handle:
+    display = import_module("IPython.display").display
+    return cast("_Handle", display(shown, display_id=True))
+
+
+class Picture:
+    """How a run stands at one moment, as a notebook shows it, and as text where it cannot.
+
+    >>> Picture("running", Progress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates())
+    running   epoch 7   in 1,200   out 40   late 0   dropped 0   duplicates 0
+    """
+
+    def __init__(self, standing: str, progress: Progress | None, rates: Rates) -> None:
+        self._standing = standing
+        steps = [] if progress is None else step_figures(progress)
+        self._heading: list[list[Told]] = [] if progress is None else heading(progress, rates, steps)
+        self._names, self._rows = columns_for(_WIDE, steps)
+
+    def __repr__(self) -> str:
+        flow = self._heading[0] if self._heading else []
+        return "   ".join([self._standing, *(f"{told.name} {told.value}" for told in flow)])
+
+    def _repr_html_(self) -> str:
+        lines = [" &ensp; ".join(map(_told, line)) for line in self._heading]
+        first = f"<b>{escape(self._standing)}</b>"
+        head = "".join(f"<div>{line}</div>" for line in [" &ensp; ".join([first, *lines[:1]]), *lines[1:]])
+        return f'<div style="{_STYLE}">{head}{self._table() if self._rows else ""}</div>'
+
+    def _table(self) -> str:
+        names = "".join(f'<th style="{_cell(place)}">{escape(name)}</th>' for place, name in enumerate(self._names))
+        rows = (
+            "".join(f'<td style="{_cell(place)}">{escape(text)}</td>' for place, text in enumerate(row))
+            for row in self._rows
+        )
+        body = "".join(f'<tr style="background:none">{row}</tr>' for row in rows)
+        head = f'<tr style="background:none">{names}</tr>'
+        return f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>'
+
+
+# On the elements themselves, as pages of notebooks drop style sheets; colours are the page's own, be it light or dark.
+_STYLE = "font-size:13px;line-height:1.6;font-variant-numeric:tabular-nums"
+_TABLE = "margin:6px 0 0 0;border-collapse:collapse;font-size:13px"
+
+
+def _cell(place: int) -> str:
+    return f"text-align:{'right' if place else 'left'};padding:1px {'0 1px 20px' if place else '0'};white-space:nowrap"
+
+
+def _told(told: Told) -> str:
+    value = escape(told.value)
+    if told.alarming:
+        value = f'<b style="color:#b35900">{value}</b>'
+    return f'<span style="white-space:nowrap"><span style="opacity:.65">{escape(told.name)}</span> {value}</span>'
