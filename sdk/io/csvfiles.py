@@ -14,7 +14,7 @@ from pyarrow import csv
 
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
-from headrace.sdk.io.filesource import FileTimes
+from headrace.sdk.io.filetimes import FileTimes
 from headrace.sdk.io.lines import BadLine, Extent, FileError, LineFormat, LineRange
 from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions

@@ -17,7 +17,8 @@ from headrace.lowlevel.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
-from headrace.sdk.io.timestamps import TimestampOf, check_timestamp, micros_of
+from headrace.sdk.io.filetimes import FileTimeOf, FileTimes, NamePattern, Span
+from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 from headrace.sdk.shipping import Portable
 from headrace.sdk.transforms.source import Source
 
@@ -125,10 +126,10 @@ class DirectoryInjector(BaseInjector):
         pattern: Which files.
         max_delay: Microseconds that the watermark stays behind the greatest timestamp read; None where only the
             times of files count.
-        file_time: From a file to a time before which none of its records is, microseconds UTC; None where only the
-            timestamps of records count.
+        times: What is known of the event times of files; None where only the timestamps of records count.
         interval: Seconds between two looks for new files.
         until: Whether the input has ended, given the names of all files so far; None for never.
+        expected: From the names of all files so far to those that are still to come; None where nothing is known.
     """
 
     def __init__(
@@ -136,17 +137,21 @@ class DirectoryInjector(BaseInjector):
         format_: FileFormat,
         pattern: str,
         max_delay: int | None,
-        file_time: Callable[[Found], int] | None,
+        times: FileTimes | None,
         interval: float,
         until: Callable[[Sequence[str]], bool] | None,
+        expected: Callable[[Sequence[str]], Iterable[str]] | None = None,
     ) -> None:
         self._format = format_
         self._pattern = pattern
         self.max_delay = max_delay
-        self._file_time = file_time
+        self._times = times
         self._interval = interval
         self._until = until
+        self._expected = expected
         self._looked = float("-inf")
+        self._greatest: int | None = None
+        """The greatest end of a file so far; None where it is not known yet."""
 
     def start(self) -> object:
         """Nothing seen yet."""
@@ -160,7 +165,7 @@ class DirectoryInjector(BaseInjector):
             left = (*left, *(_Left(file) for file in new))
             seen = seen | {file.path for file in new}
         pieces, rest = _deliver(self._format, left, limit, splits)
-        watermark = max(before.watermark, self._watermark(left, rest))
+        watermark = max(before.watermark, self._watermark(left, rest, seen))
         done = not rest and self._until is not None and self._until(sorted(seen))
         after = _Position(tuple(rest), seen, watermark)
         return Delivery(pieces, after.plain(), watermark, done=done, idle=not pieces and not done)
@@ -171,34 +176,36 @@ class DirectoryInjector(BaseInjector):
             return []
         self._looked = now
         found = [file for file in match(self._pattern) if file.path not in seen]
-        if (file_time := self._file_time) is None:
+        if (times := self._times) is None:
             return found
-        return sorted(found, key=lambda file: (file_time(file), file.path))
+        return sorted(found, key=lambda file: (times.of(file).earliest, file.path))
 
-    def _watermark(self, before: Sequence[_Left], after: Sequence[_Left]) -> int:
-        """Figure 10: the least time of a file that is not finished; without one, what was known before stays."""
-        if self._file_time is None:
+    def _watermark(self, before: Sequence[_Left], after: Sequence[_Left], seen: frozenset[str]) -> int:
+        """Figure 10: the least time of what is not finished; if nothing is left, what was finished is over."""
+        if self._times is None:
             return MIN_TIMESTAMP
-        if after:
-            return min(self._file_time(one.file) for one in after)
-        return max((self._file_time(one.file) for one in before), default=MIN_TIMESTAMP)
+        if self._greatest is None:
+            named = seen if self._times.function is not None else ()
+            self._greatest = max((self._times.of_name(path).end for path in named), default=MIN_TIMESTAMP)
+        self._greatest = max([self._greatest, *(self._times.of(one.file).end for one in before)])
+        unfinished = self._unfinished(after, seen)
+        return min(span.earliest for span, _ in unfinished) if unfinished else self._greatest
 
+    def _unfinished(self, left: Sequence[_Left], seen: frozenset[str]) -> list[tuple[Span, str]]:
+        """The files that are not read to their end, or not there yet, in words."""
+        assert self._times is not None, "times are known"
+        waiting = [(self._times.of(one.file), f"{one.file.path}, which is not read to its end") for one in left]
+        if self._expected is None:
+            return waiting
+        to_come = sorted(set(self._expected(sorted(seen))) - seen)
+        return waiting + [(self._times.of_name(name), f"{name}, which is expected") for name in to_come]
 
-@dataclass(frozen=True, slots=True)
-class FileTimes:
-    """What is known of the records of a file before it is read; shipped to the tasks that read."""
-
-    continuous: bool
-    function: Callable[[str], object] | None = None
-    """From a file's name to a time before which none of its records is."""
-
-    def of(self, file: Found) -> int:
-        """A time before which none of a file's records is, microseconds UTC."""
-        return file.modified_us if self.function is None else micros_of(self.function(file.path))
-
-    def default(self, file: Found) -> int:
-        """The event time of records that have none of their own."""
-        return self.of(file) if self.continuous else MIN_TIMESTAMP
+    def holder(self, position: object) -> str | None:
+        """The file that the watermark waits for, in words."""
+        at = _Position.of(position)
+        if self._times is None or not (unfinished := self._unfinished(at.left, at.seen)):
+            return None
+        return f"file {min(unfinished, key=lambda waiting: waiting[0].earliest)[1]}"
 
 
 class FileSource(Source):
@@ -215,10 +222,14 @@ class FileSource(Source):
         continuous: Whether to go on with files that appear in the folder, for ever. Files must be renamed into their
             place when they are complete; names that begin with `_` or `.` are not looked at.
         interval: Seconds between two looks for new files.
-        file_time: For continuous reading, a function from a file's name to a time before which none of its records
-            is. The watermark is then that of the oldest unfinished file. Without `timestamp` the records of a file have
-            its time, and without `file_time` that is the time at which it was last written.
+        file_time: For continuous reading, a function from a file's path to a time before which none of its records is,
+            or to a pair of that and their end; or a pattern for times in its name, as `"%Y-%m-%d-%H"` (see
+            `NamePattern`). The watermark is then the least time of the files that are not read to their end, and
+            without any the end of the last. Without `timestamp` the records of a file have its time, and without
+            `file_time` that is the time at which it was last written.
         until: For continuous reading, whether the input has ended, given the names of all files so far.
+        expected: For continuous reading with `file_time`, a function from the paths of all files so far to those of
+            files that are still to come: the watermark waits for them, too.
     """
 
     def __init__(
@@ -231,13 +242,16 @@ class FileSource(Source):
         validate: bool = True,
         continuous: bool = False,
         interval: float = 1.0,
-        file_time: Callable[[str], object] | None = None,
+        file_time: FileTimeOf | None = None,
         until: Callable[[Sequence[str]], bool] | None = None,
+        expected: Callable[[Sequence[str]], Iterable[str]] | None = None,
     ) -> None:
         super().__init__()
         pattern = fspath(pattern)
-        if not continuous and (file_time or until):
-            raise ValueError("file_time and until are for continuous=True only")
+        if not continuous and (file_time or until or expected):
+            raise ValueError("file_time, until and expected are for continuous=True only")
+        if expected and not file_time:
+            raise ValueError("expected is given without file_time, which says when the records of those files are")
         if continuous and timestamp is not None and max_delay is None and file_time is None:
             raise ValueError(
                 "continuous reading by timestamp needs to know how late records may be; give max_delay or file_time"
@@ -248,10 +262,11 @@ class FileSource(Source):
         self.compression = compression_type
         self.timestamp = timestamp if not callable(timestamp) else Portable(timestamp, "the function timestamp")
         self.is_bounded = not continuous
+        file_time = NamePattern(file_time) if isinstance(file_time, str) else file_time
         self.times = FileTimes(continuous, file_time and Portable(file_time, "the function file_time"))
         self._pattern = pattern
         self._max_delay = check_timestamp(timestamp, max_delay)
-        self._interval, self._until = interval, until
+        self._interval, self._until, self._expected = interval, until, expected
 
     def file_format(self) -> FileFormat:
         """How the files are cut and read."""
@@ -266,7 +281,8 @@ class FileSource(Source):
             self.file_format(),
             self._pattern,
             self._max_delay,
-            self.times.of if by_file else None,
+            self.times if by_file else None,
             self._interval,
             self._until,
+            self._expected,
         )

@@ -18,7 +18,7 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.apart import Failure, Unreadable
 from headrace.sdk.io.files import Found, compression_of, open_input
-from headrace.sdk.io.filesource import FileTimes
+from headrace.sdk.io.filetimes import FileTimes
 
 LONGEST_LINE = 128 << 20
 """Bytes that a line may have: what a task must be able to hold in memory several times over."""

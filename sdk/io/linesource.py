@@ -6,7 +6,8 @@ import copy
 from typing import Self
 
 from headrace.sdk.io.apart import ReadApart
-from headrace.sdk.io.filesource import FileSource, FileTimes
+from headrace.sdk.io.filesource import FileSource
+from headrace.sdk.io.filetimes import FileTimes
 
 
 class LineSource(FileSource):

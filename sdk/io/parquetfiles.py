@@ -17,7 +17,8 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.columns.reading import shape_of_rows, times_of
 from headrace.sdk.io.columns import to_dicts, to_list, to_rows
 from headrace.sdk.io.files import Found, Path, filesystem_of
-from headrace.sdk.io.filesource import BATCH, FileSource, FileTimes
+from headrace.sdk.io.filesource import BATCH, FileSource
+from headrace.sdk.io.filetimes import FileTimes
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
+from headrace.sdk.io.filetimes import FileTimeOf
 from headrace.sdk.io.timestamps import TimestampOf
 
 
@@ -16,5 +17,6 @@ class ReadOptions(TypedDict, total=False):
     validate: bool
     continuous: bool
     interval: float
-    file_time: Callable[[str], object] | None
+    file_time: FileTimeOf | None
     until: Callable[[Sequence[str]], bool] | None
+    expected: Callable[[Sequence[str]], Iterable[str]] | None

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path
-from headrace.sdk.io.filesource import FileTimes
+from headrace.sdk.io.filetimes import FileTimes
 from headrace.sdk.io.lines import BadLine, LineFormat
 from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions

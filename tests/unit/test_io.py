@@ -20,7 +20,7 @@ from headrace.io.filesystem import CompressionTypes
 from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.files import Found, match
-from headrace.sdk.io.filesource import FileTimes
+from headrace.sdk.io.filetimes import FileTimes, NamePattern
 from headrace.sdk.io.lines import LineRange
 from headrace.sdk.io.textfiles import TextParser
 from headrace.transforms import window
@@ -249,6 +249,74 @@ class TestFoldersThatFillUp:
         ((rows,), delivery), *_ = planned(source)
         assert rows == [("x", 100_000_000)]
         assert delivery.watermark == 100_000_000
+
+    def watermarks(self, injector, folder, steps, limit=1000):
+        """In seconds, after each plan; a step is a file to add, or None."""
+        position, seen = injector.start(), []
+        for name in steps:
+            if name is not None:
+                self.at(folder, name, "x\n" * 100, 999)
+            delivery = injector.plan(position, limit, 1)
+            position = delivery.position
+            seen.append(delivery.watermark // 1_000_000)
+        return seen, position
+
+    def test_a_file_that_is_done_is_over_where_its_end_is_known(self, tmp_path):
+        injector = self.source(tmp_path, file_time="%Y-%m-%dT%H%M").injector()
+        names = ["x-1970-01-01T0000.log", None, "x-1970-01-01T0002.log", "y-1970-01-01T0001.log", None]
+        # The last file is later than what the watermark has reached by then.
+        assert self.watermarks(injector, tmp_path, names)[0] == [60, 60, 180, 180, 180]
+
+    def test_a_pair_of_times_and_pieces_of_files(self, tmp_path):
+        def span(path):
+            start, end = path.rpartition("/")[2].removesuffix(".log").split("-")
+            return int(start), int(end)
+
+        injector = self.source(tmp_path, file_time=span).injector()
+        self.at(tmp_path, "10-100.log", "x\n" * 100, 1)
+        seen, position = self.watermarks(injector, tmp_path, ["20-30.log", None, None, None], 60)
+        assert seen == [10, 20, 20, 100]
+        again = self.source(tmp_path, file_time=span).injector()
+        self.at(tmp_path, "95-99.log", "x\n", 1)
+        assert again.plan(position, 60, 1).watermark == 100_000_000
+
+    def test_the_watermark_waits_for_files_that_are_to_come(self, tmp_path):
+        def expected(paths):
+            minutes = {path.rpartition("T")[2] for path in paths}
+            return [f"{tmp_path}/{server}-1970-01-01T{minute}" for minute in minutes for server in "ab"]
+
+        injector = self.source(tmp_path, file_time="%Y-%m-%dT%H%M", expected=expected).injector()
+        names = ["a-1970-01-01T0001.log", "b-1970-01-01T0001.log", "b-1970-01-01T0002.log", None]
+        seen, position = self.watermarks(injector, tmp_path, names)
+        assert seen == [60, 120, 120, 120]
+        assert injector.holder(position) == f"file {tmp_path}/a-1970-01-01T0002.log, which is expected"
+
+    def test_a_file_of_which_no_time_can_be_told(self, tmp_path):
+        self.at(tmp_path, "today.log", "x\n", 1)
+        for file_time, says in (("%Y", "the name is not like file_time '%Y'"), (lambda path: (2, 1), "an end before")):
+            injector = self.source(tmp_path, file_time=file_time).injector()
+            with pytest.raises(ValueError, match=rf"{tmp_path}/today\.log: .*{says}"):
+                injector.plan(injector.start(), 60, 1)
+
+    @pytest.mark.parametrize(
+        ("pattern", "name", "first", "last"),
+        [
+            ("%d.%m.%Y", "x 31.12.2023.log", "2023-12-31T00:00:00Z", "2024-01-01T00:00:00Z"),
+            ("%Y", "2023.log", "2023-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+            (
+                *("%Y%m%dT%H%M%SZ-%Y%m%dT%H%M%SZ", "out-20230101T000000Z-20230101T010000Z-0-000001-00000-of-00001"),
+                *("2023-01-01T00:00:00Z", "2023-01-01T01:00:00Z"),
+            ),
+        ],
+    )
+    def test_times_in_names(self, pattern, name, first, last):
+        span = FileTimes(True, NamePattern(pattern)).of_name(f"/some/2000/{name}")
+        assert [Timestamp.of_micros(at).to_rfc3339() for at in span] == [first, last]
+
+    @pytest.mark.parametrize("pattern", ["", "%Y-%q", "%d.%m", "%Y %Y %Y", "%H-%Y"])
+    def test_patterns_that_are_none(self, tmp_path, pattern):
+        with pytest.raises(ValueError, match=r"file_time|expected"):
+            self.source(tmp_path, file_time=pattern or None, expected=None if pattern else list)
 
     def test_a_pipeline_on_a_folder(self, tmp_path):
         for number in range(5):
