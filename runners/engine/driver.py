@@ -277,6 +277,9 @@ class Driver:
         state = self._state
         if len(state.done) < len(self._topology.injectors) or state.pending:
             return False
+        # A timer that holds has more to say, be it to sinks alone.
+        if any(state.holds.get(name) and state.wall_timers.get(name) for name in self._topology.keyed):
+            return False
         return all(state.watermarks.get(name) == MAX_TIMESTAMP for name in self._topology.keyed)
 
     def _frontier(self) -> Frontier:

@@ -1,4 +1,4 @@
-"""What: elements that are made as time goes by: generated load, and impulses (`apache_beam` `PeriodicImpulse`)."""
+"""What: elements that are made as time goes by: generated load, and what impulses are made by (`periodic`)."""
 
 from __future__ import annotations
 
@@ -9,14 +9,10 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timestamp
-from headrace.sdk.io.timestamps import check_timestamp, micros_of, timestamps_of
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PBegin, PCollection
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
+from headrace.sdk.io.timestamps import check_timestamp, timestamps_of
 from headrace.sdk.shipping import Portable
-from headrace.sdk.transforms.source import Read, Source
-from headrace.sdk.transforms.window_into import WindowInto
-from headrace.sdk.windows import FixedWindows
+from headrace.sdk.transforms.source import Source
 
 _BATCH = 10_000
 """Elements that are in memory at once while they are made."""
@@ -92,6 +88,7 @@ class TickInjector(BaseInjector):
         max_delay: Microseconds that the watermark is behind the greatest timestamp, for elements with own times.
         own_times: Whether they have; otherwise the watermark is the time of the next element.
         now: The time, microseconds UTC.
+        stop: The time before which the last is due, microseconds UTC, instead of a count.
     """
 
     def __init__(
@@ -103,9 +100,10 @@ class TickInjector(BaseInjector):
         max_delay: int | None = None,
         own_times: bool = False,
         now: Callable[[], int] = _now,
+        stop: int | None = None,
     ) -> None:
         self._make, self._beat, self._first, self._count, self._now = make, beat, first, count, now
-        self.max_delay, self._own_times = max_delay, own_times
+        self.max_delay, self._own_times, self._stop = max_delay, own_times, stop
 
     def start(self) -> object:
         """The first element, and when it is due."""
@@ -114,16 +112,19 @@ class TickInjector(BaseInjector):
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """What is due."""
         number, first = cast("tuple[int, int]", position)
-        end = min(self._due(first), number + limit)
-        done = self._count is not None and end >= self._count
+        count = self._count_from(first)
+        due = self._beat.due_at(self._now() - first) if self._beat is not None else MAX_TIMESTAMP
+        end = min(due, number + limit, MAX_TIMESTAMP if count is None else count)
+        done = count is not None and end >= count
         size = max(1, -(-(end - number) // max(1, splits)))
         parts = [range(begin, min(begin + size, end)) for begin in range(number, end, size)]
         work = [TickSplit(part, first, self._beat, self._make) for part in parts]
         return Delivery(work, (end, first), self._watermark(end, first), done=done, idle=not parts and not done)
 
-    def _due(self, first: int) -> int:
-        due = self._beat.due_at(self._now() - first) if self._beat is not None else MAX_TIMESTAMP
-        return due if self._count is None else min(due, self._count)
+    def _count_from(self, first: int) -> int | None:
+        if self._stop is None or self._beat is None:
+            return self._count
+        return self._beat.due_at(self._stop - first - 1)
 
     def _watermark(self, number: int, first: int) -> int:
         if self._beat is None or self._own_times:
@@ -186,63 +187,3 @@ class GenerateSequence(Source):
     def injector(self) -> TickInjector:
         """What counts, on the driver."""
         return TickInjector(self._make, self._beat, None, self._count, self._max_delay, self._own_times)
-
-
-@dataclass(frozen=True, slots=True)
-class _Impulses:
-    data: tuple[object, ...] | None
-
-    def __call__(self, numbers: range, timestamps: Sequence[int]) -> tuple[Sequence[object], Sequence[int]]:
-        if self.data is None:
-            return [micros / SECOND for micros in timestamps], timestamps
-        return [self.data[number % len(self.data)] for number in numbers], timestamps
-
-
-class PeriodicImpulse(PTransform[PBegin, PCollection[object]]):
-    """An element again and again, at its time (`apache_beam.transforms.periodicsequence`).
-
-    Each comes when its time is there, which is its event time; the watermark is that of the next. What was due while
-    nothing ran comes when it runs again.
-
-    Args:
-        start_timestamp: Time of the first, a `Timestamp` or seconds since 1970 UTC; by default when the pipeline first
-            starts.
-        stop_timestamp: The time before which the last one is; by default there is no end.
-        fire_interval: Seconds from one to the next.
-        apply_windowing: Whether each is in a window of its own, as long as the interval.
-        data: The elements, in turn; by default an element is its time, in seconds since 1970.
-    """
-
-    def __init__(
-        self,
-        start_timestamp: Timestamp | float | None = None,
-        stop_timestamp: Timestamp | float | None = None,
-        fire_interval: float = 360.0,
-        apply_windowing: bool = False,
-        data: Sequence[object] | None = None,
-    ) -> None:
-        super().__init__()
-        if fire_interval < 0.000_001:
-            raise ValueError(f"fire_interval is {fire_interval:g} s; give 0.000001 or more")
-        if data is not None and not data:
-            raise ValueError("data has no element; leave it out for times as elements")
-        self._beat = Beat(1, round(fire_interval * SECOND))
-        self._first = None if start_timestamp is None else micros_of(start_timestamp)
-        self._count = None if stop_timestamp is None else self._before(micros_of(stop_timestamp))
-        self._interval, self._apart = fire_interval, apply_windowing
-        self._data = None if data is None else tuple(data)
-
-    def _before(self, stop: int) -> int:
-        """How many there are before a time."""
-        first = self._first
-        if first is None:
-            raise ValueError("stop_timestamp is given without start_timestamp; give both")
-        if stop < first:
-            raise ValueError(f"stop_timestamp is {first - stop} µs before start_timestamp")
-        return self._beat.due_at(stop - first - 1)
-
-    def expand(self, inputs: PBegin) -> PCollection[object]:
-        """A collection in the global window, or in windows as long as the interval."""
-        injector = TickInjector(_Impulses(self._data), self._beat, self._first, self._count)
-        impulses = inputs.pipeline | "Read" >> Read(injector, is_bounded=self._count is not None)
-        return impulses | "Apart" >> WindowInto(FixedWindows(self._interval)) if self._apart else impulses

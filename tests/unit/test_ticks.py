@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as beam
+from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.periodic import Impulses
 from headrace.sdk.io.socketlines import SocketError
-from headrace.sdk.io.ticks import Beat, TickInjector, _Impulses, _Numbers
-from headrace.transforms.periodicsequence import PeriodicImpulse
+from headrace.sdk.io.ticks import Beat, TickInjector, _Numbers
+from headrace.testing.test_stream import TestStream
+from headrace.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence, RebaseMode
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
-from tests.unit.sourcefiles import OneByOne
+from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
@@ -48,7 +54,7 @@ class TestTickInjector:
         assert (rows, delivery.done) == ([(10, 1030), (11, 1040)], True), "a run that goes on keeps the beat"
 
     def test_impulses_take_their_data_in_turn(self):
-        injector = TickInjector(_Impulses(("a", "b")), Beat(1, 10), 100, None, now=lambda: 120)
+        injector = TickInjector(Impulses(("a", "b")), Beat(1, 10), 100, None, now=lambda: 120)
         assert self.step(injector, injector.start())[0] == [("a", 100), ("b", 110), ("a", 120)]
 
 
@@ -94,11 +100,32 @@ class TestPeriodicImpulse:
 
         assert values(build) == [("a", 110_000_000), ("b", 120_000_000), ("a", 130_000_000)]
 
+    def test_data_come_once_where_no_end_is_stated(self):
+        assert values(lambda p: p | PeriodicImpulse(100, fire_interval=10, data=["a", "b"])) == ["a", "b"]
+
+    def test_data_with_event_times(self):
+        data = [(Timestamp(5), "a"), (Timestamp(3), "b")]
+        rows = collect(lambda p: p | PeriodicImpulse(100, 120, 10, data=data))
+        assert rows == [("a", 5_000_000), ("b", 3_000_000)]
+
+    @pytest.mark.parametrize(
+        ("rebase", "start", "stop", "count"),
+        [("REBASE_ALL", 100, 100.003, 3), ("REBASE_START", 100, 200, 0), ("REBASE_NONE", None, 200, 0)],
+    )
+    def test_times_counted_from_the_start_of_the_run(self, rebase, start, stop, count):
+        before = time.time()
+        rows = values(lambda p: p | PeriodicImpulse(start, stop, 0.001, rebase=RebaseMode[rebase]))
+        assert len(rows) == count
+        assert all(seconds >= before for seconds in rows)
+
     @pytest.mark.parametrize(
         ("options", "message"),
         [
             ({"fire_interval": 0}, "fire_interval is 0 s; give"),
-            ({"stop_timestamp": 5}, "stop_timestamp is given without start_timestamp"),
+            (
+                {"data": [(Timestamp(1), "a")], "start_timestamp": 0, "stop_timestamp": 720},
+                "data has 1 elements with time",
+            ),
             ({"start_timestamp": 6, "stop_timestamp": 5}, "stop_timestamp is 1000000 µs before start_timestamp"),
             ({"data": []}, "data has no element"),
         ],
@@ -106,6 +133,45 @@ class TestPeriodicImpulse:
     def test_wrong_arguments(self, options, message):
         with pytest.raises(ValueError, match=message):
             PeriodicImpulse(**options)
+
+
+class TestPeriodicSequence:
+    def test_a_sequence_for_each_element(self):
+        plans = [(0, 30, 10), (Timestamp(100), 102, 1), (0, 30, 10), (5, 5, 1)]
+        rows = collect(lambda p: p | beam.Create(plans) | PeriodicSequence(), parallelism=2)
+        assert sorted(rows) == [
+            (float(second), second * 1_000_000) for second in (0, 0, 10, 10, 20, 20, 100, 101)
+        ]  # fmt: skip
+
+    def test_times_to_come_are_waited_for_with_the_watermark(self):
+        seen = []
+        stream = TestStream().add_elements([(10, 31, 10)]).advance_watermark_to_infinity()
+        for second in (10, 15, 5, 5):
+            stream = stream.advance_processing_time(second)
+        with beam.Pipeline("LocalRunner") as pipeline:
+            times = pipeline | stream | PeriodicSequence() | beam.WindowInto(beam.window.FixedWindows(10))
+            ones = times | beam.Map(lambda time: (time, 1)) | beam.CombinePerKey(sum)
+            ones | beam.io.ForeachEpoch(lambda epoch, elements: seen.append(elements))
+        assert seen == [[(10.0, 1)], [(20.0, 1)], [(30.0, 1)]]
+
+    def test_it_goes_on_where_it_was_after_a_crash(self, tmp_path):
+        seen = {}
+
+        def run(scheduler):
+            options = PipelineOptions([f"--checkpoint={tmp_path}"])
+            with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+                plans = pipeline | beam.Create([(number, number + 2, 1) for number in (0, 10, 20, 30)])
+                plans | PeriodicSequence() | beam.io.ForeachEpoch(seen.__setitem__)
+
+        with pytest.raises(Crash):
+            run(CrashAt("commit"))
+        run(OneByOne())
+        assert sorted(time for times in seen.values() for time in times) == [0, 1, 10, 11, 20, 21, 30, 31]
+
+    @pytest.mark.parametrize("plan", [5, (1, 2), (3, 2, 1), (1, 2, 0), ("x", 2, 1), (1, 2, None)])
+    def test_what_is_no_sequence(self, plan):
+        with pytest.raises(StepError, match="is no sequence"):
+            values(lambda p: p | beam.Create([plan]) | PeriodicSequence())
 
 
 class TestSocket:
