@@ -30,11 +30,14 @@ class PipelineOptions:
 
     _flags: list[str]
     _values: dict[str, object]
+    _seen: set[type[PipelineOptions]]
+    """Classes whose options are among the values; like these, shared by all views."""
 
     def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
         # Past __setattr__, which is for options.
         self.__dict__["_flags"] = list(sys.argv[1:] if flags is None else flags)
         self.__dict__["_values"] = dict(overrides)
+        self.__dict__["_seen"] = set()
         self._parse()
 
     @classmethod
@@ -55,6 +58,7 @@ class PipelineOptions:
         namespace, unknown = self._parser().parse_known_args(self._flags)
         for name, value in vars(namespace).items():
             self._values.setdefault(name, value)
+        self._seen.add(type(self))
         return unknown
 
     @classmethod
@@ -78,7 +82,9 @@ class PipelineOptions:
         """The same options, seen as a subclass: a change through one view shows in all."""
         view = kind.__new__(kind)
         view.__dict__.update(self.__dict__)
-        view._parse()
+        if kind not in self._seen:
+            # A parser takes a millisecond to make, and a run looks at the same options several times.
+            view._parse()
         return view
 
     def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, object]:
@@ -111,6 +117,7 @@ class PipelineOptions:
         'there'
         """
         self._flags.extend(flags)
+        self._seen.clear()
         self._values.update(PipelineOptions(flags).get_all_options(drop_default=True))
 
     def display_data(self) -> dict[str, object]:

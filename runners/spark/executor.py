@@ -60,7 +60,7 @@ class SparkExecutor:
             return found
         began = time.perf_counter()
         found = self._job(spec).run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
-        return self._noted(found, began, self._extent.levels + 1)
+        return self._noted(found, began, is_one=False)
 
     def _run_in_one(
         self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]
@@ -77,12 +77,12 @@ class SparkExecutor:
         if was_too_much(found):
             self._extent.was_too_much()
             return None
-        return self._noted(found, began, 1)
+        return self._noted(found, began, is_one=True)
 
-    def _noted(self, rows: Sequence[Row], began: float, stages: int) -> list[Row]:
+    def _noted(self, rows: Sequence[Row], began: float, is_one: bool) -> list[Row]:
         """Without what tasks say of themselves, which is noted."""
         busy = sum(cast(float, unpack(blob)) for _, _, kind, blob in rows if kind == WORKED)
-        self._extent.took(time.perf_counter() - began, busy, stages)
+        self._extent.took(time.perf_counter() - began, busy, is_one)
         return [row for row in rows if row[2] != WORKED]
 
     def _new_extent(self) -> Extent:

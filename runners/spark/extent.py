@@ -45,7 +45,7 @@ class Extent:
     >>> extent.is_one([])
     True
     >>> for epoch in range(3):
-    ...     extent.took(0.61, busy=0.6, stages=1)
+    ...     extent.took(0.61, busy=0.6, is_one=True)
     >>> extent.is_one([])
     False
     """
@@ -120,9 +120,8 @@ class Extent:
         gain = self._besides_spread * self.levels / (self.levels + 1)
         return alone < _MOST_WORK and alone < gain + spread / self.width
 
-    def took(self, seconds: float, busy: float, stages: int) -> None:
-        """How long an epoch took, how long its tasks were busy in all, and in how many stages."""
-        is_one = stages == 1
+    def took(self, seconds: float, busy: float, is_one: bool) -> None:
+        """How long an epoch took, how long its tasks were busy in all, and whether it was one task."""
         if self._last is not None and self._last[0] != is_one:
             self._compare(self._last[1], busy, is_one)
         self._last = is_one, busy

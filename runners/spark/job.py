@@ -10,6 +10,7 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -41,7 +42,7 @@ class EpochJob:
         self._levels = [Level(number, shipment) for number in range(levels + 1)]
         self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
-        self._one = self._range(1).mapInArrow(OneTask(shipment, tasks), SCHEMA)
+        self._in_one = OneTask(shipment, tasks)
 
     def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
         """Run one epoch on rows for any level; returns those that come out of the last one."""
@@ -57,6 +58,11 @@ class EpochJob:
         with self._property([list(rows)]):
             # Without a shuffle there is nothing of its last run that Spark could give again.
             return collected(self._one, f"epoch {epoch}")
+
+    @cached_property
+    def _one(self) -> DataFrame:
+        # Made when it is asked for: a plan takes some 10 ms, and many runs have epochs of one way only.
+        return self._range(1).mapInArrow(self._in_one, SCHEMA)
 
     @contextmanager
     def _property(self, groups: list[list[Row]]) -> Iterator[None]:

@@ -11,6 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.runners.engine.epoch import DRIVER, Row, pack, unpack
 from headrace.runners.engine.task import read_splits, run_level
@@ -18,8 +19,10 @@ from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.shipment import Contents, Shipment
 
-SCHEMA = "target int, level int, kind int, blob binary"
-"""Of rows as Spark sees them. `repartitionById` wants an INT."""
+SCHEMA = StructType(
+    [StructField(name, IntegerType()) for name in ("target", "level", "kind")] + [StructField("blob", BinaryType())]
+)
+"""Of rows as Spark sees them. `repartitionById` wants an INT. Text would be parsed by Java for each plan."""
 ROWS_PROPERTY = "headrace.rows"
 """Local property that brings the rows of a small epoch to level 0; see `headrace.runners.spark.job`."""
 _ARROW = pa.schema([("target", pa.int32()), ("level", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])

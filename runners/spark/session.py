@@ -22,6 +22,7 @@ from headrace.lowlevel.errors import HeadraceError
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (4, 1)
+_SIBLING = "_headrace_sibling"
 _RETRIES = 4
 """How often Spark runs a task before it gives a job up; a local master would otherwise not try again."""
 _GIB = 1 << 30
@@ -87,10 +88,16 @@ def checked(session: SparkSession) -> SparkSession:
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """A sibling of the session, on the same cluster, with the settings that the engine's jobs need."""
-    sibling = session.newSession()
-    for name, value in _OURS.items():
-        sibling.conf.set(name, value)
+    """A sibling of the session, on the same cluster, with the settings that the engine's jobs need.
+
+    There is one for all runs on a session: Spark takes longer to set another one up than to run a small epoch.
+    """
+    sibling: SparkSession | None = session.__dict__.get(_SIBLING)
+    if sibling is None:
+        sibling = session.newSession()
+        for name, value in _OURS.items():
+            sibling.conf.set(name, value)
+        session.__dict__[_SIBLING] = sibling
     return sibling
 
 

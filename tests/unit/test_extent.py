@@ -27,8 +27,7 @@ def epochs(extent: Extent, count: int, one: float, spread: float, work: float, s
     ways = []
     for _ in range(count):
         ways.append(extent.is_one([OfUnknownSize()]))
-        busy, stages = (share * work, 1) if ways[-1] else (work, extent.levels + 1)
-        extent.took(one if ways[-1] else spread, busy, stages)
+        extent.took(one if ways[-1] else spread, share * work if ways[-1] else work, ways[-1])
         extent.read(50_000)
     return ways
 
@@ -61,7 +60,7 @@ def test_one_that_is_known_to_be_much_larger_is_spread_at_once() -> None:
     extent = Extent(1, 2)
     for _ in range(5):
         assert extent.is_one(records(1_000))
-        extent.took(0.05, busy=0.02, stages=1)
+        extent.took(0.05, busy=0.02, is_one=True)
         extent.read(1_000)
     assert extent.is_one([OfUnknownSize()])
     assert not extent.is_one(records(50_000))
@@ -87,17 +86,17 @@ def test_one_task_reads_a_few_times_what_came_before_or_what_is_announced(
 
 def test_one_slow_epoch_changes_nothing_three_do() -> None:
     extent = Extent(1, 2)
-    extent.took(0.05, busy=0.005, stages=1)
+    extent.took(0.05, busy=0.005, is_one=True)
     for _ in range(2):
-        extent.took(1.05, busy=1.0, stages=1)
+        extent.took(1.05, busy=1.0, is_one=True)
         assert extent.is_one([])
-    extent.took(1.05, busy=1.0, stages=1)
+    extent.took(1.05, busy=1.0, is_one=True)
     assert not extent.is_one([])
 
 
 def test_one_that_was_too_much_keeps_off_for_some_epochs() -> None:
     extent = Extent(1, 2)
-    extent.took(0.05, busy=0.005, stages=1)
+    extent.took(0.05, busy=0.005, is_one=True)
     extent.was_too_much()
     assert [extent.is_one([]) for _ in range(10)] == [False] * 8 + [True] * 2
 
@@ -108,7 +107,7 @@ def test_one_that_was_too_much_keeps_off_for_some_epochs() -> None:
     share=st.floats(0.4, 1.2),
     levels=st.integers(1, 8),
     width=st.integers(1, 64),
-    begin=st.sampled_from([lambda extent: extent.is_one([]), lambda extent: extent.took(3.0, 2.0, 1)]),
+    begin=st.sampled_from([lambda extent: extent.is_one([]), lambda extent: extent.took(3.0, 2.0, True)]),
 )
 def test_it_settles_on_what_is_quicker(
     stage: float, work: float, share: float, levels: int, width: int, begin: Callable[[Extent], object]
@@ -127,10 +126,10 @@ def test_it_settles_on_what_is_quicker(
 def test_a_wrong_estimate_heals() -> None:
     """What is spread at first takes so long that the other way seems better for ever; and the other way round."""
     extent = Extent(1, 2)
-    extent.took(9.0, busy=1.0, stages=2)
-    extent.took(9.0, busy=0.3, stages=2)
+    extent.took(9.0, busy=1.0, is_one=False)
+    extent.took(9.0, busy=0.3, is_one=False)
     assert epochs(extent, 200, one=0.43, spread=0.22, work=0.4)[100:].count(True) < 10
     extent = Extent(1, 2)
-    extent.took(0.5, busy=0.9, stages=2)
-    extent.took(0.5, busy=0.9, stages=2)
+    extent.took(0.5, busy=0.9, is_one=False)
+    extent.took(0.5, busy=0.9, is_one=False)
     assert epochs(extent, 200, one=0.2, spread=0.5, work=0.9, share=0.4)[100:].count(False) < 10
