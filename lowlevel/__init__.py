@@ -13,6 +13,10 @@ from headrace.lowlevel.checkpoint.listing import (
 )
 from headrace.lowlevel.checkpoint.view import CheckpointView
 from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.columnwise.computation import ColumnComputation
+from headrace.lowlevel.columnwise.context import ColumnContext
+from headrace.lowlevel.columnwise.fields import Field
+from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
 from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import (
@@ -55,12 +59,15 @@ __all__ = [
     "CheckpointView",
     "Coder",
     "CollectedError",
+    "ColumnComputation",
+    "ColumnContext",
     "CommittedEpoch",
     "Computation",
     "Context",
     "DeadLetter",
     "Delivery",
     "FencedError",
+    "Field",
     "HandoverError",
     "HeadraceError",
     "Injector",
@@ -75,6 +82,7 @@ __all__ = [
     "PickleCoder",
     "ProcessInjector",
     "Record",
+    "RecordColumns",
     "ReleasingSink",
     "SendSink",
     "Sink",
@@ -89,6 +97,7 @@ __all__ = [
     "TellingSplit",
     "TimeDomain",
     "Timer",
+    "TimerColumns",
     "Topology",
     "TopologyChangeError",
     "TopologyError",

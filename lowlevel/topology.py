@@ -12,6 +12,7 @@ from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.computation import BundleComputation, Computation, InlineComputation
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import Injector
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.sink import Sink
 from headrace.lowlevel.weak import refuse_impossible
@@ -324,6 +325,12 @@ def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[
         raise TopologyError(
             f"computation {name!r} takes all records of a key at once, so it cannot be told which of them it "
             "fails for; leave dead_letters out, or let it be a Computation with process_record"
+        )
+    if isinstance(computation, IntervalComputation):
+        raise TopologyError(
+            f"computation {name!r} takes all records of a bundle at once, so it cannot be told which of them it "
+            "fails for; leave dead_letters out and produce what is refused to a stream of its own, or let it be a "
+            "Computation with process_record"
         )
     if dead_letters in outputs:
         raise TopologyError(

@@ -21,6 +21,28 @@ _DIGITS = 10
 _LETTERS: dict[type, bytes] = {str: b"s", int: b"i"}
 
 
+def plain_keys(encoded: pa.Array) -> pa.Array | None:
+    """Text and whole numbers: a letter, then what it stands for (`KeyCoder`)."""
+    if not len(encoded):
+        return pa.array([], pa.large_string())
+    _, offsets, data = encoded.buffers()
+    edges = np.frombuffer(offsets, np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
+    letters = np.frombuffer(data, np.uint8)[edges[0] : edges[-1]]
+    begins = edges[:-1] - edges[0]
+    letter = letters[0]
+    if letter not in b"si" or not (letters[begins] == letter).all():
+        return None
+    inside = np.ones(len(letters), np.bool_)
+    inside[begins] = False
+    bodies = [pa.py_buffer(edges - edges[0] - np.arange(len(edges))), pa.py_buffer(letters[inside])]
+    try:
+        text = pa.Array.from_buffers(ENCODED, len(encoded), [None, *bodies]).cast(pa.large_string())
+        return text if letter == ord("s") else text.cast(pa.int64())
+    except pa.ArrowInvalid:
+        # Half a pair of surrogates; more than 64 bits.
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class TupleKeys:
     """How keys are encoded that are like one of them.

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
-from hashlib import blake2b
+from functools import partial
 from itertools import pairwise, repeat
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from headrace.lowlevel.columncomputation import ColumnComputation, ColumnContext
 from headrace.lowlevel.computation import BundleComputation, Computation
 from headrace.lowlevel.context import KeyContext
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.idspace import space_of
+from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.poison import run_around_poison
@@ -53,7 +53,7 @@ class Bundle:
     wall_time: int = 0
     """Microseconds UTC."""
     parcels: list[Parcel] = field(default_factory=list)
-    """For a `ColumnComputation`: the records as they travelled, instead of `keys`."""
+    """For a `IntervalComputation`: the records as they travelled, instead of `keys`."""
     epoch: int = 0
     interval: int = 0
     """Its number."""
@@ -69,6 +69,8 @@ class Commit:
     """The oldest hold that is left."""
     next_wall_timer: int | None
     """When the earliest wall-time timer is due, microseconds UTC."""
+    holder: bytes = b""
+    """Encoded key of the hold, if it is of a timer in a segment."""
 
 
 class Worker:
@@ -101,7 +103,7 @@ class Worker:
 
     def run(self, bundle: Bundle) -> Commit:
         """Process the bundle; raises `StepError` if user code does."""
-        if isinstance(self._computation, ColumnComputation):
+        if isinstance(self._computation, IntervalComputation):
             return self._run_columns(self._computation, bundle)
         self._records = self._fired = 0
         states = None
@@ -115,12 +117,13 @@ class Worker:
                 self._run_keys(context, bundle, due)
         return self._commit(context, bundle)
 
-    def _run_columns(self, computation: ColumnComputation, bundle: Bundle) -> Commit:
+    def _run_columns(self, computation: IntervalComputation, bundle: Bundle) -> Commit:
         """A bundle of a computation that takes all keys at once."""
-        context = ColumnContext(self._place, self._copy, self._emit, bundle)
+        context = IntervalContext(self._place, self._copy, self._emit, bundle, self._id_slacks)
         with at(self._place.step):
             self._bracket(lambda: computation.process_interval(bundle.parcels, context))
-        return Commit(context.delta, context.counters, None, None)
+        self._forget_ids(context.delta, bundle)
+        return Commit(context.delta, context.counters, context.hold, None, context.holder)
 
     def _run_keys(self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[Due]]) -> None:
         self._bracket(self._computation.start_bundle)
@@ -183,7 +186,7 @@ class Worker:
         """The part without records that were processed before (paper §6.1.1); the rest is journaled."""
         assert part.ids is not None
         fresh = []
-        slack, space = self._id_slacks.get(part.stream, 0), _space_of(part.stream)
+        slack, space = self._id_slacks.get(part.stream, 0), space_of(part.stream)
         for index, (record_id, timestamp) in enumerate(zip(part.ids, part.timestamps, strict=True)):
             if context.journal_id(space + record_id, timestamp + slack):
                 fresh.append(index)
@@ -253,8 +256,7 @@ class Worker:
             if number:
                 context.count(counter, number)
         delta = context.delta
-        if self._id_slacks and bundle.watermark > MIN_TIMESTAMP:
-            delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
+        self._forget_ids(delta, bundle)
         changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
         # Nearly all marks are timers on the watermark, whose least one nobody asks for.
         for (row, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
@@ -264,6 +266,10 @@ class Worker:
         hold = self._oldest(delta, HOLD, changed[HOLD])
         return Commit(delta, context.counters, hold, wall.timestamp if wall else None)
 
+    def _forget_ids(self, delta: Delta, bundle: Bundle) -> None:
+        if self._id_slacks and bundle.watermark > MIN_TIMESTAMP:
+            delta.forget_ids_before = min(bundle.watermark, MAX_TIMESTAMP)
+
     def _oldest(self, delta: Delta, domain: int, changed: list[Mark]) -> Mark | None:
         """The least mark of a domain once the delta is committed, `changed` being those that it sets."""
         for mark in self._copy.until(domain, MAX_TIMESTAMP):
@@ -271,9 +277,3 @@ class Worker:
                 changed.append(mark)
                 break
         return min(changed, default=None)
-
-
-@cache
-def _space_of(stream: str) -> bytes:
-    """What sets the ids of a stream apart: injectors choose theirs without knowing of each other."""
-    return blake2b(stream.encode("utf-8", "surrogatepass"), digest_size=8).digest()

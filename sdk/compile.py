@@ -15,6 +15,7 @@ from typing import cast
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
@@ -139,6 +140,9 @@ class _Compiler:
         elif isinstance(transform, RunComputation):
             streams = [self._into(step, index).stream for index in range(len(step.inputs))]
             inputs = dict(zip(streams, transform.keys, strict=True))
+            by_columns = isinstance(transform.computation, IntervalComputation)
+            against = None if by_columns else f"{type(transform.computation).__name__} is no ColumnComputation"
+            self._note([Way(label, "all keys at once", "key by key", against)])
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())

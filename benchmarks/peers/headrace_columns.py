@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from typing import ClassVar, cast
 
 import pyarrow as pa
 
@@ -16,9 +17,27 @@ from benchmarks.peers.headrace_inputs import Elements, Inputs
 from benchmarks.peers.headrace_pipelines import windows_with_panes
 from benchmarks.peers.peer import Peer, Run
 from benchmarks.session import spark_processes, start_session
-from benchmarks.workload import GAP, PERIOD, W1, W2, W4, W5, WINDOW, Workload
+from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, WINDOW, Workload
+from headrace.lowlevel import ColumnComputation, ColumnContext, RecordColumns, TimerColumns
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.window import FixedWindows, Sessions, SlidingWindows
+
+
+class MinuteTotals(ColumnComputation):
+    """W3: state is the total of past minutes; the sums of those to come are what timers come with."""
+
+    state_fields: ClassVar = {"total": int}
+    timer_fields: ClassVar = {"sum": int}
+    combine_timers: ClassVar = {"sum": "sum"}
+
+    def process_columns(self, batch: RecordColumns, context: ColumnContext) -> None:
+        minutes = batch.timestamps - batch.timestamps % WINDOW + WINDOW
+        context.set_timers(minutes, sum=batch["value"])
+
+    def process_timers(self, due: TimerColumns, context: ColumnContext) -> None:
+        totals = due.running_sum(due["sum"], context.state["total"])
+        context.state["total"] = totals[due.last]
+        context.produce_columns("totals", {"key": due.key_values(), "minute": due.timestamps, "total": totals})
 
 
 def fixed_sums(rows: Elements) -> Elements:
@@ -31,6 +50,10 @@ def session_counts(rows: Elements) -> Elements:
     windowed = rows | beam.WindowInto(Sessions(GAP // SECOND))
     counted = windowed | beam.GroupBy("key").aggregate_field("value", beam.combiners.CountCombineFn(), "count")
     return counted | beam.Select("key", start=beam.col.window_start, end=beam.col.window_end, count="count")
+
+
+def minute_totals(rows: Elements) -> Elements:
+    return cast(Elements, rows | beam.RunComputation(MinuteTotals(), key=beam.col.key, outputs="totals"))
 
 
 def panes(inputs: Inputs) -> Elements:
@@ -53,6 +76,7 @@ def _of_rows(build: Callable[[Elements], Elements]) -> Callable[[Inputs], Elemen
 _BUILDS: list[tuple[Workload, Callable[[Inputs], Elements]]] = [
     (W1, _of_rows(fixed_sums)),
     (W2, _of_rows(session_counts)),
+    (W3, _of_rows(minute_totals)),
     (W4, panes),
     (W5, _of_rows(sliding_sums)),
 ]
@@ -81,7 +105,7 @@ COLUMNS_BOUNDED = Peer(
     {workload.name: _run(workload, build, streamed=False) for workload, build in _BUILDS},
     events=1_000_000,
     warm_whole=True,
-    note="the same, by names of columns; local[2], durable checkpoint",
+    note="the same, by names of columns, W3 as a ColumnComputation; local[2], durable checkpoint",
     processes=spark_processes,
 )
 COLUMNS_STREAMED = Peer(

@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.lowlevel.columncomputation import ColumnComputation
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.places import Places
 from headrace.lowlevel.sink import ReleasingSink
@@ -64,7 +64,7 @@ class Program:
     def by_columns(self) -> frozenset[str]:
         """Computations that take all records of an interval at once."""
         return frozenset(
-            name for name, place in self.topology.keyed.items() if isinstance(place.computation, ColumnComputation)
+            name for name, place in self.topology.keyed.items() if isinstance(place.computation, IntervalComputation)
         )
 
     def setup(self) -> None:

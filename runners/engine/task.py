@@ -324,7 +324,7 @@ def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) 
     commit = worker.run(bundle)
     report.add_counters(name, commit.counters)
     if commit.hold is not None:
-        key = commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
+        key = commit.holder or commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
         report.holds[name, interval] = (commit.hold, key)
     if commit.next_wall_timer is not None:
         report.wall_timers[name, interval] = commit.next_wall_timer

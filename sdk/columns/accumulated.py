@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.sdk.columns.lines import COUNT, KEPT, Lines
 from headrace.sdk.columns.reducers import LARGEST_SUM, Reducer, Reducers
 from headrace.sdk.columns.sessions import Flags
@@ -23,7 +23,7 @@ class Accumulated:
     reducers: Reducers
     combine: Combiner
 
-    def merge(self, target: Lines, parts: Lines, groups: Numbers, context: ColumnContext) -> None:
+    def merge(self, target: Lines, parts: Lines, groups: Numbers, context: IntervalContext) -> None:
         """Let each line of `target` hold what the parts of its number do; these are in the order of their coming."""
         holding = parts[COUNT] > 0
         if not holding.all():
@@ -53,7 +53,7 @@ class Accumulated:
                     found |= sizes >= LARGEST_SUM // 2
         return found
 
-    def _merge_values(self, target: Lines, parts: Lines, groups: Numbers, context: ColumnContext) -> None:
+    def _merge_values(self, target: Lines, parts: Lines, groups: Numbers, context: IntervalContext) -> None:
         values = np.full(len(target), None, object)
         members: dict[int, list[object]] = {}
         for group, accumulator in zip(groups.tolist(), self.accumulators(parts), strict=True):
@@ -74,7 +74,7 @@ class Accumulated:
             number if value is None else value[0] for number, value in zip(made, lines.values.tolist(), strict=True)
         ]
 
-    def results(self, lines: Lines, context: ColumnContext) -> list[object]:
+    def results(self, lines: Lines, context: IntervalContext) -> list[object]:
         """What the CombineFn makes of what lines hold, or of nothing."""
         made: list[object] = []
         counts, keys = lines[COUNT].tolist(), lines.keys.to_pylist()

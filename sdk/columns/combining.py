@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.lowlevel.columncomputation import ColumnComputation
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.sdk.columns.reducers import Reducers
 from headrace.sdk.contents import Combiner
 from headrace.sdk.rules import Rules
 from headrace.sdk.statesignature import combiner_kind, windowing_signature
 
 
-class ColumnCombining(ColumnComputation):
+class ColumnCombining(IntervalComputation):
     """Combines all keys of an interval at once; how windows come about, a subclass says.
 
     Args:

@@ -14,9 +14,9 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm, LiftedFrames
@@ -97,8 +97,8 @@ class ColumnGrouping(ColumnCombining):
         self._frames = LiftedFrames(windowing, self._rules.frames)
         self._size = size_of(windowing)
 
-    def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
-        """See `ColumnComputation`."""
+    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
+        """See `IntervalComputation`."""
         shelf = Shelf(context, self._reducers, self._combine, self._size)
         new = self._arrived(parcels, context)
         new.held.extend(take_over(self._rules, context))
@@ -112,7 +112,7 @@ class ColumnGrouping(ColumnCombining):
 
     # What comes in
 
-    def _arrived(self, parcels: Sequence[Parcel], context: ColumnContext) -> _Arrived:
+    def _arrived(self, parcels: Sequence[Parcel], context: IntervalContext) -> _Arrived:
         arrived = _Arrived([], [])
         for parcel in parcels:
             if isinstance(parcel, ColumnParcel) and isinstance(parcel.batch.shape, Lifted):
@@ -121,7 +121,7 @@ class ColumnGrouping(ColumnCombining):
                 arrived.held.extend(self._values(parcel, context))
         return arrived
 
-    def _columns(self, parcel: ColumnParcel, shape: Lifted, context: ColumnContext) -> Partials:
+    def _columns(self, parcel: ColumnParcel, shape: Lifted, context: IntervalContext) -> Partials:
         """The elements of a parcel of columns by window, without those whose window is closed."""
         table = parcel.batch.table
         counts = shape.counts(table)
@@ -138,7 +138,7 @@ class ColumnGrouping(ColumnCombining):
             partials = partials.where(~late)
         return partials
 
-    def _values(self, parcel: Parcel, context: ColumnContext) -> Iterator[Held]:
+    def _values(self, parcel: Parcel, context: IntervalContext) -> Iterator[Held]:
         """The same of a parcel of values."""
         start = 0
         for row, key, count in zip(parcel.rows, parcel.keys, parcel.counts, strict=True):
@@ -147,7 +147,7 @@ class ColumnGrouping(ColumnCombining):
                 yield from self._windows_of(row, key, value, context)
             start = stop
 
-    def _windows_of(self, row: bytes, key: bytes, value: object, context: ColumnContext) -> Iterator[Held]:
+    def _windows_of(self, row: bytes, key: bytes, value: object, context: IntervalContext) -> Iterator[Held]:
         _, (code, accumulator, count, lost) = cast("tuple[object, tuple[bytes, object, int, int]]", value)
         context.count("records", count)
         for frame in self._frames.of(code):
@@ -164,7 +164,7 @@ class ColumnGrouping(ColumnCombining):
         partials = Partials.joined([part for part in parts if len(part)], len(self._reducers.kept))
         return partials.reduced(self._reducers) if self._reducers.bound(partials.kept) < LARGEST_SUM else partials
 
-    def _put_out(self, parts: list[Partials], held: list[Held], context: ColumnContext) -> None:
+    def _put_out(self, parts: list[Partials], held: list[Held], context: IntervalContext) -> None:
         partials = Partials.joined([part for part in parts if len(part)], len(self._reducers.kept))
         if self._reducers.bound(partials.kept) >= LARGEST_SUM:
             held = [*held, *self._as_values(partials)]
@@ -183,7 +183,7 @@ class ColumnGrouping(ColumnCombining):
     def _as_values(self, partials: Partials) -> Iterator[Held]:
         return objects.of_partials(partials, self._reducers, self._size)
 
-    def _emit(self, partials: Partials, context: ColumnContext) -> None:
+    def _emit(self, partials: Partials, context: IntervalContext) -> None:
         """Put results out as columns, if keys can be such."""
         if not len(partials):
             return
@@ -201,13 +201,13 @@ class ColumnGrouping(ColumnCombining):
         shape = Fired(pair(keys.shape, result), len(columns) - 2, len(columns) - 1, PANE, in_global=self._size is None)
         context.emit(self._output_stream, ColumnBatch(table, partials.ends - 1, shape))
 
-    def _emit_values(self, held: list[Held], context: ColumnContext) -> None:
+    def _emit_values(self, held: list[Held], context: IntervalContext) -> None:
         # At the end of time several windows of a key end together.
         held = sorted(held, key=lambda one: (one.end, one.start))
         values = [(self._output(one, context), self._window(one), PANE) for one in held]
         context.emit(self._output_stream, Batch(values, [one.end - 1 for one in held]))
 
-    def _output(self, one: Held, context: ColumnContext) -> tuple[object, object]:
+    def _output(self, one: Held, context: IntervalContext) -> tuple[object, object]:
         try:
             return context.key_coder.decode(one.key), self._combine.extract_output(one.accumulator)
         except Exception as error:

@@ -12,7 +12,7 @@ from headrace.lowlevel import tuplekeys
 from headrace.lowlevel.coder import KeyCoder
 from headrace.lowlevel.columnkeys import first_places, numbered
 from headrace.lowlevel.columns import Shape
-from headrace.lowlevel.tuplekeys import TupleKeys
+from headrace.lowlevel.tuplekeys import TupleKeys, plain_keys
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
 
 ENCODED = tuplekeys.ENCODED
@@ -32,7 +32,7 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
     >>> decoded(pa.array([b"sUA", b"sAA"], ENCODED), KeyCoder()).columns[0].to_pylist()
     ['UA', 'AA']
     """
-    if (simple := _simple(encoded)) is not None:
+    if (simple := plain_keys(encoded)) is not None:
         return Keys(Single(0), [simple])
     numbers = numbered_bytes(encoded)
     firsts = encoded.take(pa.array(first_places(numbers, int(numbers.max(initial=-1)) + 1)))
@@ -47,28 +47,6 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
 def numbered_bytes(encoded: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Number of each row's bytes, equal for equal ones."""
     return numbered([encoded])
-
-
-def _simple(encoded: pa.Array) -> pa.Array | None:
-    """Text and whole numbers: a letter, then what it stands for (`KeyCoder`)."""
-    if not len(encoded):
-        return pa.array([], pa.large_string())
-    _, offsets, data = encoded.buffers()
-    edges = np.frombuffer(offsets, np.int64)[encoded.offset : encoded.offset + len(encoded) + 1]
-    letters = np.frombuffer(data, np.uint8)[edges[0] : edges[-1]]
-    begins = edges[:-1] - edges[0]
-    letter = letters[0]
-    if letter not in b"si" or not (letters[begins] == letter).all():
-        return None
-    inside = np.ones(len(letters), np.bool_)
-    inside[begins] = False
-    bodies = [pa.py_buffer(edges - edges[0] - np.arange(len(edges))), pa.py_buffer(letters[inside])]
-    try:
-        text = pa.Array.from_buffers(ENCODED, len(encoded), [None, *bodies]).cast(pa.large_string())
-        return text if letter == ord("s") else text.cast(pa.int64())
-    except pa.ArrowInvalid:
-        # Half a pair of surrogates; more than 64 bits.
-        return None
 
 
 def _alike(encoded: pa.Array, coder: KeyCoder) -> Keys | None:

@@ -9,9 +9,9 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.arrivals import LiftedFrames
@@ -76,7 +76,7 @@ class LineArrivals:
     width: int
     """Number of columns that reducers keep."""
 
-    def of(self, parcels: Sequence[Parcel], context: ColumnContext, closed_until: int) -> Came:
+    def of(self, parcels: Sequence[Parcel], context: IntervalContext, closed_until: int) -> Came:
         """Those of windows that end later; the others' elements are counted as late."""
         made = [self._of_parcel(parcel) for parcel in parcels]
         lines = Lines.joined([its for its, _ in made], self.width)

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from headrace.lowlevel import segment
-from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.partials import Partials
@@ -71,7 +71,7 @@ def of_partials(partials: Partials, reducers: Reducers, size: int | None) -> Ite
         yield Held(row, key, MIN_TIMESTAMP if size is None else end - size, end, accumulator, count)
 
 
-def merged(held: Iterable[Held], combine: Combiner, context: ColumnContext) -> list[Held]:
+def merged(held: Iterable[Held], combine: Combiner, context: IntervalContext) -> list[Held]:
     """One for each key and window, in order of their first; accumulators are merged in the order in which they come."""
     found: dict[tuple[bytes, int, int], list[Held]] = {}
     for one in held:
@@ -79,7 +79,7 @@ def merged(held: Iterable[Held], combine: Combiner, context: ColumnContext) -> l
     return [its[0] if len(its) == 1 else _one(its, combine, context) for its in found.values()]
 
 
-def _one(its: list[Held], combine: Combiner, context: ColumnContext) -> Held:
+def _one(its: list[Held], combine: Combiner, context: IntervalContext) -> Held:
     try:
         accumulator = combine.merge_accumulators([one.accumulator for one in its])
     except Exception as error:

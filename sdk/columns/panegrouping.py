@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers, first_places
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm, LiftedFrames
@@ -81,8 +81,8 @@ class ColumnPanes(ColumnCombining):
         """See `ColumnCombining`."""
         return {**super().state_signature(), "layout": "panes"}
 
-    def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
-        """See `ColumnComputation`."""
+    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
+        """See `IntervalComputation`."""
         shelf, firing, now = PaneShelf(context), self._firing, context.watermark
         came = self._arrivals.of(parcels, context, firing.closed_until(context.watermark_before))
         taken = lines_of(self._rules, self._reducers, context)
@@ -99,7 +99,7 @@ class ColumnPanes(ColumnCombining):
 
     # What is looked at
 
-    def _stored(self, shelf: PaneShelf, came: Lines, context: ColumnContext) -> list[Lines]:
+    def _stored(self, shelf: PaneShelf, came: Lines, context: IntervalContext) -> list[Lines]:
         """The windows that elements came for, and those that are due."""
         firing, before, now = self._firing, context.watermark_before, context.watermark
         closing = list(shelf.ending(firing.closed_until(before), min(before, firing.closed_until(now))))
@@ -108,7 +108,7 @@ class ColumnPanes(ColumnCombining):
             closing = []
         return [*shelf.of_windows(came), *shelf.ending(before, now), *closing]
 
-    def _windows(self, stored: Lines, came: Came, context: ColumnContext) -> _Windows:
+    def _windows(self, stored: Lines, came: Came, context: IntervalContext) -> _Windows:
         both = Lines.joined([stored, came.lines], self._width)
         groups, count = both.groups()
         its = groups[len(stored) :]
@@ -121,7 +121,7 @@ class ColumnPanes(ColumnCombining):
         self._firing.end(lines, context.watermark_before)
         return self._add(lines, existed, opened, came, its, context)
 
-    def _open(self, lines: Lines, new: Flags, context: ColumnContext) -> None:
+    def _open(self, lines: Lines, new: Flags, context: IntervalContext) -> None:
         """Let lines be of windows that nothing is known of yet."""
         lines.numbers[COUNT:, new] = 0
         lines.empty(new)
@@ -130,7 +130,7 @@ class ColumnPanes(ColumnCombining):
         lines.set_flag(ENDED, new & past)
 
     def _add(
-        self, lines: Lines, existed: Flags, opened: Numbers, came: Came, groups: Numbers, context: ColumnContext
+        self, lines: Lines, existed: Flags, opened: Numbers, came: Came, groups: Numbers, context: IntervalContext
     ) -> _Windows:
         """Add what came to the windows that take something more."""
         takes = ~lines.has(FINISHED)[groups]
@@ -152,7 +152,7 @@ class ColumnPanes(ColumnCombining):
 
     # What goes out
 
-    def _put_out(self, panes: Panes, context: ColumnContext) -> None:
+    def _put_out(self, panes: Panes, context: IntervalContext) -> None:
         """Send panes on; a key that has some of its results as values has them all so, to keep their order."""
         if not len(panes.lines):
             return
@@ -168,7 +168,7 @@ class ColumnPanes(ColumnCombining):
         else:
             self._emit_values(panes, context)
 
-    def _emit(self, panes: Panes, keys: Keys, context: ColumnContext) -> None:
+    def _emit(self, panes: Panes, keys: Keys, context: IntervalContext) -> None:
         lines = panes.lines
         results = self._reducers.results(lines.kept, lines[COUNT])
         singles = tuple(Single(len(keys.columns) + number) for number in range(len(results)))
@@ -179,7 +179,7 @@ class ColumnPanes(ColumnCombining):
         shape = Fired(pair(keys.shape, result), first, first + 1, first + 2, in_global=self._size is None)
         context.emit(self._output_stream, ColumnBatch(table, lines[END] - 1, shape))
 
-    def _emit_values(self, panes: Panes, context: ColumnContext) -> None:
+    def _emit_values(self, panes: Panes, context: IntervalContext) -> None:
         lines = panes.lines
         keys = map(context.key_coder.decode, lines.keys.to_pylist())
         pairs = zip(keys, self._accumulated.results(lines, context), strict=True)

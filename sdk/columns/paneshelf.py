@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.lowlevel import segment
-from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.sdk.columns.lines import AGE, END, Lines
 from headrace.sdk.columns.shelf import Name, crowded, cuts, tier_of
 
@@ -24,7 +24,7 @@ from headrace.sdk.columns.shelf import Name, crowded, cuts, tier_of
 class PaneShelf:
     """The segments of one interval, during one bundle."""
 
-    context: ColumnContext
+    context: IntervalContext
     _names: dict[bytes, Name] = field(init=False)
     _written: int = 0
 

@@ -14,10 +14,10 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.record import Batch
 from headrace.sdk.arrivals import InputForm
@@ -63,8 +63,8 @@ class ColumnSessions(ColumnCombining):
     def __init__(self, windowing: Windowing, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
         super().__init__(Rules.of(windowing, combine, InputForm.PLAIN), combine, reducers, output_stream)
 
-    def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
-        """See `ColumnComputation`."""
+    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
+        """See `IntervalComputation`."""
         shelf = SessionShelf(context, self._reducers)
         came = self._joined([*self._arrived(parcels, context), *self._taken_over(context)])
         now = context.watermark
@@ -98,7 +98,7 @@ class ColumnSessions(ColumnCombining):
 
     # What comes in
 
-    def _arrived(self, parcels: Sequence[Parcel], context: ColumnContext) -> Iterator[Parts]:
+    def _arrived(self, parcels: Sequence[Parcel], context: IntervalContext) -> Iterator[Parts]:
         for parcel in parcels:
             if isinstance(parcel, ColumnParcel) and isinstance(parcel.batch.shape, SessionParts):
                 parts = _of_columns(parcel, parcel.batch.shape)
@@ -123,7 +123,7 @@ class ColumnSessions(ColumnCombining):
         kept = [_column(column) for column in zip(*(value[3] for value in values), strict=True)]
         return Parts(pa.array(rows, pa.binary(16)), pa.array(keys, ENCODED), starts, ends, ends, kept, counts)
 
-    def _taken_over(self, context: ColumnContext) -> Iterator[Parts]:
+    def _taken_over(self, context: IntervalContext) -> Iterator[Parts]:
         """What a `Grouping` has stored."""
         if held := list(take_over(self._rules, context)):
             values = [(one.start, one.end, one.elements, self._kept(one)) for one in held]
@@ -135,7 +135,7 @@ class ColumnSessions(ColumnCombining):
 
     # What goes out
 
-    def _put_out(self, parts: Parts, context: ColumnContext) -> None:
+    def _put_out(self, parts: Parts, context: IntervalContext) -> None:
         if not len(parts):
             return
         parts = parts.taken(np.argsort(parts.ends, kind="stable"))
@@ -151,7 +151,7 @@ class ColumnSessions(ColumnCombining):
         shape = Fired(pair(keys.shape, result), len(columns) - 2, len(columns) - 1, PANE)
         context.emit(self._output_stream, ColumnBatch(table, parts.ends - 1, shape))
 
-    def _values(self, parts: Parts, context: ColumnContext) -> Batch:
+    def _values(self, parts: Parts, context: IntervalContext) -> Batch:
         """Results that are no columns."""
         counts = parts.counts.tolist()
         kept = dict(zip(self._reducers.kept, (column.tolist() for column in parts.kept), strict=True))

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.sdk.columns.parts import Parts
 from headrace.sdk.columns.reducers import Reducers
@@ -23,7 +23,7 @@ MANY = 16
 class SessionShelf:
     """The segments of one interval, during one bundle."""
 
-    context: ColumnContext
+    context: IntervalContext
     reducers: Reducers
     _names: dict[bytes, Name] = field(init=False)
     _written: int = 0

@@ -10,38 +10,13 @@ from typing import cast
 import pyarrow as pa
 
 from headrace.lowlevel.columns import Shape
+from headrace.lowlevel.dicts import dicts_of
 from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.lowlevel.shapes import Single, Tuple, pair
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.columns.dicts import dicts_of
-from headrace.sdk.io.columns import to_list
 from headrace.sdk.row import Row
 
-
-@dataclass(frozen=True, slots=True)
-class Single:
-    """The value of one column.
-
-    >>> Single(1).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
-    [3]
-    """
-
-    column: int
-
-    def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
-        return to_list(table.column(self.column))
-
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
-        return None
-
-    def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
-        return (self.column,)
-
-    def moved(self, places: Mapping[int, int]) -> Single:
-        """See `Shape`."""
-        return Single(places[self.column])
+__all__ = ["Fields", "FieldsKind", "Instant", "Single", "Tuple", "pair"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,38 +96,3 @@ class Fields:
     def field(self, name: str) -> Shape | None:
         """The shape of a field."""
         return self.shapes[self.names.index(name)] if name in self.names else None
-
-
-@dataclass(frozen=True, slots=True)
-class Tuple:
-    """A plain tuple, as of key and value.
-
-    >>> pair(Single(0), Single(1)).values(pa.record_batch({"carrier": ["UA"], "delay": [3]}))
-    [('UA', 3)]
-    """
-
-    shapes: tuple[Shape, ...]
-    """Of each element."""
-
-    def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
-        if not self.shapes:
-            return [()] * table.num_rows
-        return list(zip(*(shape.values(table) for shape in self.shapes), strict=True))
-
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
-        return self.shapes[index] if 0 <= index < len(self.shapes) else None
-
-    def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
-        return tuple(column for shape in self.shapes for column in shape.columns())
-
-    def moved(self, places: Mapping[int, int]) -> Tuple:
-        """See `Shape`."""
-        return Tuple(tuple(shape.moved(places) for shape in self.shapes))
-
-
-def pair(first: Shape, second: Shape) -> Tuple:
-    """The shape of a pair."""
-    return Tuple((first, second))

@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.lowlevel.columncomputation import ColumnContext
 from headrace.lowlevel.columnkeys import Numbers
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.sdk.columns import objects
 from headrace.sdk.columns.objects import Held
 from headrace.sdk.columns.partials import Partials
@@ -75,7 +75,7 @@ class Name(NamedTuple):
 class Shelf:
     """The segments of one interval, during one bundle."""
 
-    context: ColumnContext
+    context: IntervalContext
     reducers: Reducers
     combine: Combiner
     size: int | None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columncomputation import ColumnContext
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.state import Delta
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.lines import ENDED, FINISHED, KEPT, TIMELY, Lines
@@ -23,14 +23,14 @@ TAKEN = -1
 """Age of lines that no epoch has written yet."""
 
 
-def take_over(rules: Rules, context: ColumnContext) -> Iterator[Held]:
+def take_over(rules: Rules, context: IntervalContext) -> Iterator[Held]:
     """The accumulators of all its windows, whose records and timers are taken away. Once: then there are none."""
     for row, key, state in _windows(rules, context):
         if state.content is not EMPTY:
             yield Held(row, key, state.frame.start, state.frame.end, state.content, state.fresh)
 
 
-def lines_of(rules: Rules, reducers: Reducers, context: ColumnContext) -> Lines:
+def lines_of(rules: Rules, reducers: Reducers, context: IntervalContext) -> Lines:
     """The same of windows that have several panes, with all that there is to know of them."""
     windows = list(_windows(rules, context))
     numbers = np.zeros((KEPT + len(reducers.kept), len(windows)), np.int64)
@@ -50,7 +50,7 @@ def _held(state: WindowState) -> tuple[object] | None:
     return None if state.content is EMPTY else (state.content,)
 
 
-def _windows(rules: Rules, context: ColumnContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
+def _windows(rules: Rules, context: IntervalContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
     """Row, encoded key and state of all its windows, whose records and timers are taken away."""
     if not context.copy.count()["keys"]:
         return

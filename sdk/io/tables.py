@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from headrace.lowlevel.columns import ColumnBatch, Shape
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.shapes import Named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.columns.shape import Fields, Instant, Single
 from headrace.sdk.io.records import as_record
@@ -38,7 +39,7 @@ def table_of(batch: Batch, schema: pa.Schema | None = None) -> pa.Table:
 
 def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
     """The table of elements that are columns of types that Python values would give again; else None."""
-    if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, Fields):
+    if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, (Fields, Named)):
         return None
     columns = [_column(shape, batch.table) for shape in batch.shape.shapes]
     if not columns or any(column is None for column in columns):

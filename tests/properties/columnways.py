@@ -10,10 +10,10 @@ from typing import NamedTuple, cast
 
 from headrace.lowlevel.checkpoint.copy_plan import within
 from headrace.lowlevel.coder import STANDARD_KEYS, encode_key, row_of
-from headrace.lowlevel.columncomputation import ColumnComputation
 from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.gather import Gather
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.record import Batch, KeyExtractor
 from headrace.lowlevel.segment import decode
@@ -130,7 +130,7 @@ class Combining:
     def _ship(self, gather: Gather, bundles: dict[int, Bundle]) -> None:
         for interval, parcel in gather.parcels(self.intervals, _places).items():
             came = decode_parcel(parcel.encode())
-            if isinstance(self.place.computation, ColumnComputation):
+            if isinstance(self.place.computation, IntervalComputation):
                 bundles[interval.number].parcels.append(came)
             else:
                 came.unpack(bundles[interval.number])

@@ -1,4 +1,4 @@
-"""What: dicts of columns, a fourth of the time that `dict(zip(names, values))` takes for each."""
+"""Dicts of columns, a fourth of the time that `dict(zip(names, values))` takes for each."""
 
 from __future__ import annotations
 

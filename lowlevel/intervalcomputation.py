@@ -7,15 +7,16 @@ segments (`headrace.lowlevel.segment`): a bundle appends what is new, and reads 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
+from headrace.lowlevel.idspace import space_of
 from headrace.lowlevel.metric import ENGINE, Metric, report
 from headrace.lowlevel.record import Batch, Emit
-from headrace.lowlevel.state import Copy, Delta
+from headrace.lowlevel.state import Copy, Delta, Mark
 
 if TYPE_CHECKING:
     from headrace.lowlevel.parcel import Parcel
@@ -29,22 +30,31 @@ class Clocks(Protocol):
 
     watermark_before: int
     watermark: int
+    wall_time: int
     epoch: int
     interval: int
 
 
-class ColumnContext:
-    """What a `ColumnComputation` reaches while it runs for an interval."""
+class IntervalContext:
+    """What a `IntervalComputation` reaches while it runs for an interval."""
 
-    def __init__(self, place: Keyed, copy: Copy, emit: Emit, bundle: Clocks) -> None:
+    def __init__(
+        self, place: Keyed, copy: Copy, emit: Emit, bundle: Clocks, id_slacks: Mapping[str, int] | None = None
+    ) -> None:
         self.delta = Delta()
         self.counters: dict[str, int] = {}
+        self.hold: Mark | None = None
+        """The oldest hold that is left."""
+        self.holder = b""
+        """Encoded key of that."""
+        self.wall_time = bundle.wall_time
         self.watermark_before, self.watermark = bundle.watermark_before, bundle.watermark
         self.epoch, self.interval = bundle.epoch, bundle.interval
         self.copy = copy
         self.key_coder = place.key_coder
-        self._name = place.name
+        self.place = place
         self._emit = emit
+        self._id_slacks = id_slacks or {}
 
     def emit(self, stream: str, batch: Batch) -> None:
         """Send a batch to a stream."""
@@ -64,18 +74,32 @@ class ColumnContext:
         """See `Context.count`."""
         self.counters[counter] = self.counters.get(counter, 0) + n
 
+    def journal_of(self, stream: str) -> Callable[[bytes, int], bool]:
+        """A function that remembers the id of a record with its timestamp; False if it is known: a duplicate."""
+        slack, space, ids, copy = self._id_slacks.get(stream, 0), space_of(stream), self.delta.ids, self.copy
+
+        def journal(record_id: bytes, timestamp: int) -> bool:
+            name = space + record_id
+            if name in ids or (copy.may_know_id(name) and copy.knows_id(name)):
+                self.count("duplicates")
+                return False
+            ids[name] = timestamp + slack
+            return True
+
+        return journal
+
     def failed(self, error: Exception, encoded_key: bytes) -> StepError:
         """The error to raise where work for one key has failed; without it, nobody learns for which."""
         try:
             key = self.key_coder.decode(encoded_key)
         except Exception:
             key = encoded_key
-        return failed_step(error, self._name, key, None)
+        return failed_step(error, self.place.name, key, None)
 
 
-class ColumnComputation(Computation):
+class IntervalComputation(Computation):
     """Takes all records of an interval and bundle in one call; it sets no timers but looks at the watermark itself."""
 
-    def process_interval(self, parcels: Sequence[Parcel], context: ColumnContext) -> None:
+    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
         """Called in every epoch, also without records: the watermark may have moved."""
         raise TypeError(f"{type(self).__name__} does not define process_interval(parcels, context)")

@@ -1,0 +1,117 @@
+"""One bundle of a column computation: records, then timers that are due, then what is left is kept (paper §6.1.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.lowlevel.columnkeys import Numbers
+from headrace.lowlevel.columnwise.arrived import by_key, keys_of, rows_of, unseen
+from headrace.lowlevel.columnwise.context import ColumnContext
+from headrace.lowlevel.columnwise.keytable import KeyTable
+from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
+from headrace.lowlevel.columnwise.timerrows import TimerRows
+from headrace.lowlevel.columnwise.timershelf import TimerShelf
+from headrace.lowlevel.intervalcomputation import IntervalContext
+from headrace.lowlevel.parcel import Parcel
+
+if TYPE_CHECKING:
+    from headrace.lowlevel.columnwise.computation import ColumnComputation
+
+ENDLESS = 10_000
+"""Times that timers may fire timers in one bundle before it counts as an endless loop."""
+
+
+class ColumnBundle:
+    """What a computation does in one epoch with one interval."""
+
+    def __init__(self, computation: ColumnComputation, engine: IntervalContext) -> None:
+        self._computation, self._engine = computation, engine
+        self._declared = computation.declared()
+        self._shelf = TimerShelf(engine, self._declared.timers, self._declared.ways)
+        self._set: list[TimerRows] = []
+        """Timers that were set and looked at by nobody yet."""
+
+    def run(self, parcels: Sequence[Parcel]) -> None:
+        """Everything."""
+        parcels = self._unseen(parcels)
+        due = self._shelf.due()
+        if parcels or len(due):
+            self._computation.start_bundle()
+            self._work(parcels, due)
+            self._computation.finish_bundle(self._engine.emit)
+        held = self._shelf.hold()
+        if held is not None:
+            self._engine.hold, self._engine.holder = held
+
+    def _unseen(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        if self._computation.exactly_once:
+            parcels = [unseen(parcel, self._engine.journal_of(parcel.stream)) for parcel in parcels]
+        return [parcel for parcel in parcels if len(parcel)]
+
+    def _work(self, parcels: Sequence[Parcel], due: TimerRows) -> None:
+        rows, keys = ([of(parcel) for parcel in parcels] for of in (rows_of, keys_of))
+        table = KeyTable([*rows, due.rows], [*keys, due.keys], self._declared.state, self._engine.copy)
+        context = ColumnContext(self._engine, table, self._declared.timers, self._set.append)
+        for stream in dict.fromkeys(parcel.stream for parcel in parcels):
+            its = [place for place, parcel in enumerate(parcels) if parcel.stream == stream]
+            self._records(context, table, [parcels[place] for place in its], [table.pieces[place] for place in its])
+        self._fire(context, table, due)
+        table.save(self._engine.delta)
+
+    def _records(
+        self, context: ColumnContext, table: KeyTable, parcels: Sequence[Parcel], pieces: Sequence[Numbers]
+    ) -> None:
+        engine = self._engine
+        numbers, keys, times, values = by_key(parcels, pieces)
+        encoded, stream = table.encoded_of(numbers), parcels[0].stream
+        name, coder = engine.place.name, engine.key_coder
+        batch = RecordColumns(name, coder, encoded, keys, times, stream, values, engine.watermark_before)
+        self._count(batch)
+        context.turn_to(batch, numbers, engine.watermark_before)
+        self._computation.process_columns(batch, context)
+        context.state.keep()
+
+    def _count(self, batch: RecordColumns) -> None:
+        if batch.stream in self._engine.place.aside:
+            self._engine.count("aside", len(batch))
+            return
+        self._engine.count("records", len(batch))
+        if late := int(np.count_nonzero(batch.late)):
+            self._engine.count("late", late)
+
+    def _fire(self, context: ColumnContext, table: KeyTable, due: TimerRows) -> None:
+        """What is due, and what becomes due by that; the rest goes to the shelf."""
+        now, layout = self._engine.watermark, self._declared.timers
+        left: list[TimerRows] = []
+        for _ in range(ENDLESS):
+            new = TimerRows.joined(self._set, layout)
+            self._set.clear()
+            is_due = new.timestamps <= now
+            left.append(new.where(~is_due))
+            due = TimerRows.joined([part for part in (due, new.where(is_due)) if len(part)], layout)
+            if not len(due):
+                break
+            self._fire_once(context, table, due)
+            due = TimerRows.joined([], layout)
+        else:
+            raise RuntimeError(
+                f"timers of step {self._engine.place.name!r} have set timers that were due {ENDLESS} times in one "
+                "bundle; set the next ones later than the watermark"
+            )
+        self._shelf.add(TimerRows.joined([part for part in left if len(part)], layout))
+
+    def _fire_once(self, context: ColumnContext, table: KeyTable, due: TimerRows) -> None:
+        ways, numbers = self._declared.ways, table.numbers_of(due.rows)
+        timers, numbers = due.ordered(numbers) if ways is None else due.combined(numbers, ways)
+        self._engine.count("timers", len(timers))
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        found = numbers[starts]
+        keys = np.repeat(np.arange(len(found)), np.diff(starts, append=len(numbers)))
+        name, coder, encoded = self._engine.place.name, self._engine.key_coder, table.encoded_of(found)
+        rows = TimerColumns(name, coder, encoded, keys, timers, self._declared.timers)
+        context.turn_to(rows, found, self._engine.watermark)
+        self._computation.process_timers(rows, context)
+        context.state.keep()
