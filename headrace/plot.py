@@ -3,9 +3,12 @@
     result = pipeline.run()                       # of Pipeline(..., record=True)
     plot.save(result.recording, "sums.svg")       # or .png, .pdf: needs matplotlib (pip install 'headrace[plot]')
     plot.html(result.recording, "sums.html")      # one file with a slider over processing time, which plays
+    plot.html("state/scores", "scores.html")      # of a checkpoint, whose recording lies in it
 
 Inputs are circles with their values; the actual watermark is solid, the ideal one (which knows all that is to come)
-dashed. A pane is a box over its window, up to the processing time at which it came; what is taken back is red.
+dashed. A pane is a box over its window, up to the processing time at which it came; what is taken back is red. Of a
+computation, or a `DoFn` with state, results are flags and timers that fired are triangles. Of a checkpoint that was not
+recorded there are its watermarks, open windows and waiting timers.
 """
 
 from __future__ import annotations
@@ -17,14 +20,19 @@ from typing import TYPE_CHECKING
 from headrace.sdk.pictures.figure import draw, write
 from headrace.sdk.pictures.page import page
 from headrace.sdk.pictures.panel import panels
+from headrace.sdk.recordedplace import recording_at
 from headrace.sdk.recording import Recording, StepRecording
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+STATIC = (".svg", ".png", ".pdf")
+"""Ends of the names that `save` writes."""
 __all__ = ["figure", "html", "save"]
 
-Recordings = Recording | StepRecording | Sequence[Recording | StepRecording]
+One = Recording | StepRecording | str | Path
+"""A recording, or where one lies: a file that `Recording.save` wrote, or the directory or URL of a checkpoint."""
+Recordings = One | Sequence[One]
 """One, or several that are drawn side by side on the same axes."""
 
 
@@ -37,16 +45,17 @@ def figure(
     """A matplotlib figure of a recording, or of several side by side.
 
     Args:
-        recording: What `result.recording` is, or one or several steps of it.
-        step: Label of the grouping to draw; may be left out where only one was recorded.
+        recording: What `result.recording` is, or one or several steps of it, or the place of a file or checkpoint.
+        step: Label of the grouping or computation to draw; may be left out where only one was recorded.
         key: Text of the key to draw; the one with most arrivals if None.
         title: Written above; the label of the step if None. One for each recording.
 
     Raises:
         RecordingError: There is nothing to draw, or no such step or key.
+        CheckpointError: There is no checkpoint at the URL, or it is damaged.
         ImportError: There is no matplotlib.
     """
-    return draw(panels(recording, step, key, title))
+    return draw(panels(_read(recording), step, key, title))
 
 
 def save(
@@ -57,6 +66,11 @@ def save(
     title: str | Sequence[str] | None = None,
 ) -> None:
     """Write a static picture; the end of the name (`.svg`, `.png`, `.pdf`) says of which kind. As `figure`."""
+    if Path(path).suffix.lower() not in STATIC:
+        raise ValueError(
+            f"a picture named {str(path)!r} would be of no kind that is known; end its name in .svg, .png or .pdf, or "
+            "write a page that plays, with plot.html"
+        )
     write(figure(recording, step, key, title), Path(path))
 
 
@@ -71,4 +85,9 @@ def html(
 
     `#12:07:30` after its address shows that processing time.
     """
-    Path(path).write_text(page(panels(recording, step, key, title)), encoding="utf-8")
+    Path(path).write_text(page(panels(_read(recording), step, key, title)), encoding="utf-8")
+
+
+def _read(recording: Recordings) -> list[Recording | StepRecording]:
+    several = [recording] if isinstance(recording, (Recording, StepRecording, str, Path)) else list(recording)
+    return [recording_at(its) if isinstance(its, (str, Path)) else its for its in several]

@@ -81,14 +81,23 @@ class CallSink:
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch."""
-        self._call(epoch, self._rows(receipts))
+        self._call(epoch, self.rows(receipts))
 
-    def _rows(self, receipts: Sequence[bytes]) -> list[tuple[object, int]]:
-        return [row for receipt in receipts for row in cast("list[tuple[object, int]]", self._coder.decode(receipt))]
+    @classmethod
+    def rows(cls, receipts: Sequence[bytes]) -> list[tuple[object, int]]:
+        """What was staged."""
+        return [row for receipt in receipts for row in cast("list[tuple[object, int]]", cls._coder.decode(receipt))]
 
     def _call(self, epoch: int, rows: list[tuple[object, int]]) -> object:
         assert self._function is not None
         return self._function(epoch, rows)
+
+
+class TapSink(CallSink):
+    """Tells the driver of a run what somebody who only looks wants to know.
+
+    It is no part of the program: a run may go on from a checkpoint without it, and what it was not told yet is lost.
+    """
 
 
 class SendSink(CallSink):
@@ -112,7 +121,7 @@ class SendSink(CallSink):
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Send the rows of a committed epoch. Raises `RuntimeError` if they are not taken."""
-        rows = self._rows(receipts)
+        rows = self.rows(receipts)
         if self._call(epoch, rows) is False:
             raise RuntimeError(
                 f"the {len(rows)} rows of epoch {epoch} were not acknowledged; the epoch is committed and its rows "

@@ -185,10 +185,11 @@ class Pipeline:
     ) -> PipelineResult:
         from headrace.sdk.compile import compile_steps
         from headrace.sdk.recorder import Recorder
+        from headrace.sdk.recordlog import log_of
 
-        recorder = Recorder(self, wanted)
+        recorder = Recorder.of_pipeline(self, wanted, log_of(self.options))
         options = run_options(self.options, recorder, progress)
-        ran = runner.run_topology(compile_steps(recorder.steps(self.steps)), options)
+        ran = runner.run_topology(recorder.topology(compile_steps(recorder.steps(self))), options)
         recording = recorder.recording()
         if (path := self.options.view_as(EngineOptions).record_to) is not None:
             recording.save(path)

@@ -10,7 +10,7 @@ from itertools import islice
 from reprlib import Repr
 from typing import cast
 
-from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.sink import TapSink
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.pipeline import Pipeline, Step
@@ -41,19 +41,19 @@ def tap(
     telling = Step(label, tell, [source])
     telling.add_output(seen)
     yield telling
-    yield Step(f"{label}/sink", Write(CallSink(deliver)), [seen])
+    yield Step(f"{label}/sink", Write(TapSink(deliver)), [seen])
 
 
 def told_in(element: object, when: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
     """Of an element that goes into a grouping, which is a pair: all of an `Arrival` but the processing time."""
     key, value = cast("tuple[object, object]", element)
-    return when.micros, _text(key), plain(value), pane.is_retraction
+    return when.micros, text_of(key), plain(value), pane.is_retraction
 
 
 def told_out(element: object, window: BoundedWindow = DoFn.WindowParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
     """Of an element that comes out: all of a `RecordedPane` but the processing time."""
     key, value = cast("tuple[object, object]", element)
-    return _text(key), plain(value), *_bounds(window), pane.timing.name, pane.index, pane.is_retraction
+    return text_of(key), plain(value), *_bounds(window), pane.timing.name, pane.index, pane.is_retraction
 
 
 def arrival(clock: int, row: Row) -> Arrival:
@@ -78,10 +78,11 @@ def plain(value: object) -> Value:
     # JSON readers elsewhere know numbers of 64 bits at best.
     if type(value) is int and abs(value) < 1 << 63:
         return value
-    return _text(value)
+    return text_of(value)
 
 
-def _text(value: object) -> str:
+def text_of(value: object) -> str:
+    """A key or value as a recording has it: its text, shortened."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[: _LETTERS - 1] + "…"
     if isinstance(value, Iterable) and not isinstance(value, (bytes, list, tuple, dict, set, frozenset)):

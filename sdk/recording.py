@@ -1,22 +1,27 @@
 """What a picture needs of a run: inputs, the watermark, and panes, each with the processing time it was seen at.
 
-A recording is made by `Pipeline(..., record=True)` and found at `result.recording`; `headrace.plot` draws it. It is
-one JSON file when saved. Times are microseconds UTC; processing time is the wall clock of the epoch.
+A recording is made by `Pipeline(..., record=True)` and found at `result.recording`, and in the run's checkpoint if it
+has one; `headrace.plot` draws it. It is one JSON file when saved. Times are microseconds UTC; processing time is the
+wall clock of the epoch.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
+
+from headrace.sdk.standing import Standing
 
 Value: TypeAlias = int | float | str | bool | None
 """A value as it is recorded; what is neither number, text nor None stands as text, shortened."""
 
 FORMAT = 1
 """Version of the file's format."""
+TIMINGS = ("EARLY", "ON_TIME", "LATE", "UNKNOWN")
+"""That a pane may have."""
 
 
 class RecordingError(ValueError):
@@ -61,8 +66,32 @@ class RecordedPane:
 
 
 @dataclass(frozen=True, slots=True)
+class Production:
+    """What a computation, or a `DoFn` with state, put out: a result without a pane."""
+
+    event_time: int
+    processing_time: int
+    key: str
+    """Of the call that put it out; empty for what came at the end of a bundle, which is no key's."""
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class FiredTimer:
+    """A timer of a computation, or of a `DoFn` with state, that called user code."""
+
+    timestamp: int
+    """What it was set to, in the time that it waited for."""
+    processing_time: int
+    key: str
+    tag: str
+    is_wall: bool = False
+    """Whether it waited for the wall clock; else for the watermark."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecording:
-    """What was seen of one grouping, in the order of processing time."""
+    """What was seen of one grouping or computation, in the order of processing time."""
 
     label: str
     arrivals: tuple[Arrival, ...] = ()
@@ -71,7 +100,39 @@ class StepRecording:
     dropped: int = 0
     """Elements dropped because their window was closed, since the pipeline first started."""
     left_out: int = 0
-    """Arrivals, panes and moves of the watermark that were seen after the limit was reached, and only counted."""
+    """What was seen after the limit was reached, and only counted."""
+    productions: tuple[Production, ...] = ()
+    timers: tuple[FiredTimer, ...] = ()
+    epochs: tuple[tuple[int, int], ...] = ()
+    """The first and the last of each run of epochs that was recorded; empty where that is not known."""
+    committed: int = 0
+    """The last epoch of the checkpoint that it was read from; 0 if it was not."""
+    standing: Standing | None = None
+    """What a checkpoint knows of a step that was not recorded; None for one that was."""
+
+    @property
+    def unrecorded(self) -> list[tuple[int, int]]:
+        """Runs of epochs, up to the last committed, that are not in the recording.
+
+        >>> StepRecording("Sum", epochs=((1, 3), (6, 7)), committed=9).unrecorded
+        [(4, 5), (8, 9)]
+        """
+        ends = [0, *(last for _, last in self.epochs)]
+        begins = [*(first for first, _ in self.epochs), max(self.committed, ends[-1]) + 1]
+        return [(end + 1, begin - 1) for end, begin in zip(ends, begins, strict=True) if begin > end + 1]
+
+    def followed_by(self, later: StepRecording) -> StepRecording:
+        """This, and what was seen of the step afterwards."""
+        return replace(
+            later,
+            arrivals=self.arrivals + later.arrivals,
+            watermarks=self.watermarks + later.watermarks,
+            panes=self.panes + later.panes,
+            productions=self.productions + later.productions,
+            timers=self.timers + later.timers,
+            left_out=self.left_out + later.left_out,
+            epochs=_joined(self.epochs + later.epochs),
+        )
 
     def keys(self) -> list[str]:
         """Every key, the one with most arrivals first.
@@ -80,6 +141,10 @@ class StepRecording:
         ['b', 'a']
         """
         counts = {pane.key: 0 for pane in self.panes}
+        counts.update(dict.fromkeys(filter(None, [its.key for its in self.productions]), 0))
+        counts.update({timer.key: 0 for timer in self.timers})
+        if self.standing is not None:
+            counts.update(dict.fromkeys(self.standing.keys(), 0))
         for arrival in self.arrivals:
             counts[arrival.key] = counts.get(arrival.key, 0) + 1
         return sorted(counts, key=lambda key: (-counts[key], key))
@@ -103,6 +168,9 @@ class Recording:
             RecordingError: There is none of this label, or not just one.
         """
         found = [step for step in self.steps if label is None or covers(label, step.label)]
+        if label is None:
+            # What a checkpoint knows of other steps is for those who ask.
+            found = [step for step in found if step.standing is None] or found
         exact = [step for step in found if step.label == label]
         if len(exact or found) == 1:
             return (exact or found)[0]
@@ -114,22 +182,37 @@ class Recording:
 
     def save(self, path: str | Path) -> None:
         """Write it to a JSON file."""
-        told = {"format": FORMAT, "steps": [asdict(step) for step in self.steps]}
-        Path(path).write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        Path(path).write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
+
+    def to_json(self, indent: int | None = None) -> str:
+        """It as the text that `save` writes."""
+        return json.dumps({"format": FORMAT, "steps": [asdict(step) for step in self.steps]}, indent=indent)
+
+    def followed_by(self, later: Recording) -> Recording:
+        """This, and what was seen afterwards, step by step."""
+        steps = {step.label: step for step in self.steps}
+        for step in later.steps:
+            steps[step.label] = steps[step.label].followed_by(step) if step.label in steps else step
+        return Recording(tuple(steps.values()))
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
         """Read what `save` wrote. Raises `RecordingError` for a file that is something else, and `OSError`."""
+        return cls.of_json(Path(path).read_bytes(), str(path))
+
+    @classmethod
+    def of_json(cls, data: bytes, name: str) -> Recording:
+        """Back from `to_json`; `name` is what messages call it. Raises `RecordingError`."""
         try:
-            told = json.loads(Path(path).read_text(encoding="utf-8"))
+            told = json.loads(data.decode("utf-8"))
             version = told["format"]
             if version == FORMAT:
                 return cls(tuple(map(_step, told["steps"])))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise RecordingError(
-                f"{path} is no recording ({type(error).__name__}: {error}); give a file that recording.save() wrote"
+                f"{name} is no recording ({type(error).__name__}: {error}); give a file that recording.save() wrote"
             ) from error
-        raise RecordingError(f"{path} has format {version!r}; this release reads {FORMAT}")
+        raise RecordingError(f"{name} has format {version!r}; this release reads {FORMAT}")
 
 
 def covers(wanted: str, label: str) -> bool:
@@ -141,15 +224,64 @@ def covers(wanted: str, label: str) -> bool:
     return label == wanted or label.startswith(f"{wanted}/")
 
 
-def _step(told: Mapping[str, object]) -> StepRecording:
-    arrivals, watermarks, panes = (
-        cast("list[dict[str, Any]]", told[name]) for name in ("arrivals", "watermarks", "panes")
-    )
-    return StepRecording(
-        cast(str, told["label"]),
-        tuple(Arrival(**its) for its in arrivals),
-        tuple(WatermarkStep(**its) for its in watermarks),
-        tuple(RecordedPane(**its) for its in panes),
-        cast(int, told["dropped"]),
-        cast(int, told["left_out"]),
-    )
+_LISTS: Mapping[str, type] = {
+    "arrivals": Arrival,
+    "watermarks": WatermarkStep,
+    "panes": RecordedPane,
+    "productions": Production,
+    "timers": FiredTimer,
+}
+_NUMBERS = ("event_time", "processing_time", "watermark", "timestamp", "start", "end", "index")
+
+
+def _step(told: Mapping[str, Any]) -> StepRecording:
+    """A step as `to_json` has it; raises whatever, for what is none."""
+    given: dict[str, Any] = {
+        name: tuple(_made(kind, its) for its in told.get(name, ())) for name, kind in _LISTS.items()
+    }
+    given |= {name: _number(told.get(name, 0)) for name in ("dropped", "left_out", "committed")}
+    given["epochs"] = tuple((_number(first), _number(last)) for first, last in told.get("epochs", ()))
+    if (standing := told.get("standing")) is not None:
+        given["standing"] = Standing.of(standing)
+    return StepRecording(_text(told["label"]), **given)
+
+
+def _made(kind: type, its: Mapping[str, Any]) -> Any:
+    """A value of a kind, with numbers where a picture reckons, and text where it is to be shown."""
+    for name, value in its.items():
+        if name in _NUMBERS and not (value is None and name in ("start", "end")):
+            _number(value)
+        elif name in ("key", "tag", "timing"):
+            _text(value)
+        elif name == "value" and not (value is None or isinstance(value, (int, float, str))):
+            raise TypeError(f"value {value!r:.80} is no number, text or null")
+    if its.get("timing", "UNKNOWN") not in TIMINGS:
+        raise ValueError(f"timing {its['timing']!r:.80} is none of {', '.join(TIMINGS)}")
+    return kind(**its)
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or abs(value) >= 1 << 63:
+        raise TypeError(f"{value!r:.80} is no number of 64 bits")
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.80} is no text")
+    return value
+
+
+def _joined(runs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """Runs of epochs, those that touch as one.
+
+    >>> _joined(((4, 6), (1, 2), (3, 3)))
+    ((1, 6),)
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if found and first <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(last, found[-1][1])
+        else:
+            found.append((first, last))
+    return tuple(found)

@@ -80,6 +80,11 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
     return [] if "" in labels else labels
 
 
+def checkpoint_of(options: PipelineOptions) -> str | None:
+    """The place of the run's checkpoint: of the options, else of the environment; None for none."""
+    return options.view_as(EngineOptions).checkpoint or os.environ.get("HEADRACE_CHECKPOINT")
+
+
 def _called(progress: Callable[..., None] | bool | None) -> Callable[..., None] | None:
     return None if isinstance(progress, bool) else progress
 
@@ -115,7 +120,7 @@ def run_options(
     view = options.view_as(EngineOptions)
     progress = progress or _called(view.progress)
     given = {
-        "checkpoint": view.checkpoint or os.environ.get("HEADRACE_CHECKPOINT"),
+        "checkpoint": checkpoint_of(options),
         "intervals": view.intervals,
         "max_records_per_epoch": view.max_records_per_epoch,
         "latency_aim": view.latency_aim,

@@ -19,6 +19,7 @@ SUMMARIES = {
     "inspect": "Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records.",
     "explain": "Say which way each step goes, and, of a run, what keeps its watermarks back.",
     "draw": "Draw a pipeline. Nothing is run.",
+    "plot": "Draw a run: inputs, watermarks, panes and timers over event time and processing time.",
     "new": "Make a small project: a pipeline, some data and a test.",
 }
 """Command -> the first line of its help; the module of its name has the rest."""

@@ -12,12 +12,14 @@ from rich.console import Console
 
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
+from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.sdk.options import EngineOptions, PipelineOptions
 from headrace.sdk.pipeline import Pipeline
-from headrace.sdk.running import find_runner, run_options
+from headrace.sdk.recordtopology import record_topology
+from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options
 
 Target = Annotated[
     str,
@@ -121,7 +123,16 @@ def _start(program: Program, runner: str | None, flags: Sequence[str], watched: 
             program.options.view_as(EngineOptions).progress = watched
             program.runner = find_runner(program.runner)
             return program.run
-        options = cast(RunOptions, run_options(PipelineOptions(list(flags), progress=watched)))
-        return partial(find_runner(runner).run_topology, program, options)
+        given = PipelineOptions(list(flags), progress=watched)
+        if (wanted := labels_to_record(False, given)) is not None:
+            return partial(_record, find_runner(runner), program, given, wanted)
+        return partial(find_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
     except ValueError as error:
         raise MisuseError(str(error)) from error
+
+
+def _record(runner: Runner, topology: Topology, options: PipelineOptions, wanted: Sequence[str]) -> None:
+    """Run a topology and record it, into its checkpoint or a file."""
+    _, recording = record_topology(runner, topology, options, wanted)
+    if (path := options.view_as(EngineOptions).record_to) is not None:
+        recording.save(path)

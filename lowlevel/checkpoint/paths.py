@@ -6,6 +6,7 @@ log/<place>                                               commits and seals, in 
 deltas/<epoch>/<level>-<interval>-<token>                 what an attempt changed
 snapshots/<level>-<interval>/<epoch>-<generation>-<token>/<part>
 blobs/<epoch>-<generation>                                the bulk of a commit that is too big for its log entry
+recordings/<first epoch>-<last epoch>                     for pictures of a recorded run; the engine never reads it
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ LOG = "log"
 DELTAS = "deltas"
 SNAPSHOTS = "snapshots"
 BLOBS = "blobs"
+RECORDINGS = "recordings"
 _NUMBERED = re.compile(r"(?:leases|log)/(\d{20})")
 _DELTA = re.compile(r"deltas/(\d{20})/\d+-\d+-[0-9A-Za-z_]+")
 _SNAPSHOT = re.compile(r"snapshots/(\d+)-(\d+)/(\d{20})-(\d{20})-([0-9A-Za-z_]+)/\d{6}")
 _BLOBS = re.compile(r"blobs/(\d{20})-(\d{20})")
+_RECORDING = re.compile(r"recordings/(\d{20})-(\d{20})")
 _TOKEN = re.compile(r"[0-9A-Za-z_]+")
 
 
@@ -59,6 +62,17 @@ def snapshot_part(name: SnapshotName, token: str, part: int) -> str:
 def blobs(epoch: int, generation: int) -> str:
     """Name of the bulk of one commit."""
     return f"{BLOBS}/{epoch:020}-{generation:020}"
+
+
+def recording(first: int, last: int) -> str:
+    """Name of what was recorded of some epochs."""
+    return f"{RECORDINGS}/{first:020}-{last:020}"
+
+
+def recorded_epochs(path: str) -> tuple[int, int] | None:
+    """The epochs that a recording's name says, first and last; None for another name."""
+    found = _RECORDING.fullmatch(path)
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def checked(token: str) -> str:

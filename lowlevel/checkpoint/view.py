@@ -89,10 +89,11 @@ class CheckpointView:
         """The commits that are still in the log, oldest first: the last two, and what was not collected yet."""
         return tuple(
             CommittedEpoch(found.epoch, found.wall_clock, found.generation, found.owner, found.finished)
-            for found in self._commits()
+            for found in self.commits()
         )
 
-    def _commits(self) -> Iterator[Manifest]:
+    def commits(self) -> Iterator[Manifest]:
+        """The commits themselves, as `epochs`."""
         for path in self.store.list(paths.LOG):
             entry = None if (place := paths.number_of(path)) is None else read_entry(self.store, place)
             if isinstance(entry, Manifest):
@@ -103,7 +104,7 @@ class CheckpointView:
 
         Raises `CheckpointError` if it is not in the log, `CollectedError` if files that it names are gone.
         """
-        commits = {found.epoch: found for found in self._commits()}
+        commits = {found.epoch: found for found in self.commits()}
         if (manifest := commits.get(epoch)) is None:
             there = ", ".join(map(str, commits)) or "none"
             raise CheckpointError(f"epoch {epoch} is not in the log of {self.store.describe()} (epochs: {there})")

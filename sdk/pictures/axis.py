@@ -13,7 +13,7 @@ _STEPS = (
     *(_SECOND * each for each in (1, 2, 5, 10, 15, 30)),
     *(_MINUTE * each for each in (1, 2, 5, 10, 15, 30)),
     *(_HOUR * each for each in (1, 2, 3, 6, 12)),
-    *(_DAY * each for each in (1, 2, 7, 14, 30, 91, 365, 1826, 3652)),
+    *(_DAY * each for each in (1, 2, 7, 14, 30, 91, 365, 1826, 3652, 18_262, 36_525, 182_625, 365_250)),
 )
 """Distances between ticks, microseconds."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -44,10 +44,32 @@ class Axis:
         least = apart * (self.last - self.first) / abs(self.at_last - self.at_first)
         return _STEPS[min(bisect_left(_STEPS, least), len(_STEPS) - 1)]
 
-    def ticks(self, apart: float) -> list[int]:
-        """Times that get a tick."""
+    def ticks(self, apart: float) -> list[tuple[int, str]]:
+        """Times that get a tick, and how they are written: where days change, the first of a day is its date.
+
+        >>> Axis(0, 7_200_000_000, 0, 100).ticks(40)
+        [(0, '00:00'), (3600000000, '01:00'), (7200000000, '02:00')]
+        """
         step = self.step(apart)
-        return list(range(-(-self.first // step) * step, self.last + 1, step))
+        times = range(-(-self.first // step) * step, self.last + 1, step)
+        several = self.first // _DAY != self.last // _DAY and step < _DAY
+        return [(time, _date(time) if several and time % _DAY == 0 else text_of(time, step)) for time in times]
+
+    def named(self, what: str) -> str:
+        """What the axis shows, with the day that it begins on; without where that is the first of all.
+
+        >>> Axis(0, 60_000_000, 0, 1).named("event time")
+        'event time'
+        >>> Axis(1_700_000_000_000_000, 1_700_000_060_000_000, 0, 1).named("event time")
+        'event time, from 2023-11-14 (UTC)'
+        """
+        if abs(self.first) < _DAY and abs(self.last) < 2 * _DAY:
+            return what
+        return f"{what}, from {_date(self.first)} (UTC)"
+
+
+def _date(time: int) -> str:
+    return text_of(time, _DAY)
 
 
 def text_of(time: int, step: int = _SECOND) -> str:

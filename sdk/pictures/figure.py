@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.sdk.pictures import style
-from headrace.sdk.pictures.axis import text_of
-from headrace.sdk.pictures.panel import Panel
+from headrace.sdk.pictures.boxes import Box
+from headrace.sdk.pictures.figuremarks import draw_marks, entries_of_marks
+from headrace.sdk.pictures.panel import LINE, Panel
 from headrace.sdk.pictures.placing import GAP, around, width_of
-from headrace.sdk.pictures.scene import Box, Point, Scene
-from headrace.sdk.pictures.style import LOOKS, Look
+from headrace.sdk.pictures.scene import Point, Scene
+from headrace.sdk.pictures.style import DPI, LOOKS, Look, points
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -20,17 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.patches import Patch
 
-_LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 112.0, 26.0, 58.0, 56.0, 26.0
+_LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 112.0, 26.0, 42.0, 56.0, 26.0
 """Margins around each panel, and the height of a row of the legend."""
 _ENTRY = 132.0
 """Width of an entry of the legend."""
-_DPI = 100
 _HATCHES = {"rising": "///", "crossed": "xxx", "plain": ""}
-
-
-def _points(pixels: float) -> float:
-    """Sizes of texts and lines in matplotlib's unit."""
-    return pixels * 72 / _DPI
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
@@ -45,10 +40,13 @@ def draw(panels: Sequence[Panel]) -> Figure:
 
     width = sum(_LEFT + panel.scene.width + _RIGHT for panel in panels)
     entries = _entries(panels)
-    columns = min(len(entries), int(width / _ENTRY))
-    legend = 8 + _ROW * -(-len(entries) // columns)
-    height = _TOP + panels[0].scene.height + _BOTTOM + legend
-    figure = Figure(figsize=(width / _DPI, height / _DPI), dpi=_DPI, facecolor=style.PAPER)
+    rows = -(-len(entries) // max(1, int(width / _ENTRY)))
+    # As many in each row, so that they stand below each other.
+    columns = -(-len(entries) // max(1, rows))
+    legend = 8 + _ROW * rows
+    top = _TOP + LINE * max(len(panel.remarks) for panel in panels)
+    height = top + panels[0].scene.height + _BOTTOM + legend
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor=style.PAPER)
     left = 0.0
     for panel in panels:
         scene = panel.scene
@@ -65,24 +63,29 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     axes.set_xlim(0, scene.width)
     axes.set_ylim(scene.height, 0)
     _axes(axes, scene)
-    axes.text(0, -32 if panel.remark else -14, panel.title, size=_points(style.TITLE), weight="bold", color=style.INK)
-    axes.text(0, -12, panel.remark, size=_points(style.TICK), color="#555555")
+    lines = len(panel.remarks)
+    title, size = -14 - LINE * lines - 4 * bool(lines), points(style.TITLE)
+    axes.text(0, title, panel.title, size=size, weight="bold", color=style.INK, parse_math=False)
+    for number, line in enumerate(panel.remarks, 1):
+        y = -12 - LINE * (lines - number)
+        axes.text(0, y, line, size=points(style.REMARK), color="#555555", parse_math=False)
     for box in scene.boxes:
         _box(axes, box)
     _line(axes, scene.actual, style.ACTUAL, "-", 2.8)
     # Above the other, as they coincide where the watermark is perfect.
     _line(axes, scene.ideal, style.IDEAL, "--", 1.4)
     for dot in scene.dots:
-        at, size = (dot.x, dot.y), _points(style.INPUT)
+        at, size = (dot.x, dot.y), points(style.INPUT)
         axes.scatter(
             *at,
-            s=_points(dot.radius * 2) ** 2,
+            s=points(dot.radius * 2) ** 2,
             c=style.PAPER if dot.text else style.INK,
             edgecolors=style.INK,
             zorder=5,
         )
         if dot.text:
-            axes.text(*at, dot.text, size=size, ha="center", va="center_baseline", zorder=6)
+            axes.text(*at, dot.text, size=size, ha="center", va="center_baseline", zorder=6, parse_math=False)
+    draw_marks(axes, scene)
     for box in scene.boxes:
         _label(axes, box)
 
@@ -90,20 +93,20 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 def _axes(axes: Axes, scene: Scene) -> None:
     across, up = scene.event_time, scene.processing_time
     times, heights = across.ticks(62), up.ticks(34)
-    axes.set_xticks([across.place(time) for time in times], [text_of(time, across.step(62)) for time in times])
-    axes.set_yticks([up.place(time) for time in heights], [text_of(time, up.step(34)) for time in heights])
-    axes.tick_params(labelsize=_points(style.TICK), colors=style.INK)
+    axes.set_xticks([across.place(time) for time, _ in times], [text for _, text in times])
+    axes.set_yticks([up.place(time) for time, _ in heights], [text for _, text in heights])
+    axes.tick_params(labelsize=points(style.TICK), colors=style.INK)
     axes.grid(color=style.FAINT, linewidth=0.7)
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-    axes.set_xlabel("event time", size=_points(style.TICK))
-    axes.set_ylabel("processing time", size=_points(style.TICK))
+    axes.set_xlabel(across.named("event time"), size=points(style.TICK))
+    axes.set_ylabel(up.named("processing time"), size=points(style.TICK))
 
 
-def _line(axes: Axes, points: Sequence[Point], colour: str, dashes: str, width: float) -> None:
-    if points:
-        across, up = zip(*points, strict=True)
+def _line(axes: Axes, along: Sequence[Point], colour: str, dashes: str, width: float) -> None:
+    if along:
+        across, up = zip(*along, strict=True)
         axes.plot(across, up, linestyle=dashes, linewidth=width, color=colour, zorder=4, solid_joinstyle="round")
 
 
@@ -147,8 +150,8 @@ def _value(axes: Axes, x: float, y: float, text: str, colour: str) -> None:
 
     for ink, effects in ((style.PAPER, [Stroke(linewidth=3.5, foreground=style.PAPER)]), (colour, None)):
         axes.text(
-            x, y, text, size=_points(style.VALUE), weight="bold", color=ink, path_effects=effects, zorder=7,
-            ha="center", va="center_baseline",
+            x, y, text, size=points(style.VALUE), weight="bold", color=ink, path_effects=effects, zorder=7,
+            ha="center", va="center_baseline", parse_math=False,
         )  # fmt: skip
 
 
@@ -172,14 +175,16 @@ def _entries(panels: Sequence[Panel]) -> list[Entry]:
     if any(box.takes_back for box in boxes):
         minus = Line2D([], [], marker="$−7$", linestyle="", color=style.RETRACTION, markersize=13)
         entries.append((minus, "taken back"))
-    return entries
+    return entries + entries_of_marks(scenes)
 
 
 def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> None:
+    if not entries:
+        return
     handles, names = zip(*entries, strict=True)
     figure.legend(
         handles, names, loc="lower center", ncols=columns, frameon=False, borderaxespad=0.5, columnspacing=1.6,
-        handletextpad=0.5, prop={"size": _points(style.TICK)},
+        handletextpad=0.5, prop={"size": points(style.TICK)},
     )  # fmt: skip
 
 
@@ -191,4 +196,4 @@ def write(figure: Figure, path: Path) -> None:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "headrace"}):
         kind = path.suffix.lower()
         undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})
-        figure.savefig(path, dpi=2 * _DPI if kind == ".png" else _DPI, metadata=undated)
+        figure.savefig(path, dpi=2 * DPI if kind == ".png" else DPI, metadata=undated)

@@ -10,8 +10,9 @@ from string import Template
 
 from headrace.sdk.pictures import style
 from headrace.sdk.pictures.panel import Panel
-from headrace.sdk.pictures.style import LOOKS
+from headrace.sdk.pictures.style import KINDS, LOOKS
 from headrace.sdk.pictures.svg import drawing, events, styles
+from headrace.sdk.pictures.svgmarks import SIDEWAYS, TRIANGLE
 
 _SECONDS = 20
 """That playing takes."""
@@ -19,10 +20,11 @@ _SECONDS = 20
 
 def page(panels: Sequence[Panel]) -> str:
     """The page of some scenes, side by side, which move together."""
+    lines = max(len(panel.remarks) for panel in panels)
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
         title=escape("; ".join(panel.title for panel in panels)),
-        drawings="\n".join(drawing(panel, number) for number, panel in enumerate(panels)),
+        drawings="\n".join(drawing(panel, number, lines) for number, panel in enumerate(panels)),
         legend="\n".join(f"<li>{entry}</li>" for entry in _legend(panels)),
         styles=styles(),
         # A value must not end the script that it stands in.
@@ -47,6 +49,19 @@ def _legend(panels: Sequence[Panel]) -> Iterator[str]:
             yield _sample(sample, f"{look.name} pane")
     if any(box.takes_back for box in boxes):
         yield f'<b style="color:{style.RETRACTION}">−7</b> taken back'
+    yield from _legend_of_marks(panels)
+
+
+def _legend_of_marks(panels: Sequence[Panel]) -> Iterator[str]:
+    if any(panel.scene.flags for panel in panels):
+        yield _sample('<g class="flag"><rect class="point" x="11" y="5" width="8" height="8"/></g>', "result")
+    bells = [bell for panel in panels for bell in panel.scene.bells]
+    for is_wall, fired, name in KINDS:
+        if any(bell.is_wall == is_wall and (bell.fired_at is not None) == fired for bell in bells):
+            kind, shape = "bell" if fired else "bell waits", SIDEWAYS if is_wall else TRIANGLE
+            yield _sample(f'<g class="{kind}" transform="translate(15 10)"><path d="{shape}"/></g>', name)
+    if any(panel.scene.bars for panel in panels):
+        yield _sample('<rect class="open" x="1" y="1" width="28" height="16"/>', "open window")
 
 
 def _sample(shape: str, name: str) -> str:

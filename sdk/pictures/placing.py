@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
+from unicodedata import east_asian_width
 
 _LETTER = 0.68
 """Width of a letter, as a share of the size of the font: digits of the fonts that the pictures ask for."""
@@ -44,7 +45,9 @@ def width_of(text: str, size: float) -> float:
     >>> round(width_of("22", 10), 1)
     13.6
     """
-    return len(text) * size * _LETTER
+    # Those of East Asian writing are as wide as they are high.
+    wide = 0 if text.isascii() else sum(east_asian_width(letter) in "WF" for letter in text)
+    return ((len(text) - wide) * _LETTER + wide) * size
 
 
 def around(x: float, y: float, text: str, size: float) -> Rectangle:
@@ -65,13 +68,20 @@ class Labels:
 
     def place(self, text: str, size: float, room: Rectangle) -> Rectangle | None:
         """A place for a text within a box, or centred on it if it is too small; None if it would cover another."""
-        best = min(_candidates(text, size, room), key=self._cost)
-        if any(best.overlap(other) for other in self.taken):
+        middle = around(*room.middle, text, size)
+        reach = Rectangle(
+            min(room.left, middle.left), min(room.top, middle.top),
+            max(room.right, middle.right), max(room.bottom, middle.bottom),
+        )  # fmt: skip
+        near = Labels(*([one for one in its if reach.overlap(one)] for its in (self.obstacles, self.lines, self.taken)))
+        best = min(_candidates(text, size, room), key=near.cost)
+        if any(best.overlap(other) for other in near.taken):
             return None
         self.taken.append(best)
         return best
 
-    def _cost(self, candidate: Rectangle) -> float:
+    def cost(self, candidate: Rectangle) -> float:
+        """How bad a place is."""
         texts = sum(candidate.overlap(other) for other in self.taken)
         things = sum(candidate.overlap(other) for other in self.obstacles)
         return texts * 100 + things * 3 + sum(candidate.overlap(line) for line in self.lines)

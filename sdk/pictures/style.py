@@ -9,6 +9,8 @@ INK, FAINT, PAPER = "#222222", "#d9d9d9", "#ffffff"
 FONTS = ("DejaVu Sans", "Verdana", "Arial", "sans-serif")
 ACTUAL, IDEAL = BLUE, BLACK
 """Colours of the two watermarks. They also differ in line: solid, dashed."""
+RESULT, TIMER, OPEN = "#7a3b69", "#6b4a00", "#555555"
+"""Of productions (flags), timers (triangles) and windows that are open (dashed bars), which also differ in form."""
 RETRACTION = VERMILION
 
 
@@ -31,5 +33,18 @@ LOOKS = {
     "UNKNOWN": Look("pane", "#999999", "plain", "#444444"),
 }
 """By timing."""
-VALUE, INPUT, TICK, TITLE = 15.0, 11.0, 12.0, 14.0
+VALUE, INPUT, TICK, TITLE, FLAG, REMARK = 15.0, 11.0, 12.0, 14.0, 12.0, 12.0
 """Sizes of texts, in units of the canvas (pixels)."""
+KINDS = (
+    (False, True, "timer"),
+    (True, True, "wall-time timer"),
+    (False, False, "waiting timer"),
+    (True, False, "waiting, wall time"),
+)
+"""Kinds of timers: whether on the wall clock, whether fired, and their name in the legend."""
+DPI = 100
+
+
+def points(pixels: float) -> float:
+    """Sizes of texts and lines in matplotlib's unit, in a figure of `DPI`."""
+    return pixels * 72 / DPI

@@ -10,28 +10,33 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from headrace.sdk.pictures import style
-from headrace.sdk.pictures.axis import briefly, text_of
-from headrace.sdk.pictures.panel import Panel
-from headrace.sdk.pictures.scene import Box, Dot, Point, Scene, minus, shown
+from headrace.sdk.pictures.axis import briefly
+from headrace.sdk.pictures.boxes import Box
+from headrace.sdk.pictures.panel import LINE, Panel
+from headrace.sdk.pictures.scene import Dot, Point, Scene
 from headrace.sdk.pictures.style import LOOKS
+from headrace.sdk.pictures.svgmarks import marks
+from headrace.sdk.pictures.words import minus, shown
 from headrace.sdk.recording import RecordedPane
 
-LEFT, RIGHT, TOP, BOTTOM = 104.0, 26.0, 50.0, 50.0
+LEFT, RIGHT, TOP, BOTTOM = 104.0, 26.0, 34.0, 50.0
 """Margins, in units of the canvas."""
 
 
-def drawing(panel: Panel, number: int) -> str:
-    """The `svg` element of a panel; `number` tells it from others of the page."""
+def drawing(panel: Panel, number: int, lines: int = 0) -> str:
+    """The `svg` element of a panel; `number` tells it from others of the page, `lines` are those of its remarks."""
     scene = panel.scene
-    width, height = LEFT + scene.width + RIGHT, TOP + scene.height + BOTTOM
+    top = TOP + LINE * max(lines, len(panel.remarks))
+    width, height = LEFT + scene.width + RIGHT, top + scene.height + BOTTOM
     return "\n".join(
         [
             f'<svg viewBox="0 0 {width:g} {height:g}" role="img" aria-label="{escape(panel.title)}" '
             f'data-first="{scene.processing_time.first}" data-last="{scene.processing_time.last}" '
             f'data-height="{scene.height:g}" style="max-width:{1.3 * width:g}px">',
-            f'<text class="title" x="{LEFT:g}" y="{18 if panel.remark else 34}">{escape(panel.title)}</text>',
-            f'<text class="remark" x="{LEFT:g}" y="38">{escape(panel.remark)}</text>',
-            f'<g transform="translate({LEFT:g} {TOP:g})">',
+            f'<text class="title" x="{LEFT:g}" y="{top - 16 - LINE * len(panel.remarks):g}">'
+            f"{escape(panel.title)}</text>",
+            *_remarks(panel.remarks, top),
+            f'<g transform="translate({LEFT:g} {top:g})">',
             f'<clipPath id="past{number}"><rect class="past" x="-2" y="-2" width="{scene.width + 4:g}" '
             f'height="{scene.height + 4:g}"/></clipPath>',
             *_axes(scene),
@@ -41,6 +46,7 @@ def drawing(panel: Panel, number: int) -> str:
             _line("ideal", scene.ideal),
             "</g>",
             *(line for dot in scene.dots for line in _dot(dot)),
+            *marks(scene),
             *(line for box in scene.boxes for line in _label(box)),
             f'<g class="now"><line x1="0" x2="{scene.width:g}" y1="0" y2="0"/></g>',
             "</g>",
@@ -49,22 +55,28 @@ def drawing(panel: Panel, number: int) -> str:
     )
 
 
+def _remarks(remarks: Sequence[str], top: float) -> Iterator[str]:
+    for number, line in enumerate(remarks):
+        y = top - 12 - LINE * (len(remarks) - 1 - number)
+        yield f'<text class="remark" x="{LEFT:g}" y="{y:g}">{escape(line)}</text>'
+
+
 def _axes(scene: Scene) -> Iterator[str]:
     across, up = scene.event_time, scene.processing_time
     yield '<g class="axes">'
-    for time in across.ticks(62):
+    for time, text in across.ticks(62):
         x = across.place(time)
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{scene.height:g}"/>'
-        text = text_of(time, across.step(62))
         yield f'<text x="{x:.1f}" y="{scene.height + 18:g}" text-anchor="middle">{text}</text>'
-    for time in up.ticks(34):
+    for time, text in up.ticks(34):
         y = up.place(time)
         yield f'<line class="grid" x1="0" x2="{scene.width:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{text_of(time, up.step(34))}</text>'
+        yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
     yield f'<path class="frame" d="M0 0V{scene.height:g}H{scene.width:g}"/>'
-    yield f'<text x="{scene.width / 2:g}" y="{scene.height + 40:g}" text-anchor="middle">event time</text>'
+    place, name = f'x="{scene.width / 2:g}" y="{scene.height + 40:g}"', across.named("event time")
+    yield f'<text {place} text-anchor="middle">{name}</text>'
     place = f"-90 {scene.height / 2:g}"
-    yield f'<text text-anchor="middle" transform="translate({place}) rotate(-90)">processing time</text>'
+    yield f'<text text-anchor="middle" transform="translate({place}) rotate(-90)">{up.named("processing time")}</text>'
     yield "</g>"
 
 
@@ -126,8 +138,14 @@ def events(panels: Sequence[Panel]) -> list[tuple[int, str]]:
         for dot in panel.scene.dots:
             what = f"{_value(dot)} arrives, of {briefly(dot.arrival.event_time)}"
             happened[dot.arrival.processing_time, what] = None
+        where = f"{panel.title}: " if len(panels) > 1 else ""
+        for bell in panel.scene.bells:
+            if bell.fired_at is not None:
+                happened[bell.fired_at, f"{where}{bell.told}"] = None
+        for flag in panel.scene.flags:
+            its = flag.production
+            happened[its.processing_time, f"{where}{shown(its.value)} is put out, of {briefly(its.event_time)}"] = None
         for box in panel.scene.boxes:
-            where = f"{panel.title}: " if len(panels) > 1 else ""
             words = ", ".join(filter(None, [box.text, *box.taken_back]))
             happened[box.pane.processing_time, f"{where}pane {_told(box.pane, words)}"] = None
     return sorted(happened, key=lambda one: one[0])

@@ -14,7 +14,7 @@ from examples.streaming102.scores import BOUNDED, HEURISTIC, PERFECT, heuristic,
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.recording import Recording, RecordingError, StepRecording
 from headrace.runners.local import LocalRunner
-from headrace.sdk import recorder
+from headrace.sdk import recordedstep
 from headrace.sdk.options import PipelineOptions
 from headrace.sdk.recordedtap import plain
 from tests.recorded import (
@@ -135,7 +135,7 @@ def test_a_file_of_a_later_format(tmp_path):
 def test_what_is_beyond_the_limit_is_counted(monkeypatch):
     full = short_pipeline("LocalRunner", record=True).run().recording.step()
     everything = [*full.arrivals, *full.panes, *full.watermarks]
-    monkeypatch.setattr(recorder, "LIMIT", 3)
+    monkeypatch.setattr(recordedstep, "LIMIT", 3)
     cut = short_pipeline("LocalRunner", record=True).run().recording.step()
     kept = [*cut.arrivals, *cut.panes, *cut.watermarks]
     assert (len(kept), cut.left_out) == (3, len(everything) - 3)
@@ -148,11 +148,13 @@ def test_a_checkpoint_does_not_care_whether_runs_are_recorded(tmp_path):
     assert panes_of(first.recording.step()) == PANES_OF_SHORT
     assert short_pipeline("LocalRunner", options=checkpoint).run().counters["Totals"]["records"] == 3
     again = short_pipeline("LocalRunner", options=checkpoint, record=True).run()
-    assert again.recording.step().panes == (), "they were of an earlier run"
+    step = again.recording.step()
+    assert panes_of(step) == PANES_OF_SHORT, "they lie in the checkpoint"
+    assert arrivals_of(step) == ARRIVALS_OF_SHORT
 
 
 def test_wrong_input():
-    with pytest.raises(RecordingError, match=r"nothing can be recorded of 'Sums'.*groupings are 'Totals'"):
+    with pytest.raises(RecordingError, match=r"nothing can be recorded of 'Sums'.*the pipeline has 'Totals'"):
         short_pipeline("LocalRunner", record="Sums").run()
     no_grouping = beam.Pipeline("LocalRunner", record=True)
     _ = no_grouping | beam.Create([1])

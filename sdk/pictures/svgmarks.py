@@ -1,0 +1,62 @@
+"""Flags, bells and bars as SVG that says when they are to be seen (`svg.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from headrace.sdk.pictures.axis import briefly
+from headrace.sdk.pictures.marks import Bar, Bell, Flag
+from headrace.sdk.pictures.scene import Scene
+from headrace.sdk.pictures.words import shown
+
+TRIANGLE, SIDEWAYS = "M-6 5L0 -6L6 5Z", "M-5 -6L6 0L-5 6Z"
+"""Of a timer on event time, and of one on the wall clock, around its place."""
+
+
+def marks(scene: Scene) -> Iterator[str]:
+    """All that a scene has."""
+    for bar in scene.bars:
+        yield from _bar(bar)
+    if scene.now is not None:
+        y = scene.now
+        yield f'<line class="committed" x1="0" x2="{scene.width:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        yield f'<text x="{scene.width:g}" y="{y + 15:.1f}" text-anchor="end">last commit</text>'
+    for bell in scene.bells:
+        yield from _bell(bell)
+    for flag in scene.flags:
+        yield from _flag(flag)
+
+
+def _bar(bar: Bar) -> Iterator[str]:
+    room = bar.room
+    size = f'width="{room.right - room.left:.1f}" height="{room.bottom - room.top:g}"'
+    yield f"<g><title>{escape(bar.told)}</title>"
+    yield f'<rect class="open" x="{room.left:.1f}" y="{room.top:.1f}" {size}/>'
+    x, y = room.middle
+    yield f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{escape(bar.text)}</text></g>'
+
+
+def _bell(bell: Bell) -> Iterator[str]:
+    when = f'class="bell waits" transform="translate({bell.x:.1f} {bell.y:.1f})"'
+    if bell.fired_at is not None:
+        when = f'class="bell" data-at="{bell.fired_at}" transform="translate({bell.x:.1f} {bell.y:.1f})"'
+    shape = SIDEWAYS if bell.is_wall else TRIANGLE
+    yield f'<g {when}><title>{escape(bell.told)}</title><path d="{shape}"/></g>'
+
+
+def _flag(flag: Flag) -> Iterator[str]:
+    its, room = flag.production, flag.room
+    yield f'<g class="flag" data-at="{its.processing_time}">'
+    told = f"{shown(its.value)} put out, of {briefly(its.event_time)}, at {briefly(its.processing_time)}"
+    yield f"<title>{escape(told)}</title>"
+    if not flag.on_input:
+        yield f'<rect class="point" x="{flag.x - 3:.1f}" y="{flag.y - 3:.1f}" width="6" height="6"/>'
+    if room is not None:
+        x = min(max(flag.x, room.left), room.right)
+        yield f'<path d="M{x:.1f} {flag.y:.1f}V{room.bottom:.1f}"/>'
+        size = f'width="{room.right - room.left:.1f}" height="{room.bottom - room.top:g}"'
+        yield f'<rect x="{room.left:.1f}" y="{room.top:.1f}" {size}/>'
+        x, y = room.middle
+        yield f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{escape(flag.text)}</text>'
+    yield "</g>"

@@ -1,0 +1,76 @@
+"""One step of a run that is being recorded: rows wait for the clock of their epoch, then join what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, TypeAlias
+
+from headrace.sdk.recordedtap import Row
+from headrace.sdk.recording import Arrival, FiredTimer, Production, RecordedPane, StepRecording, WatermarkStep
+
+LIMIT = 10_000
+"""What is kept of one step; a picture of more says nothing."""
+Thing: TypeAlias = Arrival | RecordedPane | Production | FiredTimer | WatermarkStep
+_LIST_OF: Mapping[type, str] = {
+    Arrival: "arrivals",
+    WatermarkStep: "watermarks",
+    RecordedPane: "panes",
+    Production: "productions",
+    FiredTimer: "timers",
+}
+Make = Callable[[int, Row], Thing]
+"""From a clock and a row to what it says."""
+
+
+class Moment(NamedTuple):
+    """What an epoch's commit says of a step."""
+
+    clock: int
+    watermark: int | None
+    dropped: int
+
+
+class Seen:
+    """Of one step so far, and its rows of epochs whose clock is not known yet."""
+
+    def __init__(self, label: str, sinks: Mapping[str, Make]) -> None:
+        self.step = StepRecording(label)
+        self.sinks = sinks
+        """What its rows come from, by name, and what makes something of them."""
+        self._rows: dict[int, list[tuple[Make, list[Row]]]] = {}
+
+    def deliver(self, make: Make, epoch: int, rows: list[Row]) -> None:
+        """Keep the rows of an epoch until its clock is told."""
+        self._rows.setdefault(epoch, []).append((make, rows))
+
+    def forget(self, epoch: int) -> None:
+        """The rows of an epoch, which were delivered again."""
+        self._rows.pop(epoch, None)
+
+    def commit(self, epoch: int, moment: Moment) -> StepRecording:
+        """The epoch is over, and everything of it was seen at its clock; returns what is new."""
+        rows = self._rows.pop(epoch, [])
+        # What was delivered of earlier epochs, again, is no part of the recording.
+        self._rows = {other: its for other, its in self._rows.items() if other > epoch}
+        moves: list[Thing] = []
+        if moment.watermark is not None and moment.watermark != self._watermark():
+            moves = [WatermarkStep(moment.clock, moment.watermark)]
+        things = [make(moment.clock, row) for make, its in rows for row in its] + moves
+        new = self._kept(things, epoch, moment.dropped)
+        self.step = self.step.followed_by(new)
+        return new
+
+    def _watermark(self) -> int | None:
+        return self.step.watermarks[-1].watermark if self.step.watermarks else None
+
+    def _kept(self, things: Sequence[Thing], epoch: int, dropped: int) -> StepRecording:
+        """As much as there is room for; the rest is counted."""
+        full = sum(len(getattr(self.step, name)) for name in _LIST_OF.values())
+        kept = list(islice(things, max(0, LIMIT - full)))
+        lists: dict[str, Any] = {
+            name: tuple(its for its in kept if type(its) is kind) for kind, name in _LIST_OF.items()
+        }
+        return StepRecording(
+            self.step.label, **lists, dropped=dropped, left_out=len(things) - len(kept), epochs=((epoch, epoch),)
+        )
