@@ -39,6 +39,12 @@ class Seen:
         self.sinks = sinks
         """What its rows come from, by name, and what makes something of them."""
         self._rows: dict[int, list[tuple[Make, list[Row]]]] = {}
+        self._watermark: int | None = None
+
+    def begin(self, earlier: StepRecording) -> None:
+        """Go on with what was seen by earlier drivers."""
+        self.step = earlier
+        self._watermark = earlier.watermarks[-1].watermark if earlier.watermarks else None
 
     def deliver(self, make: Make, epoch: int, rows: list[Row]) -> None:
         """Keep the rows of an epoch until its clock is told."""
@@ -54,15 +60,13 @@ class Seen:
         # What was delivered of earlier epochs, again, is no part of the recording.
         self._rows = {other: its for other, its in self._rows.items() if other > epoch}
         moves: list[Thing] = []
-        if moment.watermark is not None and moment.watermark != self._watermark():
+        if moment.watermark is not None and moment.watermark != self._watermark:
+            self._watermark = moment.watermark
             moves = [WatermarkStep(moment.clock, moment.watermark)]
         things = [make(moment.clock, row) for make, its in rows for row in its] + moves
         new = self._kept(things, epoch, moment.dropped)
         self.step = self.step.followed_by(new)
         return new
-
-    def _watermark(self) -> int | None:
-        return self.step.watermarks[-1].watermark if self.step.watermarks else None
 
     def _kept(self, things: Sequence[Thing], epoch: int, dropped: int) -> StepRecording:
         """As much as there is room for; the rest is counted."""

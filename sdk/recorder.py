@@ -153,7 +153,7 @@ class Recorder:
         earlier = {step.label: step for step in self._log.read().steps}
         for label, seen in self._seen.items():
             if label in earlier:
-                seen.step = earlier[label]
+                seen.begin(earlier[label])
         last = max((last for _, last in self._log.objects()), default=0)
         for commit in CheckpointView.of(self._log.store).commits():
             if commit.epoch > last and (before is None or commit.epoch < before):
