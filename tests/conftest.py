@@ -13,6 +13,7 @@ from hypothesis import settings
 from tests.faults.figures import Collector
 from tests.faults.tally import pytest_runtest_makereport, tally
 from tests.kafkacluster import kafka, topic
+from tests.kafkafaults import faulty
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tests.s3 import S3
 
 # Of the fault suite, and a broker, for tests everywhere.
-__all__ = ["kafka", "pytest_runtest_makereport", "tally", "topic"]
+__all__ = ["faulty", "kafka", "pytest_runtest_makereport", "tally", "topic"]
 
 # A test class that several modules make their own says what it compared, too.
 pytest.register_assert_rewrite("tests.article")

@@ -24,7 +24,12 @@ class Cluster:
 
         self._broker = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, **QUIET})
         brokers = self._broker.list_topics(timeout=10).brokers.values()
-        self.servers = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        self._connect(",".join(f"{broker.host}:{broker.port}" for broker in brokers))
+
+    def _connect(self, servers: str) -> None:
+        from confluent_kafka import Producer
+
+        self.servers = servers
         self._producer = Producer({"bootstrap.servers": self.servers, "linger.ms": 0, **QUIET})
 
     @property

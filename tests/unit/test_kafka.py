@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
@@ -63,6 +64,24 @@ class TestReading:
     def test_where_it_begins(self, kafka, topic, options, expected):
         kafka.send(topic, numbered(0, range(4)))
         assert [int(v) for _, v in values(lambda p: p | kafka.reading(topic, **options))] == expected
+
+    def test_topics_by_pattern(self, kafka, topic):
+        for number in range(2):
+            kafka.send(f"{topic}-{number}", numbered(0, [number]))
+        kafka.send(f"other-{topic}", numbered(0, [2]))
+        assert sorted(values(lambda p: p | kafka.reading(f"^{topic}-[0-9]"))) == [(b"k0", b"0"), (b"k0", b"1")]
+
+    def test_the_time_of_reading(self, kafka, topic):
+        kafka.send(topic, [(0, b"a", b"1", 1000), (1, b"b", b"2", 9000)])
+        before = time.time_ns() // 1000
+        rows = collect(lambda p: p | kafka.reading(topic, timestamp_policy=ReadFromKafka.processing_time_policy))
+        assert [key for (key, _), _ in sorted(rows)] == [b"a", b"b"]
+        assert before <= rows[0][1] == rows[1][1] <= time.time_ns() // 1000
+
+    def test_a_time_that_no_window_holds(self, kafka, topic):
+        kafka.send(topic, [(0, b"a", b"1", 2**60)])
+        with pytest.raises(KafkaReadError, match=r"offset 0: .* where time ends"):
+            values(lambda p: p | kafka.reading(topic))
 
     def test_stated_offsets(self, kafka, topic):
         kafka.send(topic, numbered(0, range(4)))
@@ -177,6 +196,30 @@ class TestWatermark:
         self.now = 11
         assert self.step(injector, position, limit=1)[1] == 4_000_000
 
+    def test_the_clock_is_the_watermark_where_it_is_the_event_time(self, kafka, topic):
+        kafka.send(topic, [(0, b"", b"", 9000)])
+        self.now, policy = 0.0, Policy((topic,), _Starts("earliest", None), max_delay=0, by_clock=True)
+        source = kafka.reading(topic)
+        injector = KafkaInjector(source._settings, policy, source._reader, clock_ns=lambda: int(self.now * 1e9))
+        self.now = 5
+        rows, watermark, _, position = self.step(injector, injector.start())
+        assert (rows, watermark) == ([((b"", b""), 5_000_000)], 5_000_000)
+        self.now = 5.5
+        assert self.step(injector, position)[2], "an epoch a second is enough where there is nothing"
+        self.now = 6
+        assert self.step(injector, position)[:3] == ([], 6_000_000, False)
+        self.now = 4
+        assert self.step(injector, position)[1] == 5_000_000, "it never goes back"
+
+    def test_topics_that_come_to_match_a_pattern(self, kafka, topic):
+        kafka.send(f"{topic}-1", numbered(0, [1]))
+        injector = self.injector(kafka, f"^{topic}", look_interval=5)
+        _, _, _, position = self.step(injector, injector.start())
+        kafka.send(f"{topic}-2", numbered(0, [2]))
+        assert self.step(injector, position)[0] == []
+        self.now = 6
+        assert self.step(injector, position)[0] == [((b"k0", b"2"), 2_000_000)]
+
     def test_new_partitions_are_found(self, kafka, topic):
         kafka.send(topic, numbered(0, [1]) + numbered(3, [2]))
         injector = self.injector(kafka, topic, look_interval=5)
@@ -196,7 +239,7 @@ class TestWatermark:
 
     def test_a_split_that_is_read_again_tells_the_same(self):
         class Reader:
-            def read(self, wanted):
+            def read(self, wanted, stamp):
                 yield Batch(["a"], [wanted.start])
 
         split = KafkaSplit(Reader(), (Range("t", 0, 5, 6), Range("t", 1, 7, 8)))
@@ -219,7 +262,13 @@ class TestWrongInput:
             ({"topics": []}, "topics must be a list of names"),
             ({"max_delay": None}, "reading without end needs to know how late records may be"),
             ({"max_delay": -1}, "max_delay is -1 s"),
-            ({"timestamp_policy": "Now"}, "timestamp_policy 'Now' is neither CreateTime nor LogAppendTime"),
+            (
+                {"timestamp_policy": "Now"},
+                "timestamp_policy 'Now' is none of CreateTime, LogAppend",
+            ),
+            ({"timestamp_policy": "ProcessingTime"}, "max_delay has no meaning with timestamp_policy='ProcessingTime'"),
+            ({"topics": ["^("]}, r"topic '\^\(' begins with \^ but is no regular expression: missing \)"),
+            ({"topics": [""]}, "topics must be a list of names"),
             ({"start_offsets": "middle"}, "start_offsets 'middle' is none of earliest, latest, committed"),
             (
                 {"value_deserializer": "JsonDeserializer"},

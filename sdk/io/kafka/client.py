@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.errors import HeadraceError
 
@@ -26,6 +27,14 @@ _BATCH = 10_000
 """Messages that are taken over at once."""
 _WAIT = 0.05
 """Seconds after which fewer will do."""
+_EARLIEST, _LATEST = -2, -1
+"""Times that stand for the ends of a partition."""
+_PASSING = (
+    *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE"),
+    *("FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "KAFKA_STORAGE_ERROR"),
+    *("_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN", "_WAIT_COORD"),
+)
+"""Errors that pass when another broker has taken over."""
 _OURS: dict[str, object] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
@@ -155,10 +164,10 @@ class Cluster:
             raise KafkaReadError(f"{what} cannot be had from Kafka at {servers}: {reason_of(error)}") from error
 
     def partitions(self, topics: Collection[str]) -> list[Partition]:
-        """All partitions of some topics."""
+        """All partitions of some topics; a name that begins with `^` stands for all that it is a pattern of."""
         found: list[Partition] = []
         with self._asking("partitions") as consumer:
-            for topic in topics:
+            for topic in _named_topics(consumer, topics):
                 known = consumer.list_topics(topic, timeout=PATIENCE).topics[topic]
                 if known.error is not None or not known.partitions:
                     servers = self._settings["bootstrap.servers"]
@@ -173,20 +182,21 @@ class Cluster:
         Where transactions are hidden, as is usual, the last record is one before any open transaction.
         """
         with self._asking("offsets") as consumer:
-            return {one: _bounds(consumer.get_watermark_offsets(_named(one), timeout=PATIENCE)) for one in partitions}
+            first = _offsets(consumer, [_named(one, _EARLIEST) for one in partitions])
+            last = _offsets(consumer, [_named(one, _LATEST) for one in partitions])
+        return {one: (first[one], last[one]) for one in partitions}
 
     def at_time(self, partitions: Sequence[Partition], milliseconds: int) -> dict[Partition, int]:
         """Of each partition the first offset whose record is not older; those that have none are left out."""
         with self._asking("offsets of a time") as consumer:
-            asked = [_named(partition, milliseconds) for partition in partitions]
-            found = consumer.offsets_for_times(asked, timeout=PATIENCE)
-        return {(one.topic, one.partition): one.offset for one in found if one.error is None and one.offset >= 0}
+            found = _offsets(consumer, [_named(partition, milliseconds) for partition in partitions])
+        return {one: offset for one, offset in found.items() if offset >= 0}
 
     def committed(self, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """The offsets that the consumer group has committed, where it has."""
         with self._asking("committed offsets") as consumer:
-            found = consumer.committed([_named(partition) for partition in partitions], timeout=PATIENCE)
-        return {(one.topic, one.partition): one.offset for one in found if one.error is None and one.offset >= 0}
+            found = _known(consumer.committed([_named(partition) for partition in partitions], timeout=PATIENCE))
+        return {one: offset for one, offset in found.items() if offset >= 0}
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
         """Let the consumer group say that all before these offsets was read: for those who watch its lag."""
@@ -202,9 +212,41 @@ class Cluster:
             yield from _messages(consumer, wanted)
 
 
-def _bounds(found: tuple[int, int] | None) -> tuple[int, int]:
-    assert found is not None, "librdkafka raises if it has none"
-    return found
+def _named_topics(consumer: Consumer, topics: Collection[str]) -> list[str]:
+    """The topics that names and patterns stand for."""
+    names = [topic for topic in topics if not topic.startswith("^")]
+    if patterns := [re.compile(topic) for topic in topics if topic.startswith("^")]:
+        there = sorted(consumer.list_topics(timeout=PATIENCE).topics)
+        names += [name for name in there if any(pattern.match(name) for pattern in patterns)]
+    return list(dict.fromkeys(names))
+
+
+def _offsets(consumer: Consumer, asked: list[KafkaPartition]) -> dict[Partition, int]:
+    """The offsets of times. `get_watermark_offsets` would do for ends, but takes some errors for answers."""
+    from confluent_kafka import KafkaException
+
+    if not asked:
+        return {}
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return _known(consumer.offsets_for_times(asked, timeout=PATIENCE))
+        except KafkaException as error:
+            if cast("KafkaError", error.args[0]).name() not in _PASSING or time.monotonic() > until:
+                raise
+            time.sleep(_WAIT)
+
+
+def _known(found: Iterable[KafkaPartition]) -> dict[Partition, int]:
+    """Offsets by partition. Raises `KafkaException` where there is no answer, which is not to pass for none."""
+    from confluent_kafka import KafkaException
+
+    offsets = {}
+    for one in found:
+        if one.error is not None:
+            raise KafkaException(one.error)
+        offsets[one.topic, one.partition] = one.offset
+    return offsets
 
 
 def _named(partition: Partition, offset: int | None = None) -> KafkaPartition:
@@ -220,7 +262,11 @@ def _messages(consumer: Consumer, wanted: Range) -> Iterator[list[Message]]:
         messages: list[Message] = []
         for message in consumer.consume(min(_BATCH, wanted.end - position), timeout=_WAIT):
             offset = message.offset()
-            if (error := message.error()) is not None:
+            error = message.error()
+            if message.partition() != wanted.partition and (error is None or error.name() == "_PARTITION_EOF"):
+                # Left over from what this consumer read before.
+                continue
+            if error is not None:
                 _require_harmless(error, wanted)
                 position = max(position, offset or 0) if error.name() == "_PARTITION_EOF" else position
             elif offset is not None:

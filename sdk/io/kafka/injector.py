@@ -17,6 +17,8 @@ from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, Partition, Range
 
+_TICK = 1_000_000
+"""Microseconds after which the watermark follows the clock where nothing is read."""
 _log = logging.getLogger(__name__)
 Reached = tuple[tuple[Partition, int], ...]
 """The greatest timestamp of each partition that was read."""
@@ -25,8 +27,8 @@ Reached = tuple[tuple[Partition, int], ...]
 class Reader(Protocol):
     """Reads ranges; shipped to the tasks."""
 
-    def read(self, wanted: Range) -> Iterator[Batch]:
-        """The elements of a range of offsets with their timestamps, in order."""
+    def read(self, wanted: Range, stamp: int | None) -> Iterator[Batch]:
+        """The elements of a range of offsets with their timestamps, in order; all with one timestamp if it is given."""
 
 
 @dataclass
@@ -35,6 +37,8 @@ class KafkaSplit:
 
     reader: Reader
     ranges: tuple[Range, ...]
+    stamp: int | None = None
+    """Event time of all records, microseconds UTC; None for that of each."""
     _greatest: dict[Partition, int] = field(default_factory=dict)
 
     def read(self) -> Iterator[Batch]:
@@ -42,7 +46,7 @@ class KafkaSplit:
         self._greatest = {}
         for wanted in self.ranges:
             partition = (wanted.topic, wanted.partition)
-            for batch in self.reader.read(wanted):
+            for batch in self.reader.read(wanted, self.stamp):
                 self._greatest[partition] = max(batch.greatest(), self._greatest.get(partition, MIN_TIMESTAMP))
                 yield batch
 
@@ -101,18 +105,26 @@ class Policy:
     """Seconds between two looks for new partitions."""
     tells_group: bool = False
     """Whether the consumer group learns what is committed."""
+    by_clock: bool = False
+    """Whether the time of reading is the event time, and the watermark."""
 
 
 class KafkaInjector(BaseInjector):
     """Reads topics from the committed offsets on."""
 
     def __init__(
-        self, settings: Config, policy: Policy, reader: Reader, now: Callable[[], float] = time.monotonic
+        self,
+        settings: Config,
+        policy: Policy,
+        reader: Reader,
+        now: Callable[[], float] = time.monotonic,
+        clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
         self._cluster = Cluster(settings)
         self._policy = policy
         self._reader = reader
         self._now = now
+        self._clock_ns = clock_ns
         self._busy: dict[Partition, float] = {}
         """When each partition last had something to read, or was first looked at."""
         self._looked = now()
@@ -133,11 +145,12 @@ class KafkaInjector(BaseInjector):
         ready = self._ready(places)
         shares = _shared(ready, limit)
         ranges = [Range(*one, places[one].offset, places[one].offset + count) for one, count in shares.items()]
-        watermark = max(before, self._watermark(places, ready))
+        stamp = max(before, self._clock_ns() // 1000) if self._policy.by_clock else None
+        watermark = max(before, self._watermark(places, ready)) if stamp is None else stamp
         after = {one: replace(at, offset=at.offset + shares.get(one, 0)) for one, at in places.items()}
         done = self._policy.bounded and all(at.finished for at in after.values())
-        idle = not ranges and not done and watermark == before
-        return Delivery(self._splits(ranges, splits), _plain(after, watermark), watermark, done=done, idle=idle)
+        idle = not ranges and not done and (watermark == before or (stamp is not None and stamp - before < _TICK))
+        return Delivery(self._splits(ranges, splits, stamp), _plain(after, watermark), watermark, done=done, idle=idle)
 
     def learned(self, position: object, told: Sequence[object]) -> object:
         """With the greatest timestamps of what was read, from which the next epoch's watermark follows."""
@@ -208,12 +221,12 @@ class KafkaInjector(BaseInjector):
                 holding.append(value)
         return min(holding) if holding else max(reached)
 
-    def _splits(self, ranges: Sequence[Range], splits: int) -> list[Split]:
+    def _splits(self, ranges: Sequence[Range], splits: int, stamp: int | None) -> list[Split]:
         """The longest ranges first, each to the task that has least."""
         tasks: list[list[Range]] = [[] for _ in range(min(len(ranges), max(1, splits)))]
         for wanted in sorted(ranges, key=lambda wanted: wanted.start - wanted.end):
             min(tasks, key=lambda task: sum(one.end - one.start for one in task)).append(wanted)
-        return [KafkaSplit(self._reader, tuple(task)) for task in tasks]
+        return [KafkaSplit(self._reader, tuple(task), stamp) for task in tasks]
 
 
 def _shared(ready: Mapping[Partition, int], limit: int) -> dict[Partition, int]:

@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 
 EPOCH_HEADER = "headrace-epoch"
 """Header of an epoch's first record: which epoch of which sink it is."""
+_LONGEST = 1_000_000
+"""Bytes that librdkafka lets a record have where nothing else is stated."""
+_FRAME = 20
+"""Bytes that go with a record or header besides what is in it, at least."""
 _ATTEMPTS = 3
 """Transactions that are tried where the broker asks to abort one."""
 _SHARED = (
@@ -86,6 +90,7 @@ class KafkaSink:
         seen = {name: given for name, given in config.items() if name.startswith(_SHARED)}
         self._committed = consumer_settings(seen)
         self._producer: Producer | None = None
+        self._most = int(str(config.get("message.max.bytes", _LONGEST)))
 
     def __getstate__(self) -> dict[str, object]:
         """The producer stays on the driver: tasks only stage."""
@@ -104,10 +109,22 @@ class KafkaSink:
         milliseconds = timestamp // 1000 if 0 <= timestamp < END_OF_GLOBAL_WINDOW else 0
         if isinstance(element, KafkaRecord):
             headers = tuple(header for header in element.headers if header[0] != EPOCH_HEADER)
-            return Outgoing(self._bytes(element.key, 0), self._bytes(element.value, 1), headers, milliseconds)
+            key, value = self._bytes(element.key, 0), self._bytes(element.value, 1)
+            return self._fitting(Outgoing(key, value, headers, milliseconds))
         if not isinstance(element, tuple) or len(element) != 2:
             raise TypeError(f"{element!r:.200} is no pair (key, value); map it to one, with None for no key")
-        return Outgoing(self._bytes(element[0], 0), self._bytes(element[1], 1), (), milliseconds)
+        return self._fitting(Outgoing(self._bytes(element[0], 0), self._bytes(element[1], 1), (), milliseconds))
+
+    def _fitting(self, record: Outgoing) -> Outgoing:
+        """Refuse before the commit what could never be sent after it."""
+        size = _FRAME + len(record.key or b"") + len(record.value or b"")
+        size += sum(_FRAME + len(name) + len(value or b"") for name, value in record.headers)
+        if size > self._most:
+            raise ValueError(
+                f"a record of {size} bytes with key {record.key!r:.80} is longer than producer_config's "
+                f"message.max.bytes, {self._most}; make it greater, and the broker's, or the record smaller"
+            )
+        return record
 
     def _bytes(self, given: object, which: int) -> bytes | None:
         if given is None:

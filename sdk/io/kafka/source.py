@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MIN_TIMESTAMP, Timestamp
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timestamp
 from headrace.sdk.io.apart import Failure, ReadApart, Unreadable
 from headrace.sdk.io.kafka.client import (
     Cluster,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Message
 
 StartOffsets: TypeAlias = str | Mapping[Partition, int]
+_POLICIES = ("CreateTime", "LogAppendTime", "ProcessingTime")
 _PLACES = ("earliest", "latest", "committed")
 _NO_TIMESTAMP = 0
 """Kafka's type of timestamps that are none."""
@@ -45,36 +47,40 @@ class MessageReader:
     with_metadata: bool
     tolerant: bool = False
 
-    def read(self, wanted: Range) -> Iterator[Batch]:
+    def read(self, wanted: Range, stamp: int | None) -> Iterator[Batch]:
         """See `Reader`. Raises `KafkaReadError` that names the offset of what cannot be understood."""
         for messages in Cluster(self.settings).read(wanted):
-            rows = [self._row(message) for message in messages]
+            rows = [self._row(message, stamp) for message in messages]
             yield Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
 
-    def _row(self, message: Message) -> tuple[object, int]:
+    def _row(self, message: Message, stamp: int | None) -> tuple[object, int]:
         raw = _record(message)
         try:
-            return self._understood(raw, message)
+            return self._understood(raw, message, stamp)
         except Exception as error:
             if self.tolerant:
-                return Unreadable(raw, Failure.of(error)), _known(raw.timestamp.micros)
+                return Unreadable(raw, Failure.of(error)), _known(raw.timestamp.micros) if stamp is None else stamp
             place = f"topic {raw.topic!r}, partition {raw.partition}, offset {raw.offset}"
             raise KafkaReadError(
                 f"{place}: {type(error).__name__}: {error}; "
                 "correct the deserializers or timestamp_policy, or set such records apart with_exception_handling()"
             ) from error
 
-    def _understood(self, raw: KafkaRecord, message: Message) -> tuple[object, int]:
+    def _understood(self, raw: KafkaRecord, message: Message, stamp: int | None) -> tuple[object, int]:
         key = raw.key if self.key is None or raw.key is None else self.key(cast(bytes, message.key()))
         value = raw.value if self.value is None or raw.value is None else self.value(cast(bytes, message.value()))
         record = raw._replace(key=key, value=value)
         element = record if self.with_metadata else (key, value)
-        if self.timestamp is None:
-            if message.timestamp()[0] == _NO_TIMESTAMP:
-                raise ValueError("the record has no timestamp; give a function as timestamp_policy")
-            return element, raw.timestamp.micros
-        micros = micros_of(self.timestamp(record))
-        check_range([micros], [element])
+        if stamp is not None:
+            return element, stamp
+        if self.timestamp is not None:
+            micros = micros_of(self.timestamp(record))
+        elif message.timestamp()[0] != _NO_TIMESTAMP:
+            micros = raw.timestamp.micros
+        else:
+            raise ValueError("the record has no timestamp; give a function as timestamp_policy")
+        if not MIN_TIMESTAMP <= micros < END_OF_GLOBAL_WINDOW:
+            check_range([micros], [element])
         return element, micros
 
 
@@ -93,7 +99,7 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 def _known(micros: int) -> int:
-    return micros if micros >= 0 else MIN_TIMESTAMP
+    return micros if 0 <= micros < END_OF_GLOBAL_WINDOW else MIN_TIMESTAMP
 
 
 class _Starts:
@@ -133,14 +139,16 @@ class ReadFromKafka(Source):
     Args:
         consumer_config: librdkafka's settings, at least `bootstrap.servers`. Offsets are the engine's business, so
             settings about them are without effect, but for `auto.offset.reset` and `group.id`, see below.
-        topics: Their names.
+        topics: Their names; one that begins with `^` is a regular expression for the beginnings of names, and topics
+            that come to match are found as new partitions are.
         key_deserializer: From a key's bytes to the key, by default the bytes; or one of Kafka's Java classes by name.
         value_deserializer: The same for values.
         start_read_time: Begin with the first records that are not older, a `Timestamp` or seconds since 1970 UTC.
         commit_offset_in_finalize: Whether to commit offsets to the group `group.id` after each epoch, for programs that
             show how far it is. The pipeline itself goes on from its checkpoint.
-        timestamp_policy: `CreateTime` or `LogAppendTime` for the record's own timestamp, or a function from a
-            `KafkaRecord` to a `Timestamp`, seconds, a datetime or RFC 3339 text.
+        timestamp_policy: `CreateTime` or `LogAppendTime` for the record's own timestamp, `ProcessingTime` for the time
+            at which its epoch is planned, which is then the watermark, too, or a function from a `KafkaRecord` to a
+            `Timestamp`, seconds, a datetime or RFC 3339 text.
         with_metadata: Whether elements are `KafkaRecord`s.
         max_delay: Seconds by which a record may come later than one of its partition with a greater timestamp. None
             where the broker's time is used, which only grows, and for a bounded input, which waits for its end.
@@ -155,6 +163,10 @@ class ReadFromKafka(Source):
         ValueError: The settings are refused, or do not fit together.
     """
 
+    create_time_policy = "CreateTime"
+    log_append_time = "LogAppendTime"
+    processing_time_policy = "ProcessingTime"
+
     def __init__(
         self,
         consumer_config: Config,
@@ -163,7 +175,7 @@ class ReadFromKafka(Source):
         value_deserializer: Deserializer | str | None = None,
         start_read_time: Timestamp | float | None = None,
         commit_offset_in_finalize: bool = False,
-        timestamp_policy: str | Callable[[KafkaRecord], object] = "CreateTime",
+        timestamp_policy: str | Callable[[KafkaRecord], object] = create_time_policy,
         with_metadata: bool = False,
         *,
         max_delay: float | None = None,
@@ -174,8 +186,7 @@ class ReadFromKafka(Source):
     ) -> None:
         super().__init__()
         require_package()
-        if isinstance(topics, str) or not topics:
-            raise ValueError(f"topics must be a list of names, got {topics!r}")
+        _check_topics(topics)
         if commit_offset_in_finalize and "group.id" not in consumer_config:
             raise ValueError("commit_offset_in_finalize needs a group to commit for; give 'group.id'")
         self._settings = consumer_settings(consumer_config)
@@ -185,7 +196,8 @@ class ReadFromKafka(Source):
         starts = _Starts(start_offsets if start_offsets is not None else reset, time)
         delay = _delay(max_delay, timestamp_policy, bounded)
         self._policy = Policy(
-            *(tuple(topics), starts, bounded, delay, idle_timeout, look_interval, commit_offset_in_finalize)
+            *(tuple(topics), starts, bounded, delay, idle_timeout, look_interval, commit_offset_in_finalize),
+            by_clock=timestamp_policy == self.processing_time_policy,
         )
         key = deserializer_of(key_deserializer, "key_deserializer")
         value = deserializer_of(value_deserializer, "value_deserializer")
@@ -211,15 +223,27 @@ class ReadFromKafka(Source):
         return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
 
 
+def _check_topics(topics: Sequence[str]) -> None:
+    if isinstance(topics, str) or not topics or not all(topics):
+        raise ValueError(f"topics must be a list of names, got {topics!r}")
+    for topic in topics:
+        try:
+            re.compile(topic if topic.startswith("^") else "")
+        except re.error as error:
+            raise ValueError(f"topic {topic!r} begins with ^ but is no regular expression: {error}") from error
+
+
 def _delay(max_delay: float | None, policy: str | Callable[[KafkaRecord], object], bounded: bool) -> int | None:
     """Microseconds, if the arguments make sense."""
-    if not callable(policy) and policy not in ("CreateTime", "LogAppendTime"):
-        raise ValueError(f"timestamp_policy {policy!r} is neither CreateTime nor LogAppendTime nor a function")
+    if not callable(policy) and policy not in _POLICIES:
+        raise ValueError(f"timestamp_policy {policy!r} is none of {', '.join(_POLICIES)}, nor a function")
+    if policy == "ProcessingTime" and max_delay is not None:
+        raise ValueError("max_delay has no meaning with timestamp_policy='ProcessingTime'; leave it out")
     if max_delay is not None:
         if max_delay < 0:
             raise ValueError(f"max_delay is {max_delay:g} s; give 0 or more seconds")
         return round(max_delay * 1_000_000)
-    if policy == "LogAppendTime":
+    if policy in ("LogAppendTime", "ProcessingTime"):
         return 0
     if not bounded:
         raise ValueError(

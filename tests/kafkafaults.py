@@ -1,0 +1,59 @@
+"""Kafka that fails, for tests: librdkafka's own broker, told by its C interface what to answer with errors."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import confluent_kafka
+import pytest
+
+from tests.kafkacluster import Cluster
+
+PRODUCE, FETCH, LIST_OFFSETS, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TRANSACTION = 0, 1, 2, 22, 24, 26
+"""Requests, by the numbers that the protocol has for them."""
+NOT_LEADER, TIMED_OUT, NO_COORDINATOR, FORBIDDEN, FORGED_EPOCH, CONCURRENT, FENCED = 6, 7, 15, 29, 47, 51, 90
+"""Errors, by theirs."""
+
+
+class FaultyCluster(Cluster):
+    """One broker that does what it is told."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        for name in ("rd_kafka_conf_new", "rd_kafka_new", "rd_kafka_mock_cluster_new"):
+            getattr(library, name).restype = ctypes.c_void_p
+        library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+        self._library = library
+        reason, conf = ctypes.create_string_buffer(512), ctypes.c_void_p(library.rd_kafka_conf_new())
+        library.rd_kafka_conf_set(conf, b"log_level", b"0", reason, ctypes.c_size_t(512))
+        self._client = ctypes.c_void_p(library.rd_kafka_new(0, conf, reason, ctypes.c_size_t(512)))
+        self._mock = ctypes.c_void_p(library.rd_kafka_mock_cluster_new(self._client, 1))
+        self._connect(library.rd_kafka_mock_cluster_bootstraps(self._mock).decode())
+
+    def fail(self, request: int, *errors: int) -> None:
+        """Answer the next requests of a kind with errors."""
+        codes = (ctypes.c_int * len(errors))(*errors)
+        self._library.rd_kafka_mock_push_request_errors_array(
+            self._mock, ctypes.c_int16(request), ctypes.c_size_t(len(errors)), codes
+        )
+
+    def stop(self) -> None:
+        """Let the broker be gone."""
+        self._library.rd_kafka_mock_broker_set_down(self._mock, ctypes.c_int32(1))
+
+    def close(self) -> None:
+        """End it."""
+        self._library.rd_kafka_mock_cluster_destroy(self._mock)
+        self._library.rd_kafka_destroy(self._client)
+
+
+@pytest.fixture
+def faulty() -> Iterator[FaultyCluster]:
+    """A broker of this test's own."""
+    libraries = sorted(Path(confluent_kafka.__file__).parent.parent.glob("confluent_kafka.libs/librdkafka*"))
+    if not libraries:
+        pytest.skip("confluent-kafka was not installed from a wheel, so its librdkafka is not beside it")
+    cluster = FaultyCluster(ctypes.CDLL(str(libraries[0])))
+    yield cluster
+    cluster.close()

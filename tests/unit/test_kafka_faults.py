@@ -1,0 +1,130 @@
+"""Kafka that answers with errors: what passes unnoticed, what ends the run, and what is sent once all the same."""
+
+from __future__ import annotations
+
+import pytest
+
+import headrace as beam
+from headrace.io.kafka import KafkaReadError, KafkaWriteError, ReadFromKafka, WriteToKafka
+from headrace.lowlevel.record import Batch
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.kafka import client
+from tests import kafkafaults as faults
+from tests.kafkacluster import QUIET, numbered
+from tests.unit.collected import values
+
+BEFORE = (0, b"before", b"", 1)
+
+
+class Delivered:
+    """A sink on a broker, with an epoch of one record that is staged."""
+
+    def __init__(self, cluster, **config):
+        cluster.send("out", [BEFORE])
+        self.sink = WriteToKafka({**cluster.config, "transactional.id": "a", **config}, "out").sink()
+        self.receipts = [self.sink.stage(Batch([("k", "v")], [5]), 1, 0, "t")]
+
+    def deliver(self):
+        self.sink.deliver(1, self.receipts)
+
+
+@pytest.mark.parametrize(
+    ("request_", "errors"),
+    [
+        (faults.INIT_PRODUCER_ID, [faults.NO_COORDINATOR]),
+        (faults.ADD_PARTITIONS, [faults.CONCURRENT, faults.NO_COORDINATOR]),
+        (faults.PRODUCE, [faults.NOT_LEADER, faults.TIMED_OUT]),
+        (faults.END_TRANSACTION, [faults.NO_COORDINATOR, faults.CONCURRENT]),
+        (faults.ADD_PARTITIONS, [faults.FORBIDDEN]),
+    ],
+    ids=["begin", "add", "produce", "commit", "refused once"],
+)
+def test_an_epoch_is_sent_once_whatever_the_broker_says_at_first(faulty, request_, errors):
+    epoch = Delivered(faulty)
+    faulty.fail(request_, *errors)
+    epoch.deliver()
+    assert sorted(faulty.rows("out")) == [(b"before", b""), (b"k", b"v")]
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "says"),
+    [
+        (faults.END_TRANSACTION, faults.FENCED, "fenced"),
+        (faults.PRODUCE, faults.FORGED_EPOCH, "epoch"),
+        (faults.INIT_PRODUCER_ID, faults.FENCED, "fenced"),
+    ],
+    ids=["commit", "produce", "begin"],
+)
+def test_a_driver_that_was_replaced_is_refused(faulty, request_, error, says):
+    epoch = Delivered(faulty)
+    faulty.fail(request_, *[error] * 9)
+    with pytest.raises(KafkaWriteError, match=rf"epoch 1 was not taken by topic 'out': .*{says}.*; the epoch is comm"):
+        epoch.deliver()
+
+
+def test_a_topic_that_may_not_be_written_to_is_said(faulty):
+    epoch = Delivered(faulty)
+    faulty.fail(faults.ADD_PARTITIONS, *[faults.FORBIDDEN] * 9)
+    with pytest.raises(KafkaWriteError, match=r"epoch 1 was not taken by topic 'out': .*; the epoch is committed"):
+        epoch.deliver()
+
+
+def test_a_record_that_is_too_long_is_refused_before_the_commit(faulty):
+    epoch = Delivered(faulty, **{"message.max.bytes": 2000})
+    for element in (("k", "v" * 2000), ("k" * 2000, None)):
+        with pytest.raises(ValueError, match=r"a record of 20\d\d bytes with key b'k+.* message.max.bytes, 2000; make"):
+            epoch.sink.stage(Batch([element], [5]), 1, 0, "t")
+    epoch.sink.deliver(1, [epoch.sink.stage(Batch([("k", "v" * 1900)], [5]), 1, 0, "t")])
+
+
+@pytest.mark.parametrize(
+    ("request_", "errors"),
+    [(faults.FETCH, 1), *((faults.LIST_OFFSETS, errors) for errors in (1, 2, 3))],
+    ids=["fetch", "offsets", "offsets twice", "offsets three times"],
+)
+def test_reading_goes_on_after_errors_that_pass(faulty, request_, errors):
+    faulty.send("in", numbered(0, range(5)))
+    faulty.fail(request_, *[faults.NOT_LEADER] * errors)
+    assert [int(value) for _, value in values(lambda p: p | faulty.reading("in"))] == list(range(5))
+
+
+def test_what_may_not_be_read_is_said(faulty):
+    faulty.send("in", numbered(0, range(5)))
+    faulty.fail(faults.FETCH, *[faults.FORBIDDEN] * 9)
+    with pytest.raises(KafkaReadError, match=r"topic 'in', partition 0, offsets 0 to 4 cannot be read: .*uthoriz"):
+        values(lambda p: p | faulty.reading("in"))
+
+
+def test_offsets_that_are_not_told_are_not_taken_for_none(faulty):
+    faulty.send("in", numbered(0, range(5)))
+    for options in ({}, {"start_read_time": 3}, {"start_offsets": "latest"}):
+        faulty.fail(faults.LIST_OFFSETS, faults.FORBIDDEN)
+        with pytest.raises(KafkaReadError, match=r"offsets.* cannot be had from Kafka at .*uthoriz"):
+            values(lambda p, options=options: p | faulty.reading("in", **options))
+
+
+class TestNoBroker:
+    @pytest.fixture(autouse=True)
+    def little_patience(self, monkeypatch):
+        monkeypatch.setattr(client, "PATIENCE", 0.5)
+
+    def test_a_wrong_address(self):
+        config = {"bootstrap.servers": "127.0.0.1:1", **QUIET}
+        with pytest.raises(KafkaReadError, match=r"partitions cannot be had from Kafka at 127\.0\.0\.1:1: .*ransport"):
+            values(lambda p: p | ReadFromKafka(config, ["in"], bounded=True))
+
+    def test_a_wrong_address_to_write_to(self):
+        config = {"bootstrap.servers": "127.0.0.1:1", "transactional.id": "a", **QUIET}
+        with (
+            pytest.raises(Exception, match=r"partitions cannot be had from Kafka at 127\.0\.0\.1:1: .*ransport"),
+            beam.Pipeline(LocalRunner()) as pipeline,
+        ):
+            pipeline | beam.Create([("a", "b")]) | WriteToKafka(config, "out")
+
+    def test_one_that_goes_away(self, faulty):
+        faulty.send("in", numbered(0, range(5)))
+        injector = faulty.reading("in").injector()
+        position = injector.start()
+        faulty.stop()
+        with pytest.raises(KafkaReadError, match=r"topic 'in', partition 0, offsets 0 to 4"):
+            [list(split.read()) for split in injector.plan(position, 10, 1).splits]
