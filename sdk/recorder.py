@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.checkpoint import CheckpointView, Manifest
 from headrace.lowlevel.checkpoint.fingerprint import SINK
-from headrace.lowlevel.columncomputation import ColumnComputation
+from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.metric import ENGINE, Cells, CounterCell, GaugeCell, Metric
 from headrace.lowlevel.sink import TapSink
 from headrace.lowlevel.topology import Topology
@@ -88,7 +88,9 @@ class Recorder:
     @classmethod
     def of_topology(cls, topology: Topology, wanted: Collection[str] = (), log: RecordLog | None = None) -> Recorder:
         """Of a topology: of the computations of the names wanted, or of all. Raises as `of_pipeline`."""
-        names = [name for name, place in topology.keyed.items() if not isinstance(place.computation, ColumnComputation)]
+        names = [
+            name for name, place in topology.keyed.items() if not isinstance(place.computation, IntervalComputation)
+        ]
         return cls((), _chosen(names, wanted), log)
 
     # Adding taps
@@ -206,7 +208,7 @@ def _moment_of(commit: Manifest, label: str) -> Moment:
 def _can_be_recorded(step: Step) -> bool:
     transform = step.transform
     if isinstance(transform, RunComputation):
-        return not isinstance(transform.computation, ColumnComputation)
+        return not isinstance(transform.computation, IntervalComputation)
     return isinstance(transform, GROUPING) or stateful_signature(step) is not None
 
 
