@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Unpack, cast
 
@@ -19,6 +19,7 @@ from headrace.sdk.io.columns import to_dicts, to_list, to_rows
 from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource
 from headrace.sdk.io.filetimes import FileTimes
+from headrace.sdk.io.foldercolumns import FolderColumns, added, below
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
@@ -34,6 +35,7 @@ class ParquetFormat:
     as_rows: bool
     timestamp: TimestampOf
     times: FileTimes
+    folders: FolderColumns
 
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat`. Offsets are numbers of rows."""
@@ -127,13 +129,14 @@ class RowRange:
 
     def _tables(self) -> Iterator[pa.RecordBatch]:
         system, path = filesystem_of(self.file.path)
+        folders = self.format.folders.of(self.file)
         with pq.ParquetFile(path, filesystem=system) as opened:
             columns = self._columns(opened)
             for first, group in self._groups(opened.metadata):
                 for table in opened.iter_batches(_rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
                     if low < high:
-                        yield table.slice(low, high - low)
+                        yield added(table.slice(low, high - low), folders)
                     first += table.num_rows
 
     def _groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
@@ -146,15 +149,20 @@ class RowRange:
             first = after
 
     def _columns(self, opened: pq.ParquetFile) -> list[str]:
-        wanted = self.format.columns
+        """The columns to read from the file."""
+        wanted, there = self.format.columns, cast(list[str], opened.schema_arrow.names)
+        if both := [name for name in self.format.folders.names if name in there]:
+            raise ValueError(f"{self.file.path} has column {both[0]!r} itself; leave it out of partition_by")
         if wanted is None:
-            return cast(list[str], opened.schema_arrow.names)
-        if unknown := [name for name in wanted if name not in opened.schema_arrow.names]:
-            raise ValueError(f"{self.file.path} has no column {unknown}; it has {opened.schema_arrow.names}")
-        if isinstance(self.format.timestamp, str) and self.format.timestamp in opened.schema_arrow.names:
+            return there
+        wanted = tuple(name for name in wanted if name not in self.format.folders.names)
+        if unknown := [name for name in wanted if name not in there]:
+            raise ValueError(f"{self.file.path} has no column {unknown}; it has {there}")
+        if isinstance(self.format.timestamp, str) and self.format.timestamp in there:
             # Read for the event time alone: as a field it would become a datetime, the costliest value there is.
             return list(dict.fromkeys([*wanted, self.format.timestamp]))
-        return list(wanted)
+        # Of no column the reader gives no rows.
+        return list(wanted or there[:1])
 
     def _batch(self, table: pa.RecordBatch, first: int) -> Batch:
         try:
@@ -174,6 +182,9 @@ class ReadFromParquet(FileSource):
         columns: Names of the columns that elements have; None for all. The one that `timestamp` names need not be
             among them: left out, it gives the event time all the same, and reading is several times as quick.
         as_rows: Whether elements are `Row`s instead of dicts.
+        partition_by: Columns that are in the names of folders, as `WriteToParquet` and Hive make them; a dict says their
+            types by the names that Arrow has for them (`{"day": "string", "shop": "int64"}`), a list is all text. A
+            folder as `file_pattern` then stands for all files below it.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
 
@@ -183,12 +194,14 @@ class ReadFromParquet(FileSource):
         min_bundle_size: int = 0,
         columns: Sequence[str] | None = None,
         as_rows: bool = False,
+        partition_by: Sequence[str] | Mapping[str, str] = (),
         **options: Unpack[ReadOptions],
     ) -> None:
-        super().__init__(file_pattern, **options)
+        self._folders = FolderColumns.named(partition_by)
+        super().__init__(below(file_pattern) if partition_by else file_pattern, **options)
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows
 
     def file_format(self) -> ParquetFormat:
         """Parquet, cut by rows."""
-        return ParquetFormat(self._columns, self._as_rows, self.timestamp, self.times)
+        return ParquetFormat(self._columns, self._as_rows, self.timestamp, self.times, self._folders)

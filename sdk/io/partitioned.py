@@ -14,9 +14,9 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import Path, open_output
 from headrace.sdk.io.filesink import FileSink, PartWriter, part_of
+from headrace.sdk.io.foldercolumns import NULL
 from headrace.sdk.io.tables import table_of
 
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 _FOLDER = re.compile(r"[^/\\\0=]+=[^/\\\0]*")
 
 
@@ -95,7 +95,7 @@ def _folder(columns: Sequence[str], values: Sequence[object]) -> str:
     >>> _folder(["day", "shop"], ["2024-01-02", None]), _folder(["a"], ["x/y"])
     ('day=2024-01-02/shop=__HIVE_DEFAULT_PARTITION__', 'a=x%2Fy')
     """
-    texts = [_NULL if value is None else quote(str(value), safe=" ") for value in values]
+    texts = [NULL if value is None else quote(str(value), safe=" ") for value in values]
     return "/".join(f"{quote(column, safe=' ')}={text}" for column, text in zip(columns, texts, strict=True))
 
 

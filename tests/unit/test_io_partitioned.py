@@ -6,6 +6,7 @@ import json
 
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
@@ -13,6 +14,7 @@ from headrace.lowlevel import CheckpointError, StepError
 from headrace.lowlevel.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from tests.unit.collected import values
 from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
 
 ROWS = [{"day": f"2024-01-0{number % 3 + 1}", "shop": number % 2 or None, "n": number} for number in range(12)]
@@ -97,3 +99,60 @@ class TestWrongColumns:
     def test_text(self):
         with pytest.raises(TypeError, match=r"partition_by must be a list of columns, got text; write \['day'\]"):
             beam.io.WriteToParquet("x", partition_by="day")
+
+
+class TestReading:
+    TYPES = {"day": "string", "shop": "int64"}
+
+    def written(self, tmp_path, rows=ROWS):
+        with beam.Pipeline(LocalRunner(parallelism=2)) as pipeline:
+            pipeline | beam.Create(rows) | beam.io.WriteToParquet(f"{tmp_path}/out/", partition_by=["day", "shop"])
+        return f"{tmp_path}/out"
+
+    def test_what_was_written_comes_back(self, tmp_path):
+        folder = self.written(tmp_path)
+        got = values(lambda p: p | beam.io.ReadFromParquet(folder, partition_by=self.TYPES))
+        assert sorted(got, key=lambda row: row["n"]) == [
+            {"n": r["n"], "day": r["day"], "shop": r["shop"]} for r in ROWS
+        ]
+
+    def test_some_columns_some_folders_and_a_list_is_text(self, tmp_path):
+        folder = self.written(tmp_path)
+        reading = beam.io.ReadFromParquet(f"{folder}/day=*2/*/*", columns=["shop"], partition_by=["shop"])
+        assert {row["shop"] for row in values(lambda p: p | reading)} == {"1", None}
+        one = beam.io.ReadFromParquet(f"{folder}/**/*", columns=["n", "day"], partition_by=["day"], as_rows=True)
+        assert sorted(values(lambda p: p | one), key=lambda row: row.n) == [
+            beam.Row(n=row["n"], day=row["day"]) for row in ROWS
+        ]
+
+    def test_names_that_had_to_be_changed(self, tmp_path):
+        rows = [{"day": text, "shop": 1, "n": 1} for text in ("x/y", "../z", "=", " ", "ü%")]
+        got = values(lambda p: p | beam.io.ReadFromParquet(self.written(tmp_path, rows), partition_by=["day", "shop"]))
+        assert sorted(row["day"] for row in got) == sorted(row["day"] for row in rows)
+
+    @pytest.mark.parametrize(
+        ("columns", "says"),
+        [
+            (["week"], r"day=2024-01-0\d/.* is in no folder week=…; correct partition_by or the pattern"),
+            ({"day": "int64"}, r"folder day=2024-01-0\d is no int64 .*correct partition_by"),
+            (["day", "n"], "is in no folder n=…"),
+        ],
+    )
+    def test_wrong_columns(self, tmp_path, columns, says):
+        folder = self.written(tmp_path)
+        with pytest.raises(StepError, match=says):
+            values(lambda p: p | beam.io.ReadFromParquet(folder, partition_by=columns))
+
+    def test_a_column_that_the_file_has_itself(self, tmp_path):
+        (tmp_path / "a=1").mkdir()
+        pq.write_table(pa.table({"a": [1]}), tmp_path / "a=1" / "x.parquet")
+        with pytest.raises(StepError, match=r"x\.parquet has column 'a' itself; leave it out of partition_by"):
+            values(lambda p: p | beam.io.ReadFromParquet(str(tmp_path), partition_by=["a"]))
+
+    @pytest.mark.parametrize(
+        ("given", "error", "says"),
+        [("day", TypeError, r"got text; write \['day'\]"), ({"a": "x"}, ValueError, "'x', which Arrow does not know")],
+    )
+    def test_wrong_arguments(self, given, error, says):
+        with pytest.raises(error, match=says):
+            beam.io.ReadFromParquet("x", partition_by=given)
