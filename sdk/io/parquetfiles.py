@@ -182,9 +182,9 @@ class ReadFromParquet(FileSource):
         columns: Names of the columns that elements have; None for all. The one that `timestamp` names need not be
             among them: left out, it gives the event time all the same, and reading is several times as quick.
         as_rows: Whether elements are `Row`s instead of dicts.
-        partition_by: Columns that are in the names of folders, as `WriteToParquet` and Hive make them; a dict says their
-            types by the names that Arrow has for them (`{"day": "string", "shop": "int64"}`), a list is all text. A
-            folder as `file_pattern` then stands for all files below it.
+        partition_by: Columns that are in the names of folders, as `WriteToParquet` and Hive make them; a dict says
+            their types by the names that Arrow has for them (`{"day": "string", "shop": "int64"}`), a list is all text.
+            A folder as `file_pattern` then stands for all files below it.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
 

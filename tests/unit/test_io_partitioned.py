@@ -102,16 +102,14 @@ class TestWrongColumns:
 
 
 class TestReading:
-    TYPES = {"day": "string", "shop": "int64"}
-
     def written(self, tmp_path, rows=ROWS):
         with beam.Pipeline(LocalRunner(parallelism=2)) as pipeline:
             pipeline | beam.Create(rows) | beam.io.WriteToParquet(f"{tmp_path}/out/", partition_by=["day", "shop"])
         return f"{tmp_path}/out"
 
     def test_what_was_written_comes_back(self, tmp_path):
-        folder = self.written(tmp_path)
-        got = values(lambda p: p | beam.io.ReadFromParquet(folder, partition_by=self.TYPES))
+        folder, types = self.written(tmp_path), {"day": "string", "shop": "int64"}
+        got = values(lambda p: p | beam.io.ReadFromParquet(folder, partition_by=types))
         assert sorted(got, key=lambda row: row["n"]) == [
             {"n": r["n"], "day": r["day"], "shop": r["shop"]} for r in ROWS
         ]
