@@ -46,7 +46,7 @@ class Bundle:
     """Input of one computation and interval in one epoch."""
 
     keys: dict[bytes, tuple[bytes, list[Part]]] = field(default_factory=dict)
-    """row -> (encoded key, its records)."""
+    """row -> (encoded key, its records); the worker takes them out."""
     watermark_before: int = MIN_TIMESTAMP
     watermark: int = MIN_TIMESTAMP
     """Input low watermark that timers see; microseconds UTC."""
@@ -131,8 +131,9 @@ class Worker:
         for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
             context.look_ahead(rows[start:stop], bundle.keys)
             for row in rows[start:stop]:
-                encoded, parts = bundle.keys.get(row) or (context.encoded_key(row), ())
-                self._run_key(context, row, encoded, parts, due.get(row) or [])
+                # Taken out: what a key had goes when it is done, while what it changed is kept.
+                encoded, parts = bundle.keys.pop(row, None) or (context.encoded_key(row), ())
+                self._run_key(context, row, encoded, parts, due.pop(row, []))
         context.flush()
         self._bracket(lambda: self._computation.finish_bundle(self._emit))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -49,18 +50,21 @@ class Inbox:
         places = {(sender.level, sender.index) for sender in senders}
         return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
 
-    def arrived(self, handed: Handed | None = None) -> dict[int, list[Parcel]]:
-        """Records by interval, in an order that does not depend on how they arrived; some are in `handed`."""
-        arrived: dict[int, list[Parcel]] = {}
-        order = sorted(self.parcels, key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]))
-        for _, _, interval, carried in order:
+    def parcels_of(self, interval: int, handed: Handed | None = None) -> Iterator[Parcel]:
+        """An interval's records, in an order that does not depend on how they arrived; some are in `handed`.
+
+        Each is let go here when it is asked for: decoded, records take several times the room.
+        """
+        mine = [parcel for parcel in self.parcels if parcel[2] == interval]
+        self.parcels = [parcel for parcel in self.parcels if parcel[2] != interval]
+        mine.sort(key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]), reverse=True)
+        while mine:
+            carried = mine.pop()[3]
             if isinstance(carried, bytes):
-                parcel = decode_parcel(carried)
+                yield decode_parcel(carried)
             else:
                 assert handed is not None, "numbers are given where parcels are left"
-                parcel = handed.take(carried)
-            arrived.setdefault(interval, []).append(parcel)
-        return arrived
+                yield handed.take(carried)
 
     def frontier(self, spec: EpochSpec) -> Frontier:
         """Unfinished work as the tasks before this level left it."""

@@ -257,15 +257,12 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
     frontier = inbox.frontier(spec)
     report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
     watermarks = program.propagation.inputs(frontier, spec.before, spec.committed)
-    level, arrived = task.sender.level, inbox.arrived(task.host.handed)
+    level = task.sender.level
     report.watermarks = {name: watermarks[name] for name in program.levels[level - 1]}
     for interval in spec.intervals[level].owned(task.sender.index):
         began = task.host.seconds()
-        parcels = arrived.get(interval.number, [])
-        state = _run_interval(task, interval.number, parcels, inbox.plans.get(interval.number))
-        places = sample(parcels) if interval.number in spec.sampled.get(level, ()) else ()
-        seconds = task.host.seconds() - began
-        report.loads[interval.number] = Load(sum(map(len, parcels)), state, seconds, places)
+        load = _run_interval(task, interval.number, inbox)
+        report.loads[interval.number] = load._replace(seconds=task.host.seconds() - began)
     own: dict[str, int] = {}
     for (name, _), (mark, _) in report.holds.items():
         own[name] = min(mark.timestamp, own.get(name, mark.timestamp))
@@ -286,41 +283,55 @@ def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
     }
 
 
-def _run_interval(task: _Task, interval: int, parcels: Iterable[Parcel], plan: CopyPlan | None) -> int:
-    """All computations of the level on one interval; returns bytes of their state."""
-    bundles: dict[str, Bundle] = {}
-    for parcel in parcels:
-        bundle = bundles.setdefault(parcel.consumer, Bundle())
-        if parcel.consumer in task.program.by_columns:
-            bundle.parcels.append(parcel)
-        else:
-            parcel.unpack(bundle)
+def _run_interval(task: _Task, interval: int, inbox: Inbox) -> Load:
+    """All computations of the level on one interval; returns what that comes to, but not how long it took."""
+    spec, level, plan = task.spec, task.sender.level, inbox.plans.get(interval)
+    # Before records are decoded: what brings a copy up to date takes room, too, and gives it back.
+    copies = {name: task.host.copy(name, level, interval, spec.epoch, plan) for name in task.report.watermarks}
+    bundles, records, places = _bundles(task, interval, inbox)
     deltas: dict[str, Delta] = {}
     state = 0
-    for name, watermark in task.report.watermarks.items():
-        bundle = bundles.get(name, Bundle())
-        bundle.watermark_before = task.spec.committed.get(name, MIN_TIMESTAMP)
-        bundle.watermark, bundle.wall_time = watermark, task.spec.clock
-        bundle.epoch, bundle.interval = task.spec.epoch, interval
-        copy = task.host.copy(name, task.sender.level, interval, task.spec.epoch, plan)
-        commit = _run_one(task, name, interval, bundle, copy)
+    for name, copy in copies.items():
+        # Its records go with the bundle, before the delta is made into bytes.
+        commit = _run_one(task, name, interval, bundles.pop(name, Bundle()), copy)
         size = copy.size()
         task.report.sizes[name] = task.report.sizes.get(name, 0) + size
         state += size
         if commit.delta:
             deltas[name] = commit.delta
     if deltas:
-        file = task.host.save(task.spec.epoch, task.sender, interval, deltas)
+        file = task.host.save(spec.epoch, task.sender, interval, deltas)
         if file is not None:
             task.report.deltas[interval] = file
-    return state
+    return Load(records, state, 0.0, places)
+
+
+def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle], int, tuple[int, ...]]:
+    """What came for an interval by computation, how many records that are, and where they lie if that is asked for."""
+    bundles: dict[str, Bundle] = {}
+    records = 0
+    places: tuple[int, ...] = ()
+    sampled = interval in task.spec.sampled.get(task.sender.level, ())
+    for parcel in inbox.parcels_of(interval, task.host.handed):
+        records += len(parcel)
+        if sampled:
+            places += sample([parcel])
+        bundle = bundles.setdefault(parcel.consumer, Bundle())
+        if parcel.consumer in task.program.by_columns:
+            bundle.parcels.append(parcel)
+        else:
+            parcel.unpack(bundle)
+    return bundles, records, places
 
 
 def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) -> Commit:
     """One computation on one interval; its counters, holds and timers go into the report."""
-    report, program = task.report, task.program
+    report, program, spec = task.report, task.program, task.spec
+    bundle.watermark_before = spec.committed.get(name, MIN_TIMESTAMP)
+    bundle.watermark, bundle.wall_time = report.watermarks[name], spec.clock
+    bundle.epoch, bundle.interval = spec.epoch, interval
     place, partial = program.topology.keyed[name], program.partial[name]
-    worker = Worker(place, copy, task.router.emit, task.spec.id_slacks, partial, task.host.states)
+    worker = Worker(place, copy, task.router.emit, spec.id_slacks, partial, task.host.states)
     commit = worker.run(bundle)
     report.add_counters(name, commit.counters)
     if commit.hold is not None:

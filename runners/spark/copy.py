@@ -19,6 +19,7 @@ import lmdb
 
 from headrace.lowlevel.state import Delta, Mark, MarkColumns, pieces_of
 from headrace.runners.spark import layout
+from headrace.runners.spark.allocator import give_back
 from headrace.runners.spark.copyfilter import CopyFilter
 from headrace.runners.spark.idtable import IdTable
 from headrace.runners.spark.marktable import MarkTable
@@ -30,6 +31,8 @@ DAMAGE: tuple[type[Exception], ...] = (lmdb.Error,)
 
 _TABLES = (b"keys", b"cells", b"marks", b"order", b"ids", b"ages", b"segments", b"meta")
 _LAYOUT = b"%d" % layout.LAYOUT_VERSION
+_MANY_CHANGES = 20_000
+"""Entries that a transaction changes, each on a page of 4 KiB in the worst case."""
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
 
@@ -59,6 +62,8 @@ class LmdbCopy:
         self._no_view = cast("Transaction", _Released(path))
         self._view = self._no_view
         self._filter = CopyFilter()
+        self._changed = 0
+        """Entries that the last transaction changed."""
         with told(path):
             self._open(map_size)
 
@@ -287,6 +292,7 @@ class LmdbCopy:
         # A process that was killed while it read would keep old pages from being used again.
         self._env.reader_check()
         while True:
+            self._changed = 0
             try:
                 with told(self.path), self._env.begin(write=True) as transaction:
                     done = change(transaction)
@@ -295,10 +301,15 @@ class LmdbCopy:
             except lmdb.MapResizedError:
                 self._reopen(self._map_size)
             else:
+                if self._changed > _MANY_CHANGES:
+                    # LMDB keeps the pages that a transaction has changed, for the next one, until it is closed.
+                    self._reopen(self._map_size)
+                    give_back()
                 self.refresh()
                 return done
 
     def _change(self, transaction: Transaction, delta: Delta) -> bool:
+        self._changed += len(delta.cells) + len(delta.marks) + len(delta.ids)
         self._put(transaction, self._keys, list(delta.keys.items()))
         self._change_cells(transaction, delta)
         self._marks.change(transaction, delta.marks)

@@ -19,12 +19,14 @@ from headrace.lowlevel.store import Store, StoreError
 from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack
 from headrace.runners.engine.handed import Handed
+from headrace.runners.spark.allocator import TRIM
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
 from headrace.runners.spark.writes import Writes
 
 _REMEMBERED = 16
-"""Deltas of the tasks that this process ran last. Often it runs the same interval again, and need not read them."""
+"""Intervals of which the delta of this process's last task is kept. Often it runs the same one again, and need not read
+the delta; as soon as the interval's copy has it, it goes, as Python objects take several times the room of its file."""
 _LAST_TRUSTING = 2
 _LMDB = b"lmdb."
 """In the traceback of what LMDB raises."""
@@ -45,7 +47,8 @@ class SparkHost:
         self._writes = Writes(store)
         self._leased: list[tuple[str, str]] = []
         self._anew = False
-        self._saved: OrderedDict[tuple[int, str], dict[str, Delta]] = OrderedDict()
+        self._saved: OrderedDict[tuple[int, int], tuple[str, dict[str, Delta | None]]] = OrderedDict()
+        """(level, interval) -> its last delta file, and what it holds by computation; None once that is let go."""
 
     def moves_to(self, store: Store) -> None:
         """The run goes on from a checkpoint in this place: that of before, or a copy of it that has its name.
@@ -79,6 +82,7 @@ class SparkHost:
                 for place in self._leased:
                     self._copies.drop(*place)
             self._leased.clear()
+            TRIM.task_ends()
 
     def token(self) -> str:
         """A token that no other attempt has: Spark may run a task again, or twice at once."""
@@ -87,7 +91,9 @@ class SparkHost:
     def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
         """The copy of this host, brought to exactly what the plan says."""
         plan = plan or CopyPlan(level, interval)
-        return self._lease(computation, plan, lambda copy: True)
+        copy = self._lease(computation, plan, lambda copy: True)
+        self._forget(plan, computation)
+        return copy
 
     def copy_no_older(self, computation: str, plan: CopyPlan) -> Copy:
         """The copy of this host, brought to what the plan says unless a later epoch's task has brought it further."""
@@ -113,9 +119,18 @@ class SparkHost:
         return copy
 
     def _read(self, plan: CopyPlan, computation: str, name: str) -> list[Delta]:
-        if (saved := self._saved.get((plan.interval, name))) is not None:
-            return [saved[computation]] if computation in saved else []
+        last, saved = self._saved.get((plan.level, plan.interval), ("", {}))
+        if name == last and computation not in saved:
+            return []
+        if name == last and (delta := saved[computation]) is not None:
+            return [delta]
         return list(plan.read(self._store, name, computation))
+
+    def _forget(self, plan: CopyPlan, computation: str) -> None:
+        """The computation's copy is where its task begins: what was saved before is in it, or was given up."""
+        _, saved = self._saved.get((plan.level, plan.interval), ("", {}))
+        if computation in saved:
+            saved[computation] = None
 
     def seconds(self) -> float:
         """Processor time of this process: what an interval costs, whatever else the machine does."""
@@ -125,7 +140,9 @@ class SparkHost:
         """Write the attempt's deltas to the checkpoint, where only a commit makes them count; see `finish`."""
         path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
         self._writes.begin(path, data)
-        self._saved[interval, CopyPlan(sender.level, interval).after(written).last] = deltas
+        place = (sender.level, interval)
+        self._saved[place] = (CopyPlan(sender.level, interval).after(written).last, dict(deltas))
+        self._saved.move_to_end(place)
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)
         return written

@@ -15,6 +15,7 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from headrace.runners.engine.epoch import DRIVER, Row, pack, unpack
 from headrace.runners.engine.task import read_splits, run_level
+from headrace.runners.spark.allocator import settle
 from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.shipment import Contents, Shipment
@@ -61,6 +62,7 @@ def task_begins(shipment: Shipment, whole_epoch: bool = False) -> tuple[TaskCont
     task = TaskContext.get()
     assert task is not None, "Spark calls this inside a task"
     _collector.task_begins()
+    settle()
     contents, host = HELD.take(shipment)
     host.begin(task.attemptNumber(), whole_epoch)
     return task, contents, host

@@ -1,0 +1,133 @@
+"""What a worker process keeps between tasks, and what it gives back."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.lowlevel.checkpoint import CopyPlan
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.state import Delta
+from headrace.runners.engine.epoch import Kind, Sender, pack
+from headrace.runners.engine.inbox import Inbox
+from headrace.runners.spark import copy as copy_module
+from headrace.runners.spark.allocator import Trim, own_bytes
+from headrace.runners.spark.copies import ROOT_VARIABLE
+from headrace.runners.spark.copy import LmdbCopy
+from headrace.runners.spark.host import SparkHost
+from tests.stores import DictStore
+
+KEY = encode_key("key")
+ROW = row_of(KEY)
+
+
+class Counted(DictStore):
+    """Notes what is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: list[str] = []
+
+    def get(self, path: str) -> bytes | None:
+        self.read.append(path)
+        return super().get(path)
+
+
+class Levels:
+    """A host that runs two levels, of one interval each, in turn."""
+
+    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
+        self.store = Counted()
+        self.host = SparkHost(self.store, "run")
+        self.plans = {level: CopyPlan(level, 0) for level in (1, 2)}
+
+    def task(self, level: int, epoch: int) -> bytes | None:
+        """The state that a task sees; it writes the number of its epoch."""
+        self.host.begin(0)
+        copies = {name: self.host.copy(name, level, 0, epoch, self.plans[level]) for name in (f"a{level}", f"b{level}")}
+        found = copies[f"a{level}"].get(ROW, b"")
+        assert copies[f"b{level}"].get(ROW, b"") is None
+        delta = Delta(keys={ROW: KEY}, cells={(ROW, b""): b"%d" % epoch})
+        file = self.host.save(epoch, Sender(level, 0, self.host.token()), 0, {f"a{level}": delta})
+        list(self.host.finish([]))
+        assert file is not None
+        self.plans[level] = self.plans[level].after(file)
+        return found
+
+
+def test_a_delta_is_kept_until_its_copy_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next task needs no file, on either level; what it has taken in is no longer in memory."""
+    levels = Levels(tmp_path, monkeypatch)
+    found = [[levels.task(level, epoch) for level in (1, 2)] for epoch in (1, 2, 3)]
+    assert found == [[None, None], [b"1", b"1"], [b"2", b"2"]]
+    assert levels.store.read == []
+    levels.host.begin(0)
+    levels.host.copy("a1", 1, 0, 4, levels.plans[1])
+    list(levels.host.finish([]))
+    kept = {place: list(deltas.values()) for place, (_, deltas) in levels.host._saved.items()}
+    assert kept[1, 0] == [None]
+    assert kept[2, 0] != [None]
+
+
+def test_a_delta_that_is_gone_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy may be lost after it had taken the delta in."""
+    levels = Levels(tmp_path, monkeypatch)
+    for epoch in (1, 2):
+        levels.task(1, epoch)
+    for again in range(2):
+        levels.host.begin(again and 2)
+        assert levels.host.copy("a1", 1, 0, 3, levels.plans[1]).get(ROW, b"") == b"2"
+        list(levels.host.finish([]))
+    assert len(levels.store.read) == 2, "both, as the copy was made again"
+
+
+def test_parcels_leave_the_inbox_one_by_one() -> None:
+    """Each as it is decoded, in order of senders and numbers, and only those of the interval."""
+    inbox = Inbox()
+    for number, interval in ((1, 0), (0, 1), (0, 0)):
+        parcel = Parcel("step", f"{interval}.{number}")
+        inbox.take((0, 1, Kind.PARCEL, pack((Sender(0, 0, "t"), number, interval, parcel.encode()))))
+    taken = inbox.parcels_of(0)
+    assert [next(taken).stream, next(taken).stream] == ["0.0", "0.1"]
+    assert next(taken, None) is None
+    assert [parcel.stream for parcel in inbox.parcels_of(1)] == ["1.0"]
+    assert list(inbox.parcels_of(0)) == []
+
+
+def test_a_copy_lets_go_of_the_pages_that_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By opening its environment anew after many changes; what it shows stays."""
+    monkeypatch.setattr(copy_module, "_MANY_CHANGES", 3)
+    copy = LmdbCopy(tmp_path)
+    opened = copy._env
+    copy.apply(Delta(keys={ROW: KEY}, cells={(ROW, b"%d" % n): b"few" for n in range(3)}))
+    assert copy._env is opened
+    copy.apply(Delta(cells={(ROW, b"%d" % n): b"many" for n in range(4)}))
+    assert copy._env is not opened
+    assert [cell for _, cell in copy.scan(ROW, b"")] == [b"many"] * 4
+    copy.close()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other C libraries have no malloc_trim")
+def test_freed_memory_goes_back() -> None:
+    """Blocks below one that stays are what the C library would keep."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "malloc_trim"):
+        pytest.skip("not glibc")
+    libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    trim = Trim()
+    trim.task_ends()
+    blocks = []
+    for _ in range(12_000):
+        blocks.append(libc.malloc(10_000))
+        ctypes.memset(ctypes.c_void_p(blocks[-1]), 1, 10_000)
+    for block in blocks[:-1]:
+        libc.free(block)
+    grown = own_bytes()
+    trim.task_ends()
+    assert own_bytes() < grown - (80 << 20)
+    libc.free(blocks[-1])
