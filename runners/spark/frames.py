@@ -29,6 +29,7 @@ class FrameInjector(BaseInjector):
         self._store = store
         self._folder = folder
         self._timestamp: TimestampOf = wanted.timestamp
+        self._tolerant = wanted.tolerant
         self._pieces: Sequence[Piece] | None = None
 
     def start(self) -> object:
@@ -40,7 +41,7 @@ class FrameInjector(BaseInjector):
         assert isinstance(position, tuple)
         pieces = self._written()
         ranges, (index, row) = next_ranges(pieces, position, limit)
-        found = [PieceSplit(self._store, rows, self._timestamp) for rows in cut(ranges, splits)]
+        found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
         return Delivery(found, (index, row), done=index >= len(pieces))
 
     def _written(self) -> Sequence[Piece]:

@@ -29,6 +29,7 @@ from headrace.runners.engine.epoch import pack, unpack
 from headrace.runners.spark.job import collected
 from headrace.runners.spark.level import SCHEMA, batches_of
 from headrace.sdk.columns.reading import shape_of_rows, times_of
+from headrace.sdk.io.apart import halves
 from headrace.sdk.io.columns import to_rows
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
 
@@ -60,6 +61,8 @@ class PieceSplit:
     store: Store
     rows: Range
     timestamp: TimestampOf
+    tolerant: bool = False
+    """Whether rows whose event time cannot be told are set apart."""
 
     def count_records(self) -> int:
         """See `SizedSplit`."""
@@ -77,7 +80,16 @@ class PieceSplit:
             table = pa.ipc.open_stream(data).read_all().slice(start, stop - start)
             table.validate(full=True)
         for batch in table.combine_chunks().to_batches():
-            yield batch_of_rows(batch, self.timestamp)
+            if self.tolerant:
+                yield from self._apart(batch)
+            else:
+                yield batch_of_rows(batch, self.timestamp)
+
+    def _apart(self, table: pa.RecordBatch) -> Iterator[Batch]:
+        def batch(rows: pa.RecordBatch) -> Batch:
+            return batch_of_rows(rows, self.timestamp)
+
+        return halves(table, 0, batch, lambda row: to_rows(table.slice(row, 1))[0], MIN_TIMESTAMP)
 
 
 def batch_of_rows(table: pa.RecordBatch, timestamp: TimestampOf) -> Batch:

@@ -86,7 +86,7 @@ class StreamInjector(BaseInjector):
         self._frame = frame
         self._store = store
         self._folder = folder
-        self._timestamp = wanted.timestamp
+        self._timestamp, self._tolerant = wanted.timestamp, wanted.tolerant
         self._options = options
         self._query: StreamingQuery | None = None
         self._changed = Condition()
@@ -112,7 +112,7 @@ class StreamInjector(BaseInjector):
         ranges, place = self._next(batch, (within[0], within[1]), limit)
         with self._changed:
             done = ended and place.batch not in self._staged
-        found = [PieceSplit(self._store, rows, self._timestamp) for rows in cut(ranges, splits)]
+        found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
         return Delivery(found, tuple(place), done=done, idle=not ranges and not done)
 
     def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[Range], Position]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, Protocol
 
+import pyarrow as pa
+
+from headrace.lowlevel.record import Batch
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import DoOutputsTuple, PBegin, PCollection, TaggedOutput
 from headrace.sdk.transforms.element import DoFn, ParDo
@@ -31,6 +34,29 @@ class Unreadable(NamedTuple):
     record: object
     """As it was found."""
     failure: Failure
+
+
+def halves(
+    table: pa.RecordBatch, first: int, batch: Callable[[pa.RecordBatch], Batch], bad: Callable[[int], object], time: int
+) -> Iterator[Batch]:
+    """The elements of some rows, and `Unreadable`s for those that have none: of rows among which is one, each half.
+
+    Args:
+        table: The rows.
+        first: Number of the first.
+        batch: Makes elements of rows, or raises.
+        bad: From the number of a row to the record that it is set apart as.
+        time: Its event time, microseconds UTC.
+    """
+    try:
+        read = batch(table)
+    except Exception as error:
+        if (half := table.num_rows // 2) > 0:
+            yield from halves(table.slice(0, half), first, batch, bad, time)
+            yield from halves(table.slice(half), first + half, batch, bad, time)
+            return
+        read = Batch([Unreadable(bad(first), Failure.of(error))], [time])
+    yield read
 
 
 class Tolerant(Protocol):

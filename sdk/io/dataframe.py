@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import copy
+from typing import Self
+
 from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.sdk.io.apart import ReadApart
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 from headrace.sdk.transforms.source import Source
 
@@ -14,10 +18,12 @@ class DataFrameInjector(BaseInjector):
         frame: The DataFrame.
         timestamp: Name of the column with the event time, or a function from a row to it; None for none.
         max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
+        tolerant: Whether rows whose event time cannot be told are set apart.
     """
 
-    def __init__(self, frame: object, timestamp: TimestampOf, max_delay: int | None) -> None:
+    def __init__(self, frame: object, timestamp: TimestampOf, max_delay: int | None, tolerant: bool = False) -> None:
         self.frame = frame
+        self.tolerant = tolerant
         self.timestamp = timestamp
         self.max_delay = max_delay
 
@@ -41,7 +47,7 @@ class ReadFromDataFrame(Source):
         super().__init__()
         if not hasattr(frame, "isStreaming"):
             raise TypeError(f"ReadFromDataFrame takes a Spark DataFrame, got {frame!r:.200}")
-        self._frame = frame
+        self._frame, self._tolerant = frame, False
         self._timestamp = timestamp
         self._max_delay = check_timestamp(timestamp, max_delay)
         self.is_bounded = not frame.isStreaming
@@ -50,7 +56,20 @@ class ReadFromDataFrame(Source):
 
     def injector(self) -> DataFrameInjector:
         """What the Spark runner recognises."""
-        return DataFrameInjector(self._frame, self._timestamp, self._max_delay)
+        return DataFrameInjector(self._frame, self._timestamp, self._max_delay, self._tolerant)
+
+    def tolerant(self) -> Self:
+        """See `Tolerant`."""
+        other = copy.copy(self)
+        other._tolerant = True
+        return other
+
+    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
+        """The same with an output for rows whose event time cannot be told.
+
+        Its elements are pairs (`Row`, (class of the error, its repr, lines of its traceback)).
+        """
+        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
 
 
 _UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Unpack, cast
+from typing import NamedTuple, Self, Unpack, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +16,7 @@ from headrace.lowlevel.injector import Split
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.columns.reading import shape_of_rows, times_of
+from headrace.sdk.io.apart import ReadApart, halves
 from headrace.sdk.io.columns import to_dicts, to_list, to_rows
 from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource
@@ -27,6 +29,16 @@ _MOST_ROWS = 50_000
 _MOST_VALUES = 500_000
 
 
+class FileRow(NamedTuple):
+    """A row of a file whose event time cannot be told."""
+
+    path: str
+    row: int
+    """Its number, from 0."""
+    fields: dict[str, object]
+    """By the names of columns."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParquetFormat:
     """Cuts by rows; a task opens only the row groups that its rows are in."""
@@ -36,6 +48,8 @@ class ParquetFormat:
     timestamp: TimestampOf
     times: FileTimes
     folders: FolderColumns
+    tolerant: bool = False
+    """Whether rows whose event time cannot be told are set apart."""
 
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat`. Offsets are numbers of rows."""
@@ -119,7 +133,10 @@ class RowRange:
                 raise ValueError(f"{self.file.path}, cannot be read from row {at} on: {error}") from error
             if table is None:
                 break
-            yield self._batch(table, at)
+            if self.format.tolerant:
+                yield from self._apart(table, at)
+            else:
+                yield self._batch(table, at)
             at += table.num_rows
         if at < self.stop:
             raise ValueError(
@@ -164,6 +181,15 @@ class RowRange:
         # Of no column the reader gives no rows.
         return list(wanted or there[:1])
 
+    def _apart(self, table: pa.RecordBatch, first: int) -> Iterator[Batch]:
+        def bad(row: int) -> FileRow:
+            return FileRow(self.file.path, row, to_dicts(table.slice(row - first, 1))[0])
+
+        def batch(part: pa.RecordBatch) -> Batch:
+            return self.format.batch(part, self.file)
+
+        return halves(table, first, batch, bad, self.format.times.default(self.file))
+
     def _batch(self, table: pa.RecordBatch, first: int) -> Batch:
         try:
             return self.format.batch(table, self.file)
@@ -201,7 +227,23 @@ class ReadFromParquet(FileSource):
         super().__init__(below(file_pattern) if partition_by else file_pattern, **options)
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows
+        self._tolerant = False
 
     def file_format(self) -> ParquetFormat:
         """Parquet, cut by rows."""
-        return ParquetFormat(self._columns, self._as_rows, self.timestamp, self.times, self._folders)
+        how = (self._columns, self._as_rows, self.timestamp, self.times)
+        return ParquetFormat(*how, self._folders, self._tolerant)
+
+    def tolerant(self) -> Self:
+        """See `Tolerant`."""
+        other = copy.copy(self)
+        other._tolerant = True
+        return other
+
+    def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
+        """The same with an output for rows whose event time cannot be told.
+
+        Its elements are pairs (`FileRow`, (class of the error, its repr, lines of its traceback)). A file that cannot
+        be read, or lacks columns, stops the run all the same.
+        """
+        return ReadApart(self.tolerant(), main_tag, dead_letter_tag)

@@ -101,6 +101,20 @@ def test_a_row_without_event_time_is_shown(spark: SparkSession) -> None:
         SparkRunner(spark).run_topology(topology)
 
 
+def test_or_is_set_apart(spark: SparkSession) -> None:
+    frame = spark.sql("select id key, if(id = 5, null, timestamp_micros(id)) at from range(9)")
+    good: list[tuple[object, int]] = []
+    bad: list[object] = []
+    with beam.Pipeline(SparkRunner(spark)) as pipeline:
+        reading = beam.io.ReadFromSpark(frame, timestamp="at", watermark="1 second")
+        rows, others = pipeline | reading.with_exception_handling()
+        _ = rows | beam.Map(lambda row: row.key) | Write(CallSink(lambda epoch, more: good.extend(more)))
+        keys = others | beam.MapTuple(lambda row, failure: (row.key, failure[0].__name__))
+        _ = keys | "Bad" >> Write(CallSink(lambda epoch, more: bad.extend(more)))
+    assert sorted(good) == [(number, number) for number in range(9) if number != 5]
+    assert bad == [((5, "BadTimestamp"), MIN_TIMESTAMP)]
+
+
 def test_other_runners_say_who_reads_frames(spark: SparkSession) -> None:
     topology, _ = counting(DataFrameInjector(keyed(spark, 1), "at", None))
     with pytest.raises(TypeError, match="SparkRunner"):

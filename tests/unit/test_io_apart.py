@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
@@ -64,3 +66,23 @@ def test_records_of_several_lines_cannot_be_told_apart(tmp_path, source):
     path = write(tmp_path / "a", "a\n1\n")
     with pytest.raises(ValueError, match="reads records of more than a line, so it cannot go on behind what is none"):
         source(path).with_exception_handling()
+
+
+@pytest.mark.parametrize("runner", [{}, {"scheduler": OneByOne()}, {"parallelism": 2}])
+def test_rows_of_parquet_whose_time_cannot_be_told(tmp_path, runner):
+    times = ["1970-01-01T00:00:01Z", None, "soon", *["1970-01-01T00:00:09Z"] * 60]
+    pq.write_table(pa.table({"at": times, "n": list(range(len(times)))}), tmp_path / "a.parquet")
+    bad = []
+
+    def build(p):
+        reading = beam.io.ReadFromParquet(str(tmp_path / "a.parquet"), columns=["n"], timestamp="at")
+        good, others = p | reading.with_exception_handling()
+        others | "bad" >> beam.io.Write(CallSink(lambda epoch, rows: bad.extend(rows)))
+        return good
+
+    rows = collect(build, **runner)
+    assert sorted(row["n"] for row, _ in rows) == [0, *range(3, 63)]
+    assert {stamp for _, stamp in rows} == {1_000_000, 9_000_000}
+    found = sorted((record.row, record.fields["at"], failure[0].__name__) for (record, failure), _ in bad)
+    assert found == [(1, None, "BadTimestamp"), (2, "soon", "BadTimestamp")]
+    assert {stamp for _, stamp in bad} == {MIN_TIMESTAMP}
