@@ -36,7 +36,7 @@ from benchmarks.peers.headrace import BOUNDED
 from benchmarks.peers.loop import LOOP
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.result import canonical, difference
-from benchmarks.session import CORES, CORES_VARIABLE, start_session
+from benchmarks.session import CORES, CORES_VARIABLE, start_own_session
 from benchmarks.tiny_epoch import TinyEpochs
 from benchmarks.workload import WORKLOADS, Workload
 
@@ -62,7 +62,7 @@ def main(
         "timers": lambda: with_timers(runs, keys),
         "cores": lambda: by_cores(work, runs, events // 10),
     }
-    start_session()
+    start_own_session()
     figures = {name: parts[name]() for name in part or parts}
     save(output, {"benchmark": "scale", "runs": runs, "workload": workload, "parts": figures})
 
@@ -174,6 +174,7 @@ def _with_cores(workload: Workload, events: int, cores: int) -> float:
 
 def run_once(workload: str, events: int, place: str) -> None:
     """In a process of its own: a warm run, and the second one's seconds into a file."""
+    start_own_session()
     run = BOUNDED.runs[workload]
     with datasets(Plan(events=events), [events]) as data:
         run(data[events])

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from benchmarks.peak import JVM, children, kind_of
+from headrace.runners.spark.session import local_session
 
 CORES_VARIABLE = "HEADRACE_BENCH_CORES"
 CORES = int(os.environ.get(CORES_VARIABLE, "2"))
@@ -53,6 +54,20 @@ def start_session() -> SparkSession:
 def spark_processes() -> list[int]:
     """The session's JVM, which starts all Python workers; none before the session."""
     return [pid for pid in children().get(os.getpid(), ()) if kind_of(pid) == JVM]
+
+
+def start_own_session() -> SparkSession:
+    """The session that Headrace opens for a program that has none, with as many cores as the benchmark.
+
+    For comparisons in which no other system runs on Spark. Java's second compiler is off in it on a small machine: else
+    it takes a quarter of two cores for minutes, where nothing but blobs pass through Java.
+    """
+    if (session := SparkSession.getActiveSession()) is not None:
+        return session
+    with _quiet():
+        session = local_session(f"local[{CORES},4]")
+    session.sparkContext.setLogLevel("OFF")
+    return session
 
 
 @contextmanager

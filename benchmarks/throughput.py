@@ -22,6 +22,7 @@ from benchmarks.peers.peer import Outcome, Peer, able
 from benchmarks.peers.registry import OURS, PEERS
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.result import canonical, difference
+from benchmarks.session import spark_processes, start_own_session
 from benchmarks.workload import WORKLOADS, Workload
 
 Measurements = dict[str, dict[str, Measurement]]
@@ -38,16 +39,29 @@ def main(
     events: Annotated[int | None, typer.Option(help="events for every system")] = None,
     workload: Annotated[list[str] | None, typer.Option(help="W1 to W5, W7 to W9; several times for several")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="systems whose name contains this")] = None,
+    own_session: Annotated[
+        bool, typer.Option(help="in the session that ours opens by itself; not for Spark's")
+    ] = False,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/throughput.json"),
 ) -> None:
     """Run the workloads on all systems and compare."""
     chosen = [WORKLOADS[name] for name in workload or WORKLOADS]
     named = [known for known in PEERS if not peer or any(part.lower() in known.name.lower() for part in peer)]
     peers = able(named)
+    if own_session:
+        _use_own_session(peers)
     measurements = _measure(chosen, peers, runs, events)
     for each in chosen:
         _print(each, measurements[each.name])
     save(output, _figures(measurements, runs))
+
+
+def _use_own_session(peers: list[Peer]) -> None:
+    if others := [peer.name for peer in peers if peer.processes is spark_processes and peer not in OURS]:
+        raise typer.BadParameter(
+            f"{others} would run in a session that is made for ours; leave them out, or the option"
+        )
+    start_own_session()
 
 
 def _measure(chosen: list[Workload], peers: list[Peer], runs: int, events: int | None) -> Measurements:

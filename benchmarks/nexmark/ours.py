@@ -17,7 +17,7 @@ from benchmarks.nexmark.pipelines import by_column
 from benchmarks.nexmark.pipelines.logs import log_to_files
 from benchmarks.nexmark.query import Query
 from benchmarks.nexmark.results import of_logs, of_parquet, of_rows
-from benchmarks.session import start_session
+from benchmarks.session import start_own_session
 from headrace.io import ReadFromParquet, Write, WriteToParquet
 from headrace.lowlevel import CallSink
 from headrace.options.pipeline_options import PipelineOptions
@@ -40,7 +40,7 @@ def streamed(query: Query, dataset: Dataset) -> Callable[[], pa.Table]:
 
 
 def _run(query: Query, reading: ReadFromParquet, **options: object) -> Callable[[], pa.Table]:
-    start_session()
+    start_own_session()
     folder = tempfile.TemporaryDirectory(prefix="headrace-nexmark-run-")
     options["checkpoint"] = f"{folder.name}/checkpoint"
     rows: list[tuple[object, ...]] = []
