@@ -11,13 +11,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.lowlevel.columnwise.fields import Declared, Layout
-from headrace.lowlevel.columnwise.timerrows import Way
+from headrace.lowlevel.columnwise.timerrows import RESERVED, Way
 from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
 
 if TYPE_CHECKING:
     from headrace.lowlevel.columnwise.context import ColumnContext
     from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
     from headrace.lowlevel.parcel import Parcel
+
+
+TIMERS_COMBINED = "timers combined"
+"""The aspect of the signature that no other computation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Declaration:
     @classmethod
     def of(cls, name: str, state: Declared, timers: Declared, combine: Mapping[str, str] | None) -> Declaration:
         """Raises `TypeError` and `ValueError` for what cannot be, naming the class and the field."""
+        if taken := RESERVED.intersection(timers):
+            raise ValueError(f"timer_fields of {name}: {sorted(taken)[0]!r} means something else of a timer; rename it")
         layout = Layout.of(timers, f"timer_fields of {name}")
         return cls(Layout.of(state, f"state_fields of {name}"), layout, _ways(name, layout, combine))
 
@@ -50,7 +56,7 @@ def _ways(name: str, timers: Layout, combine: Mapping[str, str] | None) -> Seque
                 f"combine_timers of {name}: field {field!r} of type {timers.fields[field].of_type()} cannot be "
                 f"combined by {way!r}; use sum, min or max, and numbers"
             )
-    return [known[way] for way in combine.values()]
+    return [known[combine[field]] for field in timers.fields]
 
 
 class ColumnComputation(IntervalComputation):
@@ -95,13 +101,17 @@ class ColumnComputation(IntervalComputation):
     def state_signature(self) -> Mapping[str, str]:
         """See `Computation`: the class, and each field with its type, default and place."""
         declared, combine = self.declared(), self.combine_timers
-        combined = "no" if combine is None else ", ".join(f"{field} by {way}" for field, way in combine.items())
+        timers = declared.timers.signature("timer field")
+        if combine is not None:
+            timers = {
+                place: f"{said}, by {way}" for (place, said), way in zip(timers.items(), combine.values(), strict=True)
+            }
         return {
             "class": type(self).__qualname__,
             "layout": "columns",
             **declared.state.signature("state field"),
-            **declared.timers.signature("timer field"),
-            "timers combined": combined or "yes",
+            **timers,
+            TIMERS_COMBINED: "no" if combine is None else "yes",
         }
 
     def process_columns(self, batch: RecordColumns, context: ColumnContext) -> None:

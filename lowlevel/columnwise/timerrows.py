@@ -18,8 +18,10 @@ from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.tuplekeys import ENCODED
 
 _ROW_TYPE = pa.binary(16)
-_TIMESTAMP, _HOLD, _COLUMN = "timestamp", "hold", "column "
-"""Names of columns of a segment; those that come with a timer have their own name behind the last one."""
+TIMESTAMP, HOLD = "timestamp", "hold"
+"""Names of columns of a segment, besides the row, the key, and the fields that come with timers."""
+RESERVED = frozenset([segment.ROW, segment.KEY, TIMESTAMP, HOLD, "keys", "timestamps"])
+"""Names that such fields cannot have."""
 _LARGEST_SUM = 1 << 62
 NO_HOLD = MAX_TIMESTAMP
 
@@ -120,12 +122,12 @@ class TimerRows:
 
     def encode(self, layout: Layout) -> bytes:
         """As a segment."""
-        names, columns = [segment.ROW, segment.KEY, _TIMESTAMP], [self.rows, self.keys, pa.array(self.timestamps)]
+        names, columns = [segment.ROW, segment.KEY, TIMESTAMP], [self.rows, self.keys, pa.array(self.timestamps)]
         if (self.holds != NO_HOLD).any():
-            names.append(_HOLD)
+            names.append(HOLD)
             columns.append(pa.array(self.holds))
         for (name, field), column in zip(layout.fields.items(), self.columns, strict=True):
-            names.append(_COLUMN + name)
+            names.append(name)
             columns.append(pa.array(column, field.of_type()))
         fields = [
             pa.field(name, column.type, metadata=segment.ENCODED if name == segment.KEY else None)
@@ -138,14 +140,12 @@ class TimerRows:
         """Those of a segment; a column that was not there when it was written has its default."""
         table = segment.decode(contents)
         found = dict(zip(table.schema.names, table.columns, strict=True))
-        holds = found[_HOLD].to_numpy() if _HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
+        holds = found[HOLD].to_numpy() if HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
         columns = [
-            _values(found[_COLUMN + name], field)
-            if _COLUMN + name in found
-            else np.repeat(layout.defaults[name], table.num_rows)
+            _values(found[name], field) if name in found else np.repeat(layout.defaults[name], table.num_rows)
             for name, field in layout.fields.items()
         ]
-        return cls(table.column(0), table.column(1), found[_TIMESTAMP].to_numpy(), holds, columns)
+        return cls(table.column(0), table.column(1), found[TIMESTAMP].to_numpy(), holds, columns)
 
 
 def _values(column: pa.Array, field: Field) -> Column:

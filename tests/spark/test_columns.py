@@ -11,6 +11,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Crash
 from headrace.runners.spark import SparkRunner
+from tests.faults import test_rawcolumns_survive as raw
 from tests.faults.test_columns_survive import LIMIT, Dies, Rows, general_way, of_sinks, segments, told, topology
 
 pytestmark = pytest.mark.spark
@@ -32,3 +33,18 @@ def test_a_driver_that_stops_goes_on_with_open_windows(spark: SparkSession, tmp_
     assert of_sinks(rows) == of_sinks(whole)
     assert told(result) == told(expected)
     assert not segments(tmp_path)
+
+
+def test_a_driver_that_stops_goes_on_with_timers_by_columns(spark: SparkSession, tmp_path: Path) -> None:
+    whole: raw.Rows = {}
+    expected = raw.life(whole, tmp_path / "by record", raw.FixedSize(0), raw.BySums())
+    rows: raw.Rows = {}
+    options = RunOptions(str(tmp_path / "found"), max_records_per_epoch=raw.LIMIT)
+    with pytest.raises(Crash):
+        SparkRunner(spark, intervals=2, steps=Dies(2)).run_topology(raw.topology(rows, raw.BySumsOfColumns()), options)
+    assert raw.stored(tmp_path / "found")["segments"]
+    options = RunOptions(str(tmp_path / "found"), intervals=3, max_records_per_epoch=raw.LIMIT)
+    result = SparkRunner(spark, intervals=2).run_topology(raw.topology(rows, raw.BySumsOfColumns()), options)
+    assert expected is not None and result.counters["sums"] == expected.counters["sums"]
+    assert raw.of_sink(rows) == raw.of_sink(whole)
+    assert not raw.stored(tmp_path / "found")["segments"]
