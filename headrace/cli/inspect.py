@@ -148,12 +148,14 @@ def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> N
         known = ", ".join(view.computations()) or "none"
         raise MisuseError(f"the checkpoint has no step {step!r} that keeps state (steps: {known}); correct --step")
     rows: list[dict[str, object]] = []
+    coder = view.coder_of(step)
     for state in view.states(step):
         if len(rows) == limit:
             break
         cells = {repr(name): len(data) for name, data in state.cells.items()}
-        size = len(state.state) if isinstance(state.state, bytes) else 0
-        rows.append({"key": plain(state.key), "state_bytes": size, "cells": cells})
+        data = state.state if isinstance(state.state, bytes) else b""
+        row: dict[str, object] = {"key": plain(state.key), "state_bytes": len(data), "cells": cells}
+        rows.append(row if coder is None else row | {"state": plain(coder.decode(data))})
     for line in view.lines(step):
         if len(rows) == limit:
             break

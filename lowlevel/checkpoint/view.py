@@ -7,9 +7,10 @@ checkpoint names, unless a coder given does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
+from itertools import chain
 
 from headrace.lowlevel.checkpoint import fence, paths
 from headrace.lowlevel.checkpoint.archive import Archived
@@ -34,6 +35,7 @@ from headrace.lowlevel.checkpoint.manifest import Manifest
 from headrace.lowlevel.checkpoint.marker import read_marker
 from headrace.lowlevel.checkpoint.stored import StoredTables
 from headrace.lowlevel.coder import STANDARD_KEYS, Coder, KeyCoder, row_of
+from headrace.lowlevel.columnwise.stored import coder_in, has_timers, marks_in
 from headrace.lowlevel.errors import CheckpointError, CollectedError
 from headrace.lowlevel.intervals import place_of
 from headrace.lowlevel.plaindata import PLAIN
@@ -198,7 +200,30 @@ class CheckpointView:
             for tables in self._tables(name)
             for key, (_, domain, tag), timestamp in tables.marks(domains)
         )
-        return sorted(found) if limit is None else nsmallest(limit, found)
+        every = chain(found, self._column_marks(names, domains))
+        return sorted(every) if limit is None else nsmallest(limit, every)
+
+    def _column_marks(
+        self, names: Sequence[str], domains: frozenset[int]
+    ) -> Iterator[tuple[int, str, bytes, int, str]]:
+        """The same of timers in segments."""
+        for name in filter(self._has_column_timers, names):
+            fired = MIN_TIMESTAMP if self.manifest is None else self.manifest.input_watermarks.get(name, MIN_TIMESTAMP)
+            for batch in (batch for tables in self._tables(name) for batch in tables.segments()):
+                for timestamp, key, domain, tag in marks_in(batch, fired, domains):
+                    yield timestamp, name, key, domain, tag
+
+    def _has_column_timers(self, computation: str) -> bool:
+        return has_timers(self._signature(computation))
+
+    def _signature(self, computation: str) -> dict[str, str]:
+        """What the checkpoint says of the meaning of its state."""
+        members = {} if self.manifest is None else self.manifest.topology.of_kind(COMPUTATION)
+        return dict(members[computation].signature) if computation in members else {}
+
+    def coder_of(self, computation: str) -> Coder | None:
+        """What reads a computation's state, if the checkpoint itself says what it is: that of a `ColumnComputation`."""
+        return coder_in(self._signature(computation))
 
     def states(self, computation: str, coder: Coder | None = None) -> Iterator[StoredState]:
         """What is stored of each key, in no order; decoded if its state's coder is given.

@@ -11,17 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from headrace.lowlevel.columnwise.fields import Declared, Layout
-from headrace.lowlevel.columnwise.timerrows import RESERVED, Way
+from headrace.lowlevel.columnwise.timerrows import RESERVED, STATE_ASPECT, TIMER_ASPECT, TIMERS_ASPECT, Way
 from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
 
 if TYPE_CHECKING:
     from headrace.lowlevel.columnwise.context import ColumnContext
     from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
     from headrace.lowlevel.parcel import Parcel
-
-
-TIMERS_COMBINED = "timers combined"
-"""The aspect of the signature that no other computation has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +97,7 @@ class ColumnComputation(IntervalComputation):
     def state_signature(self) -> Mapping[str, str]:
         """See `Computation`: the class, and each field with its type, default and place."""
         declared, combine = self.declared(), self.combine_timers
-        timers = declared.timers.signature("timer field")
+        timers = declared.timers.signature(TIMER_ASPECT)
         if combine is not None:
             timers = {
                 place: f"{said}, by {way}" for (place, said), way in zip(timers.items(), combine.values(), strict=True)
@@ -109,9 +105,9 @@ class ColumnComputation(IntervalComputation):
         return {
             "class": type(self).__qualname__,
             "layout": "columns",
-            **declared.state.signature("state field"),
+            **declared.state.signature(STATE_ASPECT),
             **timers,
-            TIMERS_COMBINED: "no" if combine is None else "yes",
+            TIMERS_ASPECT: "no" if combine is None else "yes",
         }
 
     def process_columns(self, batch: RecordColumns, context: ColumnContext) -> None:

@@ -103,7 +103,7 @@ class Layout:
         """What is stored of each key; None for a key of which nothing is."""
         nothing, size = self.defaults.tobytes(), self.dtype.itemsize
         whole = [nothing if data is None else data for data in stored]
-        if any(len(data) != size for data in whole):
+        if set(map(len, whole)) - {size}:
             whole = [self._completed(data, nothing) for data in whole]
         # A copy, as it is going to be changed.
         return np.frombuffer(b"".join(whole), self.dtype, len(whole)).copy()
@@ -133,10 +133,10 @@ def fitted(values: object, field: Field, size: int, what: str) -> Column:
         array = array.astype("datetime64[us]").astype(np.int64)
     if array.ndim == 0:
         array = np.broadcast_to(array, size)
-    if array.shape != (size,):
-        raise ValueError(
-            f"{what} has the shape {array.shape}, and not {size} values; give one for each, or one for all"
-        )
+    if array.ndim != 1:
+        raise ValueError(f"{what} has {array.ndim} dimensions; give one value for each, or one for all")
+    if len(array) != size:
+        raise ValueError(f"{what} has {len(array)} values instead of {size}; give one for each, or one for all")
     if array.dtype == dtype:
         return array
     if not np.can_cast(array.dtype, dtype, "safe") and not (len(array) == 0 and array.dtype == np.float64):

@@ -65,7 +65,7 @@ class KeyTable:
         found = self._copy.states_of(rows)
         if found:
             stored = list(map(found.get, rows))
-            self._stored[missing] = np.fromiter((data is not None for data in stored), np.bool_, len(stored))
+            self._stored[missing] = list(map(found.__contains__, rows))
             self.state[missing] = self._before[missing] = self.layout.decode(stored)
 
     def is_stored(self, numbers: Numbers) -> NDArray[np.bool_]:

@@ -24,6 +24,10 @@ RESERVED = frozenset([segment.ROW, segment.KEY, TIMESTAMP, HOLD, "keys", "timest
 """Names that such fields cannot have."""
 _LARGEST_SUM = 1 << 62
 NO_HOLD = MAX_TIMESTAMP
+HOLD_TAG = "timers"
+"""Of timers by columns and of what they hold, where somebody looks at them."""
+STATE_ASPECT, TIMER_ASPECT, TIMERS_ASPECT = "state field", "timer field", "timers combined"
+"""Aspects of the signature of a column computation, the last one being no other computation's."""
 
 
 class Way(Enum):

@@ -17,7 +17,7 @@ import numpy as np
 
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnwise.fields import Layout
-from headrace.lowlevel.columnwise.timerrows import NO_HOLD, TimerRows, Way
+from headrace.lowlevel.columnwise.timerrows import HOLD_TAG, NO_HOLD, TimerRows, Way
 from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.state import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -30,8 +30,6 @@ _SMALL = 4096
 _GROWTH = 8
 _MANY = 16
 """Segments of about the same size that become one."""
-HOLD_TAG = "timers"
-"""Of the hold that is told of."""
 
 
 class Name(NamedTuple):

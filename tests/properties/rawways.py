@@ -185,7 +185,7 @@ class Running:
         self.watermark = step.watermark
 
     def _ship(self, place: Keyed, gather: Gather, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.parcels(self.intervals, _places).items():
+        for interval, parcel in gather.parcels(self.intervals, places_of).items():
             came = decode_parcel(parcel.encode())
             if isinstance(place.computation, IntervalComputation):
                 bundles[interval.number].parcels.append(came)
@@ -229,7 +229,8 @@ def _batch(elements: Sequence[Element], as_columns: bool) -> Batch:
 _key = cast(KeyExtractor, itemgetter(0))
 
 
-def _places(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
+def places_of(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
+    """Encoded key and row of each."""
     encode = STANDARD_KEYS.encode
     encoded = [key if isinstance(key, bytes) else encode(key) for key in keys]
     return [(key, row_of(key)) for key in encoded]
