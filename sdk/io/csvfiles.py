@@ -15,7 +15,7 @@ from pyarrow import csv
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
 from headrace.sdk.io.filetimes import FileTimes
-from headrace.sdk.io.lines import BadLine, Extent, FileError, LineFormat, LineRange
+from headrace.sdk.io.lines import UTF_8, BadLine, Extent, FileError, LineFormat, LineRange, checked_encoding
 from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
@@ -78,6 +78,7 @@ class CsvParser:
     def explained(self, lines: bytes, error: pa.ArrowInvalid) -> ValueError:
         """What is wrong, if possible with its line: Arrow does not say, so each is tried."""
         remedy = "; state the column's type with dtype" if "conversion" in str(error) else ""
+        remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
             if line.count(b'"') % 2:
                 return BadLine(index, _OPEN)
@@ -130,6 +131,7 @@ class ReadFromCsv(LineSource):
         dtype: Types of columns that are not to be guessed: names of Arrow types (`"float64"`, `"string"`, …).
         na_values: Texts that stand for no value; by default those that Arrow knows (empty, `NA`, `null`, …).
         compression_type: One of `CompressionTypes`.
+        encoding: As for `ReadFromText`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
 
@@ -144,10 +146,11 @@ class ReadFromCsv(LineSource):
         dtype: Mapping[str, str] | None = None,
         na_values: Sequence[str] | None = None,
         compression_type: str = CompressionTypes.AUTO,
+        encoding: str = UTF_8,
         **options: Unpack[ReadOptions],
     ) -> None:
         super().__init__(path, compression_type, **options)
-        self._path = fspath(path)
+        self._path, self._encoding = fspath(path), checked_encoding(encoding)
         self._splittable, self._sep = splittable, sep
         self.one_line_each = splittable
         self._extent = Extent.LINE if splittable else Extent.QUOTED
@@ -163,7 +166,7 @@ class ReadFromCsv(LineSource):
         if unknown := [name for name in (*(self._wanted or ()), *self._dtype) if name not in columns]:
             raise ValueError(f"{self._path!r} has no column {unknown}; it has {list(columns)}")
         parser = self._parser(columns, types)
-        return LineFormat(parser, self.compression, self._header, self._extent, self.bad_times)
+        return LineFormat(parser, self.compression, self._header, self._extent, self.bad_times, self._encoding)
 
     def _parser(self, columns: tuple[str, ...], types: Mapping[str, pa.DataType]) -> CsvParser:
         return CsvParser(
@@ -182,7 +185,8 @@ class ReadFromCsv(LineSource):
         first = files[0]
         beginning = _Beginning()
         compression = compression_of(first.path, self.compression)
-        next(LineRange(first, 0, None, beginning, compression, self._header, self._extent).read(), None)
+        how = (self._header, self._extent, None, self._encoding)
+        next(LineRange(first, 0, None, beginning, compression, *how).read(), None)
         names = self._names or header_names(beginning.header, self._sep)
         if not names or len(set(names)) < len(names):
             found = f"columns named {', '.join(names)}" if names else "nothing"

@@ -20,6 +20,7 @@ from headrace.sdk.io.apart import Failure, Unreadable
 from headrace.sdk.io.files import Found, compression_of, open_input
 from headrace.sdk.io.filetimes import FileTimes
 
+UTF_8 = "utf-8"
 LONGEST_LINE = 128 << 20
 """Bytes that a line may have: what a task must be able to hold in memory several times over."""
 _BLOCK = 1 << 20
@@ -94,6 +95,7 @@ class LineRange:
     extent: Extent = Extent.LINE
     bad_time: int | None = None
     """Event time of lines that are no record, microseconds UTC; None where such a line is an error."""
+    encoding: str = UTF_8
 
     def read(self) -> Iterator[Batch]:
         """Their records. Raises `FileError` for what is no record or cannot be read."""
@@ -103,7 +105,7 @@ class LineRange:
                 yield from self._apart(first, 0, io.BytesIO(block).readlines(), self.bad_time)
                 continue
             try:
-                batch = self.parser.parse(block, self.file)
+                batch = self.parser.parse(transcoded(block, self.encoding), self.file)
             except BadLine as error:
                 raise FileError(self.file, self._line_number(offset) + error.index, error) from error
             except Exception as error:
@@ -114,14 +116,14 @@ class LineRange:
     def _apart(self, first: Callable[[], int], skipped: int, lines: list[bytes], time: int) -> Iterator[Batch]:
         """Records and `Unreadable`s of a block: of lines among which one is none, each half."""
         try:
-            batch = self.parser.parse(b"".join(lines), self.file)
+            batch = self.parser.parse(transcoded(b"".join(lines), self.encoding), self.file)
         except Exception as error:
             if len(lines) > 1:
                 half = len(lines) // 2
                 yield from self._apart(first, skipped, lines[:half], time)
                 yield from self._apart(first, skipped + half, lines[half:], time)
                 return
-            text = b"".join(lines).decode(errors="replace").rstrip("\r\n")
+            text = b"".join(lines).decode(self.encoding, errors="replace").rstrip("\r\n")
             line = FileLine(self.file.path, first() + skipped, text)
             batch = Batch([Unreadable(line, Failure.of(error))], [time])
         yield batch
@@ -201,7 +203,7 @@ class LineRange:
             offset += len(self._line(file, self.start)) - 1
         if self.skip:
             header = b"".join(self._line(file, offset) for _ in range(self.skip))
-            _check_header(self.parser, header, self.file)
+            _check_header(self.parser, header, self.file, self.encoding)
             offset += len(header)
         return offset
 
@@ -238,9 +240,36 @@ def _opening(lines: bytes) -> int:
     return opening
 
 
-def _check_header(parser: LineParser, header: bytes, file: Found) -> None:
+def transcoded(lines: bytes, encoding: str) -> bytes:
+    """Lines as UTF-8, whatever they are. Raises `BadLine` at the first that is no text of the encoding."""
+    if encoding == UTF_8:
+        return lines
     try:
-        parser.check_header(header.removeprefix(codecs.BOM_UTF8), file)
+        return lines.decode(encoding).encode()
+    except UnicodeDecodeError as error:
+        raise BadLine(lines.count(b"\n", 0, error.start), f"not {encoding} text ({error.reason})") from error
+
+
+def checked_encoding(name: str) -> str:
+    """The name of an encoding of lines. Raises `ValueError` for one that is not known or has no ASCII in it.
+
+    >>> checked_encoding("latin1"), checked_encoding("UTF8")
+    ('iso8859-1', 'utf-8')
+    """
+    try:
+        found = codecs.lookup(name).name
+        if bytes(range(128)).decode(name) == bytes(range(128)).decode("ascii"):
+            return found
+    except (LookupError, UnicodeError, TypeError):
+        pass
+    raise ValueError(
+        f"encoding {name!r} is none of which lines can be told; use one with ASCII in it, such as 'latin-1'"
+    )
+
+
+def _check_header(parser: LineParser, header: bytes, file: Found, encoding: str) -> None:
+    try:
+        parser.check_header(transcoded(header.removeprefix(codecs.BOM_UTF8), encoding), file)
     except BadLine as error:
         raise FileError(file, 1 + error.index, error) from error
 
@@ -257,6 +286,7 @@ class LineFormat:
     """How far a record may reach; only files of lines that are a record each are cut."""
     bad_times: FileTimes | None = None
     """Event times of lines that are no record; None where such a line is an error."""
+    encoding: str = UTF_8
     _known: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
@@ -265,12 +295,14 @@ class LineFormat:
         bad = None if self.bad_times is None else self.bad_times.default(file)
         if compression != "uncompressed" or self.extent is not Extent.LINE:
             ratio = 1 if compression == "uncompressed" else _USUAL_RATIO
-            piece = LineRange(file, 0, None, self.parser, compression, self.header_lines, self.extent, bad)
+            how = (self.header_lines, self.extent, bad, self.encoding)
+            piece = LineRange(file, 0, None, self.parser, compression, *how)
             return piece, ratio * file.size // _USUAL_RECORD, None
         first, bytes_each = self._look(file)
         start = max(offset, first)
         end = start + max(1, int(records * bytes_each))
-        piece = LineRange(file, start, min(end, file.size), self.parser, compression, bad_time=bad)
+        end_of_piece = min(end, file.size)
+        piece = LineRange(file, start, end_of_piece, self.parser, compression, bad_time=bad, encoding=self.encoding)
         if end >= file.size:
             return piece, int((file.size - start) / bytes_each), None
         return piece, records, end
@@ -282,7 +314,7 @@ class LineFormat:
                 header = b"".join(opened.readline(LONGEST_LINE) for _ in range(self.header_lines))
                 sample = opened.read(_SAMPLE)
             if self.header_lines:
-                _check_header(self.parser, header, file)
+                _check_header(self.parser, header, file, self.encoding)
             lines = sample.count(b"\n")
             self._known = {file.path: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
         return self._known[file.path]

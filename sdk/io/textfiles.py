@@ -8,7 +8,7 @@ from typing import Unpack
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filetimes import FileTimes
-from headrace.sdk.io.lines import BadLine, LineFormat
+from headrace.sdk.io.lines import UTF_8, BadLine, LineFormat, checked_encoding
 from headrace.sdk.io.linesource import LineSource
 from headrace.sdk.io.reading import ReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
@@ -67,6 +67,7 @@ class ReadFromText(LineSource):
         compression_type: One of `CompressionTypes`. A compressed file is read by one task.
         strip_trailing_newlines: Whether the ends of lines are left out.
         skip_header_lines: Lines at the beginning of each file to leave out.
+        encoding: Of the text: UTF-8, or another one that has ASCII in it, such as `latin-1`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
 
@@ -77,13 +78,15 @@ class ReadFromText(LineSource):
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,
         skip_header_lines: int = 0,
+        encoding: str = UTF_8,
         **options: Unpack[ReadOptions],
     ) -> None:
         super().__init__(file_pattern, compression_type, **options)
         self._strip = strip_trailing_newlines
         self._header = skip_header_lines
+        self._encoding = checked_encoding(encoding)
 
     def file_format(self) -> LineFormat:
         """Text, a line a record."""
         parser = TextParser(self._strip, self.timestamp, self.times)
-        return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times)
+        return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times, encoding=self._encoding)

@@ -146,3 +146,25 @@ class TestParquet:
         pq.write_table(pa.table({"at": pa.array([1, None], pa.timestamp("us", tz="UTC"))}), path)
         with pytest.raises(StepError, match=r"a\.parquet, row 1: timestamp of \{'at': None\}"):
             values(lambda p: p | beam.io.ReadFromParquet(str(path), timestamp="at"))
+
+
+class TestEncodings:
+    def test_text_and_csv(self, tmp_path):
+        text = write(tmp_path / "a.txt", "müde\nfroh\n".encode("latin-1"))
+        assert values(lambda p: p | beam.io.ReadFromText(text, encoding="latin-1")) == ["müde", "froh"]
+        table = write(tmp_path / "a.csv", "größe,n\nweiß,1\n".encode("cp1252"))
+        (row,) = values(lambda p: p | beam.io.ReadFromCsv(table, encoding="cp1252"))
+        assert row.as_dict() == {"größe": "weiß", "n": 1}
+
+    def test_what_is_no_text_is_named_by_its_line(self, tmp_path):
+        path = write(tmp_path / "a.txt", b"ab\ncd\nf\x81\n")
+        with pytest.raises(StepError, match=r"a\.txt, line 3: not cp1252 text"):
+            values(lambda p: p | beam.io.ReadFromText(path, encoding="cp1252"))
+        path = write(tmp_path / "a.csv", b"a\nx\nm\xfcde\n")
+        with pytest.raises(ValueError, match=r"a\.csv, line 3: .*invalid UTF8 data; give its encoding"):
+            values(lambda p: p | beam.io.ReadFromCsv(path, dtype={"a": "string"}))
+
+    @pytest.mark.parametrize("encoding", ["utf-16", "nonsense", "cp037", "base64", None])
+    def test_those_without_ascii_are_refused(self, encoding):
+        with pytest.raises(ValueError, match="is none of which lines can be told; use one with ASCII in it"):
+            beam.io.ReadFromText("x", validate=False, encoding=encoding)
