@@ -36,7 +36,7 @@ class Clocks(Protocol):
 
 
 class IntervalContext:
-    """What a `IntervalComputation` reaches while it runs for an interval."""
+    """What an `IntervalComputation` reaches while it runs for an interval."""
 
     def __init__(
         self, place: Keyed, copy: Copy, emit: Emit, bundle: Clocks, id_slacks: Mapping[str, int] | None = None

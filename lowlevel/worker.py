@@ -53,7 +53,7 @@ class Bundle:
     wall_time: int = 0
     """Microseconds UTC."""
     parcels: list[Parcel] = field(default_factory=list)
-    """For a `IntervalComputation`: the records as they travelled, instead of `keys`."""
+    """For an `IntervalComputation`: the records as they travelled, instead of `keys`."""
     epoch: int = 0
     interval: int = 0
     """Its number."""
