@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _LANE = 0.34
 """Height of a lane, inches."""
+_CLOSE, _RAISED = 0.25, 0.42
+"""Minutes between scores whose circles would touch, and by how much of a lane one is raised then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +45,41 @@ def lanes(panes: Sequence[RecordedPane]) -> list[list[RecordedPane]]:
     return found
 
 
+def keys_of(step: StepRecording) -> list[str]:
+    """In the order in which they come."""
+    return list(dict.fromkeys(its.key for its in step.arrivals))
+
+
 def draw_windows(rows: Sequence[Row], files: Sequence[Path]) -> None:
-    """Draw them below each other, with the scores above, and save the picture under each name."""
+    """Draw them below each other, key by key, with the scores above, and save the picture under each name."""
     from matplotlib.figure import Figure
 
-    found = [(row.title, lanes(row.step.panes)) for row in rows]
-    height = 1.5 + sum(1.7 + len(its) for _, its in found)
+    keys = keys_of(rows[0].step)
+    found = [
+        (row.title, {key: lanes([its for its in row.step.panes if its.key == key]) for key in keys}) for row in rows
+    ]
+    height = 0.5 + len(keys) + sum(1.7 + sum(map(len, its.values())) for _, its in found)
     figure = Figure(figsize=(8.6, height * _LANE + 0.6), layout="constrained")
     axes = figure.add_subplot()
     plain(axes)
     axes.yaxis.set_visible(False)
     axes.spines["left"].set_visible(False)
-    _scores(axes, rows[0].step.arrivals)
+    several = len(keys) > 1
+    for number, key in enumerate(keys):
+        _scores(axes, [its for its in rows[0].step.arrivals if its.key == key], -number)
+        _key(axes, key if several else "", -number)
     axes.use_sticky_edges = False
-    top = 0.0
-    for title, its in found:
+    top = 1.0 - len(keys)
+    for title, by_key in found:
         top -= 1.7
         axes.text(0, top + 0.25, title, transform=axes.get_yaxis_transform(), fontsize=10, weight="bold",
                   va="center", bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5})  # fmt: skip
-        for lane in its:
-            top -= 1
-            for pane in lane:
-                _bar(axes, pane, top)
+        for key, its in by_key.items():
+            _key(axes, key if several else "", top - (1 + len(its)) / 2)
+            for lane in its:
+                top -= 1
+                for pane in lane:
+                    _bar(axes, pane, top)
     axes.set_ylim(top - 0.5, 0.9)
     axes.margins(x=0.03)
     minute_ticks(axes)
@@ -72,12 +87,20 @@ def draw_windows(rows: Sequence[Row], files: Sequence[Path]) -> None:
     save(figure, files)
 
 
-def _scores(axes: Axes, arrivals: Sequence[Arrival]) -> None:
-    for arrival in arrivals:
+def _key(axes: Axes, key: str, y: float) -> None:
+    axes.text(-0.01, y, key, transform=axes.get_yaxis_transform(), fontsize=10, ha="right", va="center")
+
+
+def _scores(axes: Axes, arrivals: Sequence[Arrival], y: float) -> None:
+    before, raised = -1.0, 0.0
+    for arrival in sorted(arrivals, key=lambda its: its.event_time):
         x = arrival.event_time / 60e6
+        # Of two that are close the second stands a little higher.
+        raised = _RAISED if x - before < _CLOSE and not raised else 0.0
         axes.axvline(x, color="#999999", linewidth=0.8, linestyle=":", zorder=0)
-        axes.scatter([x], [0], s=280, facecolor="white", edgecolor="#222222", zorder=3)
-        axes.text(x, 0, str(arrival.value), ha="center", va="center_baseline", fontsize=9, zorder=4)
+        axes.scatter([x], [y + raised], s=190, facecolor="white", edgecolor="#222222", zorder=3)
+        axes.text(x, y + raised, str(arrival.value), ha="center", va="center_baseline", fontsize=8.5, zorder=4)
+        before = x
 
 
 def _bar(axes: Axes, pane: RecordedPane, lane: float) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
+from math import isfinite
 from reprlib import Repr
 from typing import cast
 
@@ -73,8 +74,11 @@ def plain(value: object) -> Value:
     >>> plain(22), plain([3, 4, 3]), plain(range(100))
     (22, '[3, 4, 3]', '[0, 1, 2, 3, 4, 5, ...]')
     """
-    if value is None or type(value) in (bool, float):
+    if value is None or type(value) is bool:
         return cast(Value, value)
+    # JSON has no form for the others.
+    if type(value) is float and isfinite(value):
+        return value
     # JSON readers elsewhere know numbers of 64 bits at best.
     if type(value) is int and abs(value) < 1 << 63:
         return value

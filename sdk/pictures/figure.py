@@ -36,6 +36,21 @@ def draw(panels: Sequence[Panel]) -> Figure:
         raise ImportError(
             "matplotlib is missing, which draws the figures: pip install 'headrace[plot]'; plot.html needs none"
         ) from missing
+    from matplotlib import rc_context
+
+    with rc_context({"font.family": _families()}):
+        return _drawn(panels)
+
+
+def _families() -> list[str]:
+    """Fonts of ours that there are: what one has no letters for is written in the next."""
+    from matplotlib.font_manager import fontManager
+
+    there = {font.name for font in fontManager.ttflist}
+    return [name for name in style.FONTS if name in there] or ["sans-serif"]
+
+
+def _drawn(panels: Sequence[Panel]) -> Figure:
     from matplotlib.figure import Figure
 
     width = sum(_LEFT + panel.scene.width + _RIGHT for panel in panels)

@@ -81,7 +81,7 @@ class Spans:
         events = [time for step in steps for time in _event_times(step) if abs(time) < _FAR]
         # The flags of results stand above their instant.
         above = 0.1 if any(step.productions for step in steps) else 0.05
-        return cls(_padded(events, 0.02, 0.02), _padded(seen, 0.07, above))
+        return cls(_padded(events, 0.035, 0.035), _padded(seen, 0.07, above))
 
 
 def _event_times(step: StepRecording) -> Iterable[int]:
@@ -179,7 +179,8 @@ def _with_standing(made: Scene, step: StepRecording) -> Scene:
 
 def _beyond(arrivals: Sequence[Arrival]) -> list[str]:
     far = sum(abs(its.event_time) >= _FAR for its in arrivals)
-    return [f"{far:,} inputs without a time of their own, or beyond all calendars, at the edge"] if far else []
+    inputs = "1 input" if far == 1 else f"{far:,} inputs"
+    return [f"{inputs} without a time of their own, or beyond all calendars, at the edge"] if far else []
 
 
 def _segments(points: Sequence[Point]) -> list[Rectangle]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-BLACK, ORANGE, SKY, GREEN, BLUE, VERMILION = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2", "#D55E00"
+BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 INK, FAINT, PAPER = "#222222", "#d9d9d9", "#ffffff"
-FONTS = ("DejaVu Sans", "Verdana", "Arial", "sans-serif")
+FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS", "Arial")
+"""Of static pictures, as far as they are there; those after the first have letters of East Asia."""
 ACTUAL, IDEAL = BLUE, BLACK
 """Colours of the two watermarks. They also differ in line: solid, dashed."""
 RESULT, TIMER, OPEN = "#7a3b69", "#6b4a00", "#555555"
 """Of productions (flags), timers (triangles) and windows that are open (dashed bars), which also differ in form."""
-RETRACTION = VERMILION
+RETRACTION = "#b3001b"
+"""Red; for who does not see that, the minus sign tells it."""
 
 
 @dataclass(frozen=True, slots=True)

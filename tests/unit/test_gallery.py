@@ -12,7 +12,10 @@ import pytest
 from benchmarks.figures import _BUCKETS, histogram
 from benchmarks.simulation import MISHAPS, WORKERS, Costs, simulate
 from examples import gallery, gallery_millwheel
+from examples.streaming102.scores import SCORES, clock
+from headrace.recording import StepRecording
 from headrace.sdk.pictures.panel import panels
+from headrace.sdk.pictures.scene import Scene
 
 pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
 
@@ -41,14 +44,77 @@ def test_there_is_every_figure_of_the_article():
     assert sorted(numbers) == list(range(2, 18))
 
 
+# What the article says that each figure shows, panel by panel, in the order in which the panes come; what is taken back
+# has a minus.
+VALUES = {
+    2: [["51"]],
+    4: [["14", "22", "3", "12"]],
+    5: [[]],
+    6: [["14", "22", "3", "12"], ["5", "22", "3", "12"]],
+    # Of the second window: 7, 14, then 22; the 9 comes late, "a new, corrected pane with value of 14".
+    7: [
+        ["5", "7", "14", "3", "22", "3", "11", "14", "22", "3", "12"],
+        ["5", "7", "14", "3", "22", "3", "3", "11", "14", "12"],
+    ],
+    # "The 6 gets incorporated into an updated result with value 11. The 9 is simply dropped."
+    8: [["5", "7", "14", "3", "11", "22", "3", "3", "11", "12"]],
+    # Table 1: 7, 7, 8 and 7, 14 −7, 22 −14.
+    9: [["5", "7", "7", "3", "8", "0", "3", "8", "9", "1"]],
+    10: [["5", "7", "14 −7", "3", "22 −14", "3 −3", "3", "11 −3", "14 −5", "12 −11"]],
+    12: [[], []],
+    14: [["12", "21", "18"], ["7", "40", "4"]],
+    15: [["12", "21", "18"], ["7", "40", "4"]],
+    17: [["5", "7", "10", "25 −7 −10", "3", "11 −3", "39 −5 −25", "12 −11"]],
+}
+FINAL = {"12:00": 14, "12:02": 22, "12:04": 3, "12:06": 12}
+"""Of the four windows, whatever the order of arrival."""
+
+
 def test_every_run_can_be_drawn():
+    shown = {}
     for number, _, _, run in gallery.panels():
         titles, steps = zip(*run(), strict=True)
+        shown[number] = [[" ".join([box.text, *box.taken_back]) for box in scene_of(step).boxes] for step in steps]
         scenes = [panel.scene for panel in panels(steps, None, None, titles)]
         assert all(len(scene.dots) in (10, 11) for scene in scenes)
         assert all(scene.boxes for scene in scenes) != (number in (5, 12)), number
         # Whatever is left without a value would be a riddle.
         assert all(box.label is not None for scene in scenes for box in scene.boxes), number
+        if number == 13:
+            for step in steps:
+                assert {clock(pane.start // 10**6)[:5]: pane.value for pane in step.panes} == FINAL
+    assert {number: shown[number] for number in VALUES} == VALUES
+    assert shown[11] == [*shown[9], shown[7][1], *shown[10]]
+
+
+def test_figure_3_has_windows_of_three_kinds_for_three_keys():
+    found = dict((number, rows) for number, _, _, rows in gallery.bars())
+    fixed, sliding, sessions = (
+        {key: sorted(spans(row.step, key)) for key in ("red", "blue", "green")} for row in found[3]
+    )
+    assert {start[:5]: value for start, _, value in fixed["red"]} == FINAL
+    # Aligned: windows of one key are among those of all.
+    lengths = {key: {length for _, length, _ in its} for kind in (fixed, sliding) for key, its in kind.items()}
+    assert lengths == {key: {120} for key in ("red", "blue", "green")}
+    starts = [{key: {start for start, *_ in its} for key, its in kind.items()} for kind in (fixed, sessions)]
+    assert starts[0]["green"] < starts[0]["red"] and starts[0]["blue"] < starts[0]["red"]
+    assert not starts[1]["green"] & starts[1]["red"] and not starts[1]["blue"] & starts[1]["red"]
+    assert [value for *_, value in sessions["red"]] == [39, 12]
+    # Figure 16: each by itself, then merged.
+    alone, merged = (sorted(spans(row.step, "red")) for row in found[16])
+    assert sorted(value for *_, value in alone) == sorted(score.points for score in SCORES)
+    assert {length for _, length, _ in alone} == {60}
+    assert [value for *_, value in merged] == [39, 12]
+
+
+def spans(step: StepRecording, key: str) -> list[tuple[str, int, object]]:
+    """Start, seconds and value of each window of a key."""
+    panes = (pane for pane in step.panes if pane.key == key)
+    return [(clock(pane.start // 10**6), (pane.end - pane.start) // 10**6, pane.value) for pane in panes]
+
+
+def scene_of(step: StepRecording) -> Scene:
+    return panels(step, None, None, None)[0].scene
 
 
 def test_the_gallery(tmp_path, capsys):

@@ -176,6 +176,7 @@ def test_wrong_input():
     [
         (7, 7),
         (0.5, 0.5),
+        (float("nan"), "nan"),
         (None, None),
         (True, True),
         (1 << 70, str(1 << 70)),
