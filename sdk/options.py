@@ -241,7 +241,12 @@ class EngineOptions(PipelineOptions):
             default=True,
             help="split, merge and move key intervals as their load changes",
         )
-        parser.add_argument("--max_records_per_epoch", type=int, default=None, help="records to read in one epoch")
+        parser.add_argument(
+            "--max_records_per_epoch",
+            type=int,
+            default=None,
+            help="records to read in one epoch (a million, or more where that is cheap)",
+        )
         parser.add_argument(
             "--latency_aim", type=float, default=None, help="seconds in which results are wanted: sizes epochs"
         )

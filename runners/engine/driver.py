@@ -115,8 +115,7 @@ class Driver:
         self._deliver(self._state)
         self._steps.step("delivered", spec.epoch)
         laps.end("deliver")
-        if self._size is not None:
-            self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6)
+        self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.kept())
         if self._options.progress is not None:
             self._options.progress(progress_of(self._topology, self._state, self._metrics(), laps))
         self._order_snapshots()
@@ -221,8 +220,7 @@ class Driver:
         state = self._state
         self._steps.step("plan", state.epoch + 1)
         splits = self._executor.splits()
-        most = self._options.max_records_per_epoch if self._size is None else self._size.records
-        limit = self._steps.bundle_size(state.epoch + 1, most)
+        limit = self._steps.bundle_size(state.epoch + 1, self._size.records)
         deliveries = delivered(self._topology.injectors, state, self._options.skew_limit, limit, splits)
         for delivery in deliveries.values():
             if delivery.clock is not None:

@@ -9,7 +9,7 @@ from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.engine.epochsize import EpochSize
+from headrace.runners.engine.epochsize import USUAL, CheapSize, EpochSize, FixedSize, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,12 @@ class RunOptions:
     what the runner chooses. If a checkpoint has another number, its state is divided anew."""
     balancer: Callable[[], Balancer] | None = LoadBalancer
     """Makes what splits, merges and moves intervals as their load changes (paper §7.1); None leaves them alone."""
-    max_records_per_epoch: int = 1_000_000
-    """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash."""
+    max_records_per_epoch: int | None = None
+    """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash. None: a
+    million, or four where an epoch of them takes less than two seconds and little reaches a grouping or a sink."""
     latency_aim: float | None = None
     """Seconds from when a record is there until its result should be. Epochs are then as large as they can be in half
-    of that, at least of 1,000 records and at most of `max_records_per_epoch`. None: always up to that."""
+    of that, at least of 1,000 records and at most of `max_records_per_epoch`, a million by default. None: no aim."""
     one_task_epochs: bool = True
     """Whether Spark may run an epoch of little work as one task, without a shuffle between the levels, where that is
     quicker by what is measured. The local runner has one process anyway."""
@@ -89,9 +90,12 @@ class RunOptions:
     drop_pending: Collection[str] = ()
     """Names of computations to which productions on their way need not be delivered."""
 
-    def epoch_size(self) -> EpochSize | None:
-        """What chooses the size of epochs; None where it is fixed."""
-        return None if self.latency_aim is None else EpochSize.of(self.latency_aim, self.max_records_per_epoch)
+    def epoch_size(self) -> Size:
+        """What chooses the size of epochs."""
+        most = self.max_records_per_epoch
+        if self.latency_aim is not None:
+            return EpochSize.of(self.latency_aim, USUAL if most is None else most)
+        return CheapSize() if most is None else FixedSize(most)
 
     @property
     def consent(self) -> Consent:

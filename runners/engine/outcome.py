@@ -44,6 +44,11 @@ class Outcome:
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
     pending: list[Pending] = field(default_factory=list)
 
+    def kept(self) -> int:
+        """How many records, or sums of some, tasks held at once: what reached keyed computations, and rows of sinks."""
+        arrived = sum(load.records for loads in self.loads.values() for load in loads.values())
+        return arrived + sum(counters.get("rows", 0) for counters in self.counters.values())
+
 
 def gather(rows: Iterable[Row]) -> Outcome:
     """One outcome from the rows that reached the driver."""

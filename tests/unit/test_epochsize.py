@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.epochsize import LEAST, EpochSize
+from headrace.runners.engine.epochsize import LEAST, USUAL, CheapSize, EpochSize
 from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.running import run_options
@@ -93,3 +93,35 @@ def test_what_makes_no_sense_is_refused() -> None:
     options = run_options(PipelineOptions(["--latency_aim", "0.5", "--no-one_task_epochs"]))
     assert isinstance(options, RunOptions)
     assert (options.latency_aim, options.one_task_epochs) == (0.5, False)
+
+
+@given(
+    records=st.integers(USUAL // 2, 4 * USUAL), seconds=st.floats(0.0, 10.0), kept=st.integers(0, 8 * USUAL), more=...
+)
+def test_only_cheap_epochs_grow_and_no_larger_than_two_seconds_or_half_a_million_kept(
+    records: int, seconds: float, kept: int, more: bool
+) -> None:
+    """What the next epoch is expected to take and to keep stays below what a usual one may."""
+    size = CheapSize(4 * USUAL if more else USUAL)
+    size.took(records, seconds, kept)
+    assert size.records in (USUAL, 4 * USUAL)
+    growth = size.records / records
+    if size.records > USUAL:
+        assert seconds * growth <= 2.001
+        assert kept * growth <= USUAL / 2 + 1
+    else:
+        assert seconds * 4 * USUAL / records >= 1.999 or kept * 4 * USUAL / records >= USUAL / 2 - 1
+
+
+def test_the_end_of_the_input_says_nothing_about_epochs() -> None:
+    size = CheapSize(4 * USUAL)
+    size.took(10, 5.0, 10)
+    assert size.records == 4 * USUAL
+
+
+def test_what_the_user_says_holds_however_cheap_epochs_are() -> None:
+    size = RunOptions(max_records_per_epoch=2 * USUAL).epoch_size()
+    size.took(2 * USUAL, 0.0, 0)
+    assert size.records == 2 * USUAL
+    assert RunOptions().epoch_size().records == USUAL
+    assert isinstance(RunOptions(latency_aim=1.0).epoch_size(), EpochSize)
