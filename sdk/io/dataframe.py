@@ -43,16 +43,24 @@ class ReadFromDataFrame(Source):
             watermark: it waits for the end of the input.
     """
 
+    delay_argument = "max_delay"
+    """What the delay is called."""
+
     def __init__(self, frame: object, timestamp: TimestampOf = None, max_delay: float | None = None) -> None:
         super().__init__()
         if not hasattr(frame, "isStreaming"):
-            raise TypeError(f"ReadFromDataFrame takes a Spark DataFrame, got {frame!r:.200}")
+            raise TypeError(f"{type(self).__name__} takes a Spark DataFrame, got {frame!r:.200}")
+        columns = getattr(frame, "columns", None)
+        if isinstance(timestamp, str) and columns is not None and timestamp not in columns:
+            raise ValueError(f"timestamp names column {timestamp!r}, but the DataFrame has {columns}")
         self._frame, self._tolerant = frame, False
         self._timestamp = timestamp
         self._max_delay = check_timestamp(timestamp, max_delay)
         self.is_bounded = not frame.isStreaming
         if frame.isStreaming and timestamp is not None and max_delay is None:
-            raise ValueError("a streaming DataFrame needs to know how late rows may be; give max_delay in seconds")
+            raise ValueError(
+                f"a streaming DataFrame needs to know how late rows may be; give {self.delay_argument} in seconds"
+            )
 
     def injector(self) -> DataFrameInjector:
         """What the Spark runner recognises."""
@@ -72,32 +80,41 @@ class ReadFromDataFrame(Source):
         return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
 
 
-_UNITS = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400}
-
-
 class ReadFromSpark(ReadFromDataFrame):
     """`ReadFromDataFrame` in the words of Spark: the watermark as `withWatermark` has it.
 
     Args:
         frame: The DataFrame, batch or streaming, of any of Spark's connectors.
         timestamp: Name of the column with the event time, or a function from a row to it.
-        watermark: By how much a row may come later than one with a greater timestamp, as `"10 minutes"` or in seconds.
+        watermark: By how much a row may come later than one with a greater timestamp, as `"10 minutes"`, `"1 hour 30
+            minutes"` or in seconds. Spark moves its watermark between micro-batches, but it moves here between epochs,
+            which may be shorter: rows of one micro-batch, too, are to come no later than that.
     """
+
+    delay_argument = "watermark"
 
     def __init__(self, frame: object, timestamp: TimestampOf = None, watermark: float | str | None = None) -> None:
         super().__init__(frame, timestamp, _seconds(watermark) if isinstance(watermark, str) else watermark)
 
 
+_UNITS = {
+    "microsecond": 1e-6, "millisecond": 1e-3, "second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86_400.0,
+    "week": 604_800.0,
+}  # fmt: skip
+
+
 def _seconds(delay: str) -> float:
     """Of a delay as Spark writes it.
 
-    >>> _seconds("10 minutes"), _seconds("1 second")
-    (600.0, 1.0)
+    >>> _seconds("10 minutes"), _seconds("1 second"), _seconds("interval 1 hour 30 minutes")
+    (600.0, 1.0, 5400.0)
     """
-    number, _, unit = delay.strip().partition(" ")
+    words = delay.lower().split()
+    words = words[words[:1] == ["interval"] :]
     try:
-        return float(number) * _UNITS[unit.strip().removesuffix("s")]
+        parts = zip(words[::2], words[1::2], strict=True)
+        if words:
+            return sum(float(number) * _UNITS[unit.removesuffix("s")] for number, unit in parts)
     except (KeyError, ValueError):
-        raise ValueError(
-            f"watermark {delay!r} is no delay; write it as '10 minutes', in {', '.join(_UNITS)}s"
-        ) from None
+        pass
+    raise ValueError(f"watermark {delay!r} is no delay; write it as '10 minutes', in {', '.join(_UNITS)}s")

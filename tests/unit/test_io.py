@@ -346,5 +346,13 @@ def test_dataframes_are_for_spark(monkeypatch):
     Frame.isStreaming = True
     with pytest.raises(ValueError, match="needs to know how late rows may be"):
         beam.io.ReadFromDataFrame(Frame(), timestamp="at")
+    with pytest.raises(ValueError, match="how late rows may be; give watermark in seconds"):
+        beam.io.ReadFromSpark(Frame(), timestamp="at")
     with pytest.raises(TypeError, match="takes a Spark DataFrame, got 7"):
         beam.io.ReadFromDataFrame(7)
+    Frame.columns = ["id"]
+    with pytest.raises(ValueError, match=r"timestamp names column 'at', but the DataFrame has \['id'\]"):
+        beam.io.ReadFromSpark(Frame(), timestamp="at", watermark="1 week")
+    for delay in ("soon", "", "1", "1 moon", "interval", "minutes 1"):
+        with pytest.raises(ValueError, match=f"watermark '{delay}' is no delay; write it as '10 minutes'"):
+            beam.io.ReadFromSpark(Frame(), timestamp="id", watermark=delay)
