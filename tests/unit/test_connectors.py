@@ -14,7 +14,7 @@ def blocks() -> list[tuple[str, str]]:
     """Heading and code of every block of Python."""
     section = re.compile(r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     found = section.findall(PAGE.read_text())
-    assert len(found) == PAGE.read_text().count("```python"), "a section has more than one"
+    assert len(found) == PAGE.read_text().count("```python\n"), "a section has more than one"
     return found
 
 
@@ -62,3 +62,16 @@ def test_parquet_in_folders(monkeypatch, tmp_path):
         "sales/day=2024-01-02/shop=7/part-000001-00000.parquet",
         "sales/day=2024-01-03/shop=__HIVE_DEFAULT_PARTITION__/part-000001-00000.parquet",
     ]
+
+
+def test_folders_that_fill_up(monkeypatch):
+    assert not run("Folders that fill up", monkeypatch)["records"].is_bounded
+
+
+def test_files_by_window_and_pane(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Files by window and pane", monkeypatch)
+    assert {path.name: path.read_text() for path in (tmp_path / "drinks").glob("*.txt")} == {
+        "sums-19700101T000000Z-19700101T000100Z-0-000001-00000-of-00001.txt": "('tea', 2)\n",
+        "sums-19700101T000100Z-19700101T000200Z-0-000001-00000-of-00001.txt": "('coffee', 1)\n",
+    }
