@@ -7,6 +7,7 @@ writes stays invisible until its epoch is committed, and a delivery repeated aft
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.coder import PickleCoder
@@ -96,8 +97,28 @@ class CallSink:
 class TapSink(CallSink):
     """Tells the driver of a run what somebody who only looks wants to know.
 
-    It is no part of the program: a run may go on from a checkpoint without it, and what it was not told yet is lost.
+    It is no part of the program: a run may go on from a checkpoint without it, and what it was not told yet is lost. Of
+    an epoch a task tells no more than so many rows, and how many more there were, as a row whose value is that number.
+
+    >>> sink = TapSink(lambda epoch, rows: None, most=2)
+    >>> TapSink.rows([sink.stage(Batch(["a", "b", "c", "d"], [5, 6, 7, 8]), 3, 0, "t")])
+    [('a', 5), ('b', 6), (2, 0)]
     """
+
+    def __init__(self, function: Callable[[int, list[tuple[object, int]]], object], most: int = 10_000) -> None:
+        super().__init__(function)
+        self._most = most
+
+    def __getstate__(self) -> dict[str, object]:
+        """The function stays on the driver."""
+        return {"_function": None, "_most": self._most}
+
+    def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+        """The first rows, and how many more there are."""
+        rows: list[tuple[object, int]] = list(islice(batch.rows(), self._most))
+        if len(batch) > self._most:
+            rows.append((len(batch) - self._most, 0))
+        return self._coder.encode(rows)
 
 
 class SendSink(CallSink):

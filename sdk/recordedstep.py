@@ -10,7 +10,7 @@ from headrace.sdk.recordedtap import Row
 from headrace.sdk.recording import Arrival, FiredTimer, Production, RecordedPane, StepRecording, WatermarkStep
 
 LIMIT = 10_000
-"""What is kept of one step; a picture of more says nothing."""
+"""What is kept of one step of each kind; a picture of more says nothing."""
 Thing: TypeAlias = Arrival | RecordedPane | Production | FiredTimer | WatermarkStep
 _LIST_OF: Mapping[type, str] = {
     Arrival: "arrivals",
@@ -63,18 +63,19 @@ class Seen:
         if moment.watermark is not None and moment.watermark != self._watermark:
             self._watermark = moment.watermark
             moves = [WatermarkStep(moment.clock, moment.watermark)]
-        things = [make(moment.clock, row) for make, its in rows for row in its] + moves
-        new = self._kept(things, epoch, moment.dropped)
+        told = [(make, row) for make, its in rows for row in its]
+        # Of very many rows a tap tells the number only.
+        more = sum(row[0] for _, row in told if isinstance(row[0], int))
+        things = [make(moment.clock, row) for make, row in told if not isinstance(row[0], int)] + moves
+        new = self._kept(things, more, epoch, moment.dropped)
         self.step = self.step.followed_by(new)
         return new
 
-    def _kept(self, things: Sequence[Thing], epoch: int, dropped: int) -> StepRecording:
-        """As much as there is room for; the rest is counted."""
-        full = sum(len(getattr(self.step, name)) for name in _LIST_OF.values())
-        kept = list(islice(things, max(0, LIMIT - full)))
-        lists: dict[str, Any] = {
-            name: tuple(its for its in kept if type(its) is kind) for kind, name in _LIST_OF.items()
-        }
-        return StepRecording(
-            self.step.label, **lists, dropped=dropped, left_out=len(things) - len(kept), epochs=((epoch, epoch),)
-        )
+    def _kept(self, things: Sequence[Thing], more: int, epoch: int, dropped: int) -> StepRecording:
+        """As much of each kind as there is room for; the rest is counted."""
+        lists: dict[str, Any] = {}
+        for kind, name in _LIST_OF.items():
+            room = max(0, LIMIT - len(getattr(self.step, name)))
+            lists[name] = tuple(islice((its for its in things if type(its) is kind), room))
+        left_out = len(things) - sum(map(len, lists.values())) + more
+        return StepRecording(self.step.label, **lists, dropped=dropped, left_out=left_out, epochs=((epoch, epoch),))

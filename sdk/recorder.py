@@ -217,7 +217,7 @@ def _chosen(labels: Sequence[str], wanted: Collection[str]) -> list[str]:
     if not labels:
         raise RecordingError(
             "nothing can be recorded, as the pipeline has no grouping (CombinePerKey, GroupByKey, …), no computation "
-            "and no DoFn with state or timers; leave record out"
+            "that takes key by key and no DoFn with state or timers; leave record out"
         )
     for label in wanted:
         if not any(covers(label, its) for its in labels):

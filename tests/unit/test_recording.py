@@ -135,11 +135,20 @@ def test_a_file_of_a_later_format(tmp_path):
 def test_what_is_beyond_the_limit_is_counted(monkeypatch):
     full = short_pipeline("LocalRunner", record=True).run().recording.step()
     everything = [*full.arrivals, *full.panes, *full.watermarks]
-    monkeypatch.setattr(recordedstep, "LIMIT", 3)
+    monkeypatch.setattr(recordedstep, "LIMIT", 2)
     cut = short_pipeline("LocalRunner", record=True).run().recording.step()
     kept = [*cut.arrivals, *cut.panes, *cut.watermarks]
-    assert (len(kept), cut.left_out) == (3, len(everything) - 3)
+    assert (len(cut.arrivals), len(cut.panes), len(cut.watermarks)) == (2, 2, 2)
+    assert cut.left_out == len(everything) - len(kept) > 0
     assert set(kept) <= set(everything)
+
+
+def test_of_an_epoch_with_very_many_elements_the_first_are_told_and_the_rest_is_counted():
+    pipeline = beam.Pipeline("LocalRunner", record=True)
+    pipeline | beam.Create([("a", 1)] * 25_000) | beam.CombinePerKey(sum)
+    step = pipeline.run().recording.step()
+    assert len(step.arrivals) == recordedstep.LIMIT and step.left_out == 25_000 - recordedstep.LIMIT
+    assert [pane.value for pane in step.panes] == [25_000], "and inputs do not crowd results out"
 
 
 def test_a_checkpoint_does_not_care_whether_runs_are_recorded(tmp_path):
