@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
@@ -61,6 +62,17 @@ class ColumnParcel(Parcel):
     def oldest(self) -> int:
         """See `Parcel`."""
         return int(self.batch.times.min())
+
+    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Parcel:
+        """See `Parcel`."""
+        return ColumnParcel(
+            self.consumer,
+            self.stream,
+            [self.keys[place] for place in keys.tolist()],
+            [self.rows[place] for place in keys.tolist()],
+            array("q", np.frombuffer(self.counts, np.int64)[keys].tobytes()),
+            self.batch.taken(records),
+        )
 
     def encode(self) -> bytes:
         """See `Parcel`."""

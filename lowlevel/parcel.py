@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, repeat
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.errors import StepError
@@ -143,6 +144,20 @@ class Parcel:
             raise out_of_time(self.consumer, self.stream, repeat(key), values, timestamps) from None
         if self.ids is not None and ids is not None:
             self.ids += ids
+
+    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Parcel:
+        """The keys at these places with these of the records, which are theirs and in their order."""
+        places = records.tolist()
+        return Parcel(
+            self.consumer,
+            self.stream,
+            [self.keys[place] for place in keys.tolist()],
+            [self.rows[place] for place in keys.tolist()],
+            array("q", np.frombuffer(self.counts, np.int64)[keys].tobytes()),
+            array("q", np.frombuffer(self.timestamps, np.int64)[records].tobytes()),
+            [self.values[place] for place in places],
+            None if self.ids is None else [self.ids[place] for place in places],
+        )
 
     def unpack(self, bundle: Bundle) -> None:
         """Put the records into the bundle of their consumer."""

@@ -7,7 +7,7 @@ timestamp. What user code changes stays in memory until the driver commits it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise, repeat
@@ -41,12 +41,16 @@ ENDLESS = 1_000_000
 """Timers that one key may fire in one bundle before it counts as an endless loop."""
 
 
+Keys = dict[bytes, tuple[bytes, list[Part]]]
+"""row -> (encoded key, its records)."""
+
+
 @dataclass(slots=True)
 class Bundle:
     """Input of one computation and interval in one epoch."""
 
-    keys: dict[bytes, tuple[bytes, list[Part]]] = field(default_factory=dict)
-    """row -> (encoded key, its records); the worker takes them out."""
+    keys: Keys = field(default_factory=dict)
+    """The worker takes them out."""
     watermark_before: int = MIN_TIMESTAMP
     watermark: int = MIN_TIMESTAMP
     """Input low watermark that timers see; microseconds UTC."""
@@ -57,6 +61,8 @@ class Bundle:
     epoch: int = 0
     interval: int = 0
     """Its number."""
+    more: Iterable[Keys] = ()
+    """Further keys, all of them others, which are asked for when those before them are done."""
 
 
 @dataclass(slots=True)
@@ -112,7 +118,7 @@ class Worker:
         context = KeyContext(self._place, self._copy, self._emit, states)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
         due = self._due(bundle)
-        if bundle.keys or due:
+        if bundle.keys or bundle.more or due:
             with at(self._place.step):
                 self._run_keys(context, bundle, due)
         return self._commit(context, bundle)
@@ -127,15 +133,20 @@ class Worker:
 
     def _run_keys(self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[Due]]) -> None:
         self._bracket(self._computation.start_bundle)
-        rows = [*bundle.keys, *(row for row in due if row not in bundle.keys)]
-        for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
-            context.look_ahead(rows[start:stop], bundle.keys)
-            for row in rows[start:stop]:
-                # Taken out: what a key had goes when it is done, while what it changed is kept.
-                encoded, parts = bundle.keys.pop(row, None) or (context.encoded_key(row), ())
-                self._run_key(context, row, encoded, parts, due.pop(row, []))
+        for keys in bundle.more:
+            # These first: only when their last portion is there it is known which keys have due timers and no records.
+            self._run_portion(context, list(keys), keys, due)
+        self._run_portion(context, [*bundle.keys, *(row for row in due if row not in bundle.keys)], bundle.keys, due)
         context.flush()
         self._bracket(lambda: self._computation.finish_bundle(self._emit))
+
+    def _run_portion(self, context: KeyContext, rows: Sequence[bytes], keys: Keys, due: dict[bytes, list[Due]]) -> None:
+        """The keys of these rows, with their records and due timers; both are taken out, and go when a key is done."""
+        for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
+            context.look_ahead(rows[start:stop], keys)
+            for row in rows[start:stop]:
+                encoded, parts = keys.pop(row, None) or (context.encoded_key(row), ())
+                self._run_key(context, row, encoded, parts, due.pop(row, []))
 
     def _bracket(self, hook: Callable[[], None]) -> None:
         """Call what begins or ends a bundle."""

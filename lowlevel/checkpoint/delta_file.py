@@ -7,7 +7,7 @@ snapshots are written the same way.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -72,9 +72,10 @@ def encode_deltas(header: DeltaHeader, deltas: Mapping[str, Delta]) -> bytes:
     blobs: list[memoryview] = []
     entries = []
     for name, delta in deltas.items():
-        tables = _columns(delta)
-        entries.append({"name": name, "tables": list(tables), "forget_ids_before": delta.forget_ids_before})
-        blobs += [_ipc(table, columns) for table, columns in tables.items()]
+        # Table by table, as the columns of one are garbage when it is made into bytes.
+        tables = [table for table in _SCHEMAS if getattr(delta, table)]
+        entries.append({"name": name, "tables": tables, "forget_ids_before": delta.forget_ids_before})
+        blobs += [_ipc(table, _columns(delta, table)) for table in tables]
     head = json.dumps({"header": header, "deltas": entries}).encode()
     version = FORMAT_VERSION if any(delta.segments for delta in deltas.values()) else _WITHOUT_SEGMENTS
     return envelope.wrap(KIND, version, [head, *blobs])
@@ -110,22 +111,20 @@ def read_deltas(store: Store, path: str, header: DeltaHeader, only: str | None =
     return deltas
 
 
-def _columns(delta: Delta) -> dict[str, list[Sequence[object]]]:
-    """The columns of the tables that have entries."""
-    columns: dict[str, list[Sequence[object]]] = {
-        "keys": [list(delta.keys), list(delta.keys.values())],
-        "cells": [[row for row, _ in delta.cells], [cell for _, cell in delta.cells], list(delta.cells.values())],
-        "marks": [
-            [row for row, _, _ in delta.marks],
-            [domain for _, domain, _ in delta.marks],
-            # A tag is any string of the user's, also one that is not valid Unicode.
-            [tag.encode("utf-8", "surrogatepass") for _, _, tag in delta.marks],
-            list(delta.marks.values()),
-        ],
-        "ids": [list(delta.ids), list(delta.ids.values())],
-        "segments": [list(delta.segments), list(delta.segments.values())],
-    }
-    return {table: lists for table, lists in columns.items() if lists[0]}
+def _columns(delta: Delta, table: str) -> Iterator[Sequence[object]]:
+    """The columns of a table, one after the other."""
+    entries: dict[Any, object] = getattr(delta, table)
+    if table == "cells":
+        yield [row for row, _ in entries]
+        yield [cell for _, cell in entries]
+    elif table == "marks":
+        yield [row for row, _, _ in entries]
+        yield [domain for _, domain, _ in entries]
+        # A tag is any string of the user's, also one that is not valid Unicode.
+        yield [tag.encode("utf-8", "surrogatepass") for _, _, tag in entries]
+    else:
+        yield list(entries)
+    yield list(entries.values())
 
 
 def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> Delta:
@@ -143,7 +142,7 @@ def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> D
     )
 
 
-def _ipc(table: str, columns: Sequence[Sequence[object]]) -> memoryview:
+def _ipc(table: str, columns: Iterable[Sequence[object]]) -> memoryview:
     schema = _SCHEMAS[table]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
     sink = pa.BufferOutputStream()

@@ -20,6 +20,7 @@ from headrace.lowlevel.intervals import Interval
 from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.parcel import Parcel, sample
+from headrace.lowlevel.portions import are_worth_portions, portions
 from headrace.lowlevel.production import Router
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.softstate import StateCache
@@ -308,7 +309,7 @@ def _run_interval(task: _Task, interval: int, inbox: Inbox) -> Load:
 
 def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle], int, tuple[int, ...]]:
     """What came for an interval by computation, how many records that are, and where they lie if that is asked for."""
-    bundles: dict[str, Bundle] = {}
+    came: dict[str, list[Parcel]] = {}
     records = 0
     places: tuple[int, ...] = ()
     sampled = interval in task.spec.sampled.get(task.sender.level, ())
@@ -316,12 +317,20 @@ def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle
         records += len(parcel)
         if sampled:
             places += sample([parcel])
-        bundle = bundles.setdefault(parcel.consumer, Bundle())
-        if parcel.consumer in task.program.by_columns:
-            bundle.parcels.append(parcel)
-        else:
-            parcel.unpack(bundle)
-    return bundles, records, places
+        came.setdefault(parcel.consumer, []).append(parcel)
+    return {name: _bundle(task, name, parcels) for name, parcels in came.items()}, records, places
+
+
+def _bundle(task: _Task, name: str, parcels: list[Parcel]) -> Bundle:
+    """What came for a computation, in the form that it takes."""
+    if name in task.program.by_columns:
+        return Bundle(parcels=parcels)
+    if are_worth_portions(parcels):
+        return Bundle(more=portions(parcels))
+    bundle = Bundle()
+    while parcels:
+        parcels.pop(0).unpack(bundle)
+    return bundle
 
 
 def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) -> Commit:
