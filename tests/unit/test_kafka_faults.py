@@ -103,6 +103,13 @@ def test_offsets_that_are_not_told_are_not_taken_for_none(faulty):
             values(lambda p, options=options: p | faulty.reading("in", **options))
 
 
+def test_what_a_group_has_committed_is_not_taken_for_nothing(faulty):
+    faulty.send("in", numbered(0, range(5)))
+    faulty.fail(faults.FETCH_COMMITTED, *[faults.FORBIDDEN_GROUP] * 9)
+    with pytest.raises(KafkaReadError, match=r"committed offsets cannot be had from Kafka at .*uthoriz"):
+        values(lambda p: p | faulty.reading("in", start_offsets="committed"))
+
+
 class TestNoBroker:
     @pytest.fixture(autouse=True)
     def little_patience(self, monkeypatch):
