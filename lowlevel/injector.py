@@ -136,6 +136,7 @@ class BoundedInjector(BaseInjector):
 
     def __init__(self, rows: Iterable[tuple[object, int]], max_delay: int | None = None) -> None:
         self._rows = list(rows)
+        _check_rows(self._rows)
         self.max_delay = max_delay
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
@@ -198,3 +199,9 @@ def heuristic_watermark(greatest: int, max_delay: int | None) -> int:
     if max_delay is None or greatest == MIN_TIMESTAMP:
         return MIN_TIMESTAMP
     return min(max(greatest - max_delay, MIN_TIMESTAMP), MAX_TIMESTAMP)
+
+
+def _check_rows(rows: Sequence[object]) -> None:
+    for row in rows:
+        if not isinstance(row, tuple) or len(row) != 2 or not isinstance(row[1], int):
+            raise TypeError(f"{row!r:.200} is no pair (value, timestamp in microseconds)")

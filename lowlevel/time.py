@@ -7,6 +7,7 @@ seconds when made from plain numbers, as in Beam.
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from numbers import Number
 from typing import Self, TypeAlias, overload
 
 MIN_TIMESTAMP = -9_223_372_036_854_775_000
@@ -22,6 +23,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
+def _uninterpreted(value: object, kind: type) -> str:
+    wanted = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else f"a {kind.__name__}"
+    return (
+        f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, or {wanted}"
+    )
+
+
 class _Micros:
     """A whole number of microseconds that compares with its like and with plain numbers of seconds."""
 
@@ -30,6 +38,9 @@ class _Micros:
     micros: int
 
     def __init__(self, seconds: float = 0, micros: float = 0) -> None:
+        for given in (seconds, micros):
+            if not isinstance(given, Number):
+                raise TypeError(_uninterpreted(given, type(self)))
         self.micros = int(seconds * SECOND) + int(micros)
 
     @classmethod
@@ -39,7 +50,7 @@ class _Micros:
             return value.micros
         if isinstance(value, (int, float)):
             return int(value * SECOND)
-        raise TypeError(f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {cls.__name__}")
+        raise TypeError(_uninterpreted(value, cls))
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, _Micros):
@@ -116,7 +127,7 @@ class Timestamp(_Micros):
             return Timestamp.from_utc_datetime(seconds)
         if isinstance(seconds, (int, float)):
             return Timestamp(seconds)
-        raise TypeError(f"cannot interpret {seconds!r:.80} of type {type(seconds).__name__} as a Timestamp")
+        raise TypeError(_uninterpreted(seconds, Timestamp))
 
     @staticmethod
     def now() -> Timestamp:
@@ -209,7 +220,7 @@ class Duration(_Micros):
             return seconds
         if isinstance(seconds, (int, float)):
             return Duration(seconds)
-        raise TypeError(f"cannot interpret {seconds!r:.80} of type {type(seconds).__name__} as a Duration")
+        raise TypeError(_uninterpreted(seconds, Duration))
 
     def __neg__(self) -> Duration:
         return Duration(micros=-self.micros)

@@ -86,6 +86,7 @@ class Topology:
         """Feed a stream from outside."""
         if stream in self.injectors:
             raise TopologyError(f"stream {stream!r} already has an injector; give each injector a stream of its own")
+        _check_able(f"the injector of stream {stream!r}", injector, "plan", "BoundedInjector(rows)")
         self.injectors[stream] = injector
 
     def computation(
@@ -145,6 +146,7 @@ class Topology:
         """Let a stream leave the topology."""
         if name in self.sinks:
             raise TopologyError(f"two sinks are named {name!r}; sink names must be unique")
+        _check_able(f"sink {name!r}", sink, "stage", "CallSink(function)")
         self.sinks[name] = (stream, sink)
 
     def _claim(self, name: str) -> None:
@@ -348,3 +350,8 @@ def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:
             reached.add(other)
             frontier.extend(edges[other])
     return reached
+
+
+def _check_able(what: str, given: object, method: str, example: str) -> None:
+    if isinstance(given, type) or not hasattr(given, method):
+        raise TopologyError(f"{what} is {given!r:.200}, which has no method {method}; give an object such as {example}")

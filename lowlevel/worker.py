@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from headrace.lowlevel.computation import BundleComputation, Computation
 from headrace.lowlevel.context import KeyContext
+from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.idspace import space_of
 from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
@@ -252,9 +253,11 @@ class Worker:
         while (timer := context.pop_due()) is not None:
             fired += 1
             if fired > ENDLESS:
-                raise RuntimeError(
-                    f"step {self._place.name!r} fired {ENDLESS} timers for key {context.key!r:.200} in one bundle, "
-                    f"the last with tag {timer.tag!r} at {timer.timestamp}; set the next timer later than the last"
+                raise StepError(
+                    self._place.name,
+                    context.key,
+                    timer,
+                    f"{ENDLESS} timers fired for this key in one bundle; set the next timer later than the last",
                 )
             context.now = timer.timestamp
             try:

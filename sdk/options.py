@@ -5,9 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
+
+
+class _Parser(argparse.ArgumentParser):
+    """One that raises instead of ending the program."""
+
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(f"options of the pipeline: {message}")
 
 
 class PipelineOptions:
@@ -47,7 +54,7 @@ class PipelineOptions:
     @classmethod
     def _parser(cls) -> argparse.ArgumentParser:
         # No abbreviations: what is one option's beginning may be another part's option.
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+        parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
         for kind in reversed(cls.__mro__):
             if issubclass(kind, PipelineOptions) and "_add_argparse_args" in vars(kind):
                 kind._add_argparse_args(parser)
@@ -94,19 +101,34 @@ class PipelineOptions:
             drop_default: Leave out those that have their default value.
             retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
         """
-        unknown = list(self._flags)
         defaults: dict[str, object] = {}
         for kind in _subclasses(PipelineOptions):
-            view = self.view_as(kind)
-            left = view._parse()
-            unknown = [flag for flag in unknown if flag in left]
+            self.view_as(kind)
             defaults.update(vars(kind._parser().parse_args([])))
         values = dict(self._values)
         if retain_unknown_options:
-            values = _unknown_options(unknown) | values
+            values = _unknown_options(self.undeclared()) | values
         if drop_default:
             values = {name: value for name, value in values.items() if value != defaults.get(name)}
         return values
+
+    def undeclared(self) -> list[str]:
+        """Flags that no subclass declares.
+
+        >>> PipelineOptions(["--checkpiont=there", "--streaming"]).undeclared()
+        ['--checkpiont=there']
+        """
+        unknown = list(self._flags)
+        for kind in _subclasses(PipelineOptions):
+            left = self.view_as(kind)._parse()
+            unknown = [flag for flag in unknown if flag in left]
+        return unknown
+
+    @staticmethod
+    def names() -> list[str]:
+        """All options that some subclass declares."""
+        parsers = [kind._parser() for kind in _subclasses(PipelineOptions)]
+        return sorted({name for parser in parsers for name in vars(parser.parse_args([]))})
 
     def add_flags(self, flags: Sequence[str]) -> None:
         """Add flags, which count for more than what was given before; shows in all views.

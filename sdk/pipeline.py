@@ -129,7 +129,9 @@ class Pipeline:
                 "apply it to a collection"
             )
         if any(value.pipeline is not self for value in values):
-            raise ValueError(f"transform {transform.label!r} was given collections of different pipelines")
+            raise ValueError(
+                f"transform {transform.label!r} was given collections of different pipelines; build both in one"
+            )
         return values
 
     @contextmanager

@@ -116,7 +116,9 @@ class PTransform(Generic[InT, OutT]):
                 "pipeline; begin with pipeline | Create(...)"
             )
         if any(other is not pipelines[0] for other in pipelines):
-            raise ValueError(f"transform {label or self.label!r} was given collections of different pipelines")
+            raise ValueError(
+                f"transform {label or self.label!r} was given collections of different pipelines; build both in one"
+            )
         return pipelines[0].apply(self, inputs, label)
 
     def __repr__(self) -> str:

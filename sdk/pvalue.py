@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 if TYPE_CHECKING:
     from headrace.sdk.pipeline import Pipeline, Step
@@ -31,6 +31,12 @@ class PValue:
         label = self.producer.full_label if self.producer else None
         return f"<{type(self).__name__} {label}{f'.{self.tag}' if self.tag else ''}>"
 
+    def __iter__(self) -> NoReturn:
+        raise TypeError(
+            f"{self!r} cannot be looped over, as its elements exist only while the pipeline runs; apply a transform to "
+            "it, such as Map(function), or give it to a step as AsList(collection)"
+        )
+
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
         # A function often captures one without using it (as part of `self`); what it finds then is a plain remark.
         return str, (f"{self!r}: its elements exist only inside the pipeline",)
@@ -38,6 +44,9 @@ class PValue:
 
 class PBegin(PValue):
     """The input of transforms that begin a pipeline."""
+
+    def __repr__(self) -> str:
+        return "<the pipeline itself>"
 
 
 class PDone(PValue):

@@ -45,11 +45,16 @@ def draw(
     """
     with endings():
         text = _text(drawing_of(load(target, None, flags_of(option or [])), view), output)
-    if output is None:
-        typer.echo(text)
-    else:
+        if output is not None:
+            _write(output, text)
+    typer.echo(text if output is None else f"written: {output}")
+
+
+def _write(output: Path, text: str) -> None:
+    try:
         output.write_text(text, encoding="utf-8")
-        typer.echo(f"written: {output}")
+    except OSError as error:
+        raise MisuseError(f"--output {output} cannot be written ({error.strerror}); give a place that can") from error
 
 
 def drawing_of(program: Program, view: View) -> Drawing:

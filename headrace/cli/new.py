@@ -101,6 +101,8 @@ def new(
     with endings():
         if not name.isidentifier():
             raise MisuseError(f"{name!r} cannot be the name of a Python module; choose one of letters, digits and _")
+        if folder.exists() and not folder.is_dir():
+            raise MisuseError(f"{folder} is there and no folder; choose another name")
         if folder.exists() and any(folder.iterdir()):
             raise MisuseError(f"{folder} is there and not empty; choose another name, or empty it")
     files = {f"{name}.py": _PIPELINE, f"test_{name}.py": _TEST, "scores.jsonl": _DATA, "README.md": _README}

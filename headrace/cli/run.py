@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, cast
 
@@ -43,7 +44,8 @@ def run(
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
     prometheus: Annotated[
-        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus at /metrics of this port.")
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus at /metrics of this port."),
     ] = None,
 ) -> None:
     """Run a pipeline to the end of its input.
@@ -116,11 +118,22 @@ class _Watched:
         return f"interrupted: {epochs}; run the same command again to go on from there"
 
 
+def _refuse_unknown(options: PipelineOptions) -> None:
+    """A flag that nobody reads is a mistake, and most often one of spelling."""
+    for flag in options.undeclared():
+        name = flag.removeprefix("--").partition("=")[0]
+        near = get_close_matches(name, options.names(), 1)
+        meant = f"; did you mean {near[0]}?" if near else ", and the pipeline declares none of that name"
+        raise MisuseError(f"there is no option {name!r}{meant}")
+
+
 def _start(program: Program, runner: str | None, flags: Sequence[str], watched: _Watched) -> Callable[[], object]:
     """What runs the program, reporting to `watched`."""
     try:
+        _refuse_unknown(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
         if isinstance(program, Pipeline):
             program.options.view_as(EngineOptions).progress = watched
+            run_options(program.options)
             program.runner = find_runner(program.runner)
             return program.run
         given = PipelineOptions(list(flags), progress=watched)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Callable, Sequence
+import sysconfig
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
+from traceback import StackSummary, TracebackException
 from types import ModuleType
 from typing import cast
 
+import headrace
 from headrace.cli.ending import MisuseError
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import PipelineOptions
@@ -45,6 +49,29 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
     return program
 
 
+@contextmanager
+def _telling(what: str) -> Iterator[None]:
+    """What the program raises while it is made, shown where it stands in the program."""
+    try:
+        yield
+    except (MisuseError, ModuleNotFoundError):
+        raise
+    except Exception as error:
+        raise MisuseError(_failure(error, what)) from error
+
+
+def _failure(error: Exception, what: str) -> str:
+    told = TracebackException.from_exception(error)
+    # Where it went from there on inside the packages tells nobody anything.
+    told.stack = StackSummary.from_list([frame for frame in told.stack if not _is_library(frame.filename)])
+    return f"{what} cannot be made into a pipeline; nothing has run\n{''.join(told.format(chain=False)).strip()}"
+
+
+def _is_library(filename: str) -> bool:
+    here = str(Path(headrace.__file__).resolve().parents[1])
+    return filename.startswith(("<frozen", here, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")))
+
+
 def _has_name(target: str) -> bool:
     return ":" in target.rpartition(os.sep)[2]
 
@@ -60,14 +87,15 @@ def _module(where: str) -> ModuleType:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        return import_module(where)
+        with _telling(where):
+            return import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
             raise MisuseError(
                 f"there is no module {where!r}, neither in {folder} nor among the installed packages; go to the folder "
                 "that it is in, or give the path to its file"
             ) from error
-        raise
+        raise MisuseError(_failure(error, where)) from error
 
 
 def _offered(module: ModuleType, where: str) -> str:
@@ -107,9 +135,11 @@ def _called(build: Callable[..., object], target: str, runner: str | None, flags
         raise MisuseError(f"{target} takes {len(wanted)} arguments ({names}); it should take a pipeline, or nothing")
     if wanted:
         pipeline = Pipeline(runner, PipelineOptions(list(flags)))
-        made = build(pipeline)
+        with _telling(target):
+            made = build(pipeline)
         return made if isinstance(made, Pipeline | Topology) else pipeline
-    made = build()
+    with _telling(target):
+        made = build()
     if not isinstance(made, Pipeline | Topology):
         raise MisuseError(
             f"{target}() returned {type(made).__name__}; return a Pipeline or a Topology, or take the pipeline as a "

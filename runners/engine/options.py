@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.engine.epochsize import USUAL, CheapSize, EpochSize, FixedSize, Size
+from headrace.runners.engine.optionrules import check_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +104,7 @@ class RunOptions:
         return Consent(self.allow_removed, self.discard_stored, self.drop_pending)
 
     def __post_init__(self) -> None:
-        if self.cache_bytes < 0:
-            raise ValueError(f"cache_bytes is {self.cache_bytes}; give a number of bytes, or 0 to keep nothing")
-        if self.latency_aim is not None and not self.latency_aim > 0:
-            raise ValueError(f"latency_aim is {self.latency_aim}; give seconds, more than 0, or None for no aim")
+        check_options({each.name: getattr(self, each.name) for each in fields(self)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from headrace.runners.engine.clock import Clock, ManualClock
 from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.journal import Journal, NoJournal
+from headrace.runners.engine.optionrules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.running import Changes, Running
 from headrace.runners.local.executor import LocalExecutor
@@ -47,6 +48,7 @@ class LocalRunner:
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
         """Run to the end of the input."""
+        check_program(topology, options)
         return self._run(topology, options or RunOptions(), None)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:

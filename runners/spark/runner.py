@@ -14,6 +14,7 @@ from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
+from headrace.runners.engine.optionrules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.running import Changes, Running
 from headrace.runners.engine.steps import Steps
@@ -65,6 +66,7 @@ class SparkRunner:
             SparkSetupError: Java or Spark is missing or too old. Nothing has run.
             SparkJobError: Spark gave a job up. Earlier epochs are committed.
         """
+        check_program(topology, options)
         return self._open(topology, options or RunOptions(), None)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -283,6 +284,10 @@ class _LiveStage:
         return self._plan.windowings[node].window_fn.assign_all((timestamp,), (value,))[0]
 
 
+_NOT_ITERABLE = re.compile(r"'(\w+)' object is not iterable")
+_EACH = "where each output is an item of what it returns; yield it, or return a list with it"
+
+
 def _located(error: Exception, loop: Loop) -> Exception:
     """The error of the step at which the loop was left, with the element that it was at; or the error as it is."""
     traceback: TracebackType | None = error.__traceback__
@@ -294,6 +299,10 @@ def _located(error: Exception, loop: Loop) -> Exception:
     # Python reads source lines for tracebacks from this cache.
     linecache.cache[loop.filename] = (1, None, [line + "\n" for line in loop.lines], loop.filename)
     element = traceback.tb_frame.f_locals[place.variable]
+    returned = _NOT_ITERABLE.fullmatch(str(error)) if isinstance(error, TypeError) else None
+    if returned is not None and traceback.tb_next is None:
+        cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"
+        return StepError(place.label, None, element, cause)
     if place.expects is None:
         return failed_step(error, place.label, None, element)
     return StepError(place.label, None, element, f"TypeError: it takes {place.expects}, got {element!r:.200}")

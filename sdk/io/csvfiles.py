@@ -251,6 +251,6 @@ def _nullable(guessed: pa.DataType) -> pa.DataType:
 def _arrow_type(name: str, wanted: str) -> pa.DataType:
     try:
         return cast(pa.DataType, pa.type_for_alias(wanted))
-    except ValueError:
+    except (ValueError, AttributeError):
         known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type"
         raise ValueError(f"dtype of column {name!r} is {wanted!r}; use {known}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from os import fspath
+from os import PathLike, fspath
 from typing import Protocol
 
 from pyarrow import fs
@@ -37,6 +37,8 @@ class FileSink:
     """
 
     def __init__(self, prefix: Path, suffix: str, writer: PartWriter) -> None:
+        if not isinstance(prefix, (str, PathLike)):
+            raise TypeError(f"files are written under a path, got {prefix!r:.200}; give a folder, and how names begin")
         prefix = fspath(prefix)
         self._prefix = prefix + "part" if prefix.endswith("/") else prefix
         self._suffix = suffix

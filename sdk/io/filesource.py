@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from os import fspath
+from os import PathLike, fspath
 from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery, Split
@@ -247,6 +247,8 @@ class FileSource(Source):
         expected: Callable[[Sequence[str]], Iterable[str]] | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(pattern, (str, PathLike)):
+            raise TypeError(f"{type(self).__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
         pattern = fspath(pattern)
         if not continuous and (file_time or until or expected):
             raise ValueError("file_time, until and expected are for continuous=True only")

@@ -37,7 +37,7 @@ class Outputs:
 
     def take(self, results: object, timestamp: int, window: BoundedWindow, pane: PaneInfo | None) -> None:
         """Take what a function returned for an element or timer."""
-        if results.__class__ in _REFUSED:
+        if _is_refused(results):
             raise TypeError(
                 f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
                 "yield it, or return a list with it"
@@ -87,3 +87,7 @@ class Outputs:
             if values:
                 self._columns[tag] = ([], [])
                 emit(self._streams[tag], Batch(values, timestamps))
+
+
+def _is_refused(results: object) -> bool:
+    return not hasattr(results, "__iter__") or results.__class__ in _REFUSED

@@ -16,6 +16,7 @@ from headrace.sdk.stateful.timerspec import TimerSpec, on_timer
 from headrace.sdk.stateful.value import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.timedomain import TimeDomain
 from headrace.sdk.transforms.element import DoFn, ParDo
+from headrace.sdk.transforms.numbers import is_whole
 from headrace.sdk.windows import IntervalWindow
 
 Pair = tuple[object, object]
@@ -41,8 +42,8 @@ class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
         self, batch_size: int, max_buffering_duration_secs: DurationTypes | None = None, clock: Clock = time.time
     ) -> None:
         super().__init__()
-        if batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; give 1 or more")
+        if not is_whole(batch_size) or batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size!r:.80}; give a whole number of at least 1")
         if max_buffering_duration_secs is not None and max_buffering_duration_secs < 0:
             raise ValueError(f"max_buffering_duration_secs is {max_buffering_duration_secs}; give 0 or more seconds")
         if max_buffering_duration_secs:

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.transforms.combinefn import CombineFn
+from headrace.sdk.transforms.numbers import is_whole
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
@@ -127,8 +128,7 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
     """
 
     def __init__(self, n: int, key: Callable[[T], object] | None = None, reverse: bool = False) -> None:
-        if n < 0:
-            raise ValueError(f"the number of values to keep must be 0 or more, got {n}")
+        _require_number(n)
         self._n, self._key, self._reverse = n, key, reverse
 
     def create_accumulator(self) -> list[T]:
@@ -178,6 +178,7 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
     """n values, each set of n as likely as any other: those for which the dice fell highest."""
 
     def __init__(self, n: int) -> None:
+        _require_number(n)
         self._n = n
 
     def _highest(self, thrown: Iterable[tuple[float, T]]) -> list[tuple[float, T]]:
@@ -212,8 +213,7 @@ class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
     """
 
     def __init__(self, n: int) -> None:
-        if n < 0:
-            raise ValueError(f"the number of values to keep must be 0 or more, got {n}")
+        _require_number(n)
         self._n = n
 
     def create_accumulator(self) -> list[T]:
@@ -272,3 +272,8 @@ class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp |
     def extract_output(self, accumulator: tuple[T | None, Timestamp | None]) -> T | None:
         """See `CombineFn`."""
         return accumulator[0]
+
+
+def _require_number(n: int) -> None:
+    if not is_whole(n) or n < 0:
+        raise ValueError(f"the number of values to keep is {n!r:.80}; give a whole number of at least 0")

@@ -50,9 +50,12 @@ class RunComputation(PTransform[object, Outputs]):
         if not isinstance(computation, Computation):
             raise TypeError(f"RunComputation takes an instance of a Computation, got {computation!r:.200}")
         self.computation = computation
-        self.keys: list[KeyExtractor] = [key] if callable(key) else list(key)
-        if not all(map(callable, self.keys)):
-            raise TypeError(f"key of {self.label!r} must be a function from an element to its key, got {key!r:.200}")
+        self.keys: list[KeyExtractor] = _several(key)
+        if not self.keys or not all(map(callable, self.keys)):
+            raise TypeError(
+                f"key of {self.label!r} must be a function from an element to its key, or one for each input, "
+                f"got {key!r:.200}"
+            )
         self.streams: list[str] = [outputs] if isinstance(outputs, str) else list(outputs)
         self._is_single = isinstance(outputs, str) and dead_letters is None
         self.dead_letters = dead_letters
@@ -80,3 +83,10 @@ class RunComputation(PTransform[object, Outputs]):
         if plain_form(windowing) is not Form.PLAIN:
             windowing = Windowing()
         return PCollection(inputs[0].pipeline, windowing, all(one.is_bounded for one in inputs), tag=stream)
+
+
+def _several(key: object) -> list[KeyExtractor]:
+    """Key extractors as a list; an empty one of what is none."""
+    if callable(key):
+        return [key]
+    return list(key) if isinstance(key, Sequence) and not isinstance(key, str) else []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.lowlevel.time import DurationTypes
+from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.stateful.timer import UserTimer
@@ -12,6 +12,7 @@ from headrace.sdk.stateful.timerspec import TimerSpec, on_timer
 from headrace.sdk.stateful.value import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.timedomain import TimeDomain
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
+from headrace.sdk.windows.function import positive
 
 
 class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
@@ -33,6 +34,9 @@ class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
         super().__init__()
         if processing_time_duration is None and event_time_duration is None:
             raise ValueError(f"{type(self).__name__} takes processing_time_duration or event_time_duration, in seconds")
+        for name, given in (("processing", processing_time_duration), ("event", event_time_duration)):
+            if given is not None:
+                positive(f"{type(self).__name__}: {name}_time_duration", Duration.of(given).micros)
         self._real, self._event = processing_time_duration, event_time_duration
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:

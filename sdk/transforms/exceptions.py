@@ -51,6 +51,8 @@ class ExceptionHandling(PTransform[Collection, Outputs]):
         super().__init__(par_do.label)
         if threshold < 0:
             raise ValueError(f"threshold is {threshold}; give a share of the elements, from 0 to 1")
+        if error_handler is not None and not hasattr(error_handler, "add_error_pcollection"):
+            raise TypeError(f"{par_do.label}: error_handler is {error_handler!r:.200}; give an ErrorHandler(transform)")
         self._par_do, self._rules, self._main_tag, self._error_handler = par_do, rules, main_tag, error_handler
         self._threshold, self._threshold_windowing = threshold, threshold_windowing
         self._tags: tuple[str, ...] | None = None

@@ -35,6 +35,9 @@ class Flatten(PTransform[object, PCollection[object]]):
         """A collection in the windowing of the first."""
         if isinstance(inputs, PCollection) or any(isinstance(item, (tuple, list)) for item in _items(inputs)):
             raise TypeError(f"{self.label} takes a flat tuple or list of collections, got {inputs!r:.200}")
+        for item in _items(inputs):
+            if not isinstance(item, PCollection):
+                raise TypeError(f"{self.label} takes collections, got {item!r:.200} among them; make one with Create")
         collections = collections_of(inputs)
         if not collections:
             assert self.pipeline is not None

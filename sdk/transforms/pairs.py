@@ -104,6 +104,10 @@ def _types(pairs: PCollection[object]) -> tuple[object, object]:
     return pair_type(pairs.element_type) or (Any, Any)
 
 
+def _no_pair(element: object) -> str:
+    return f"{element!r:.200} is no pair (key, value); make pairs with Map first"
+
+
 class _OfPairs:
     """A function of pairs, known by what it does with their columns."""
 
@@ -114,7 +118,10 @@ class _OfPairs:
 
 class _Key(_OfPairs):
     def __call__(self, both: Pair) -> object:
-        key, _ = both
+        try:
+            key, _ = both
+        except (TypeError, ValueError):
+            raise TypeError(_no_pair(both)) from None
         return key
 
     def on_columns(self, view: View) -> Shape:
@@ -124,7 +131,10 @@ class _Key(_OfPairs):
 
 class _Value(_OfPairs):
     def __call__(self, both: Pair) -> object:
-        _, value = both
+        try:
+            _, value = both
+        except (TypeError, ValueError):
+            raise TypeError(_no_pair(both)) from None
         return value
 
     def on_columns(self, view: View) -> Shape:
@@ -134,7 +144,10 @@ class _Value(_OfPairs):
 
 class _Swapped(_OfPairs):
     def __call__(self, both: Pair) -> Pair:
-        key, value = both
+        try:
+            key, value = both
+        except (TypeError, ValueError):
+            raise TypeError(_no_pair(both)) from None
         return value, key
 
     def on_columns(self, view: View) -> Shape:

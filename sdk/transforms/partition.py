@@ -9,6 +9,7 @@ from typing import SupportsIndex
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import DoOutputsTuple, PCollection, TaggedOutput
 from headrace.sdk.transforms.element import DoFn, ParDo
+from headrace.sdk.transforms.numbers import is_whole
 
 
 class PartitionFn:
@@ -51,8 +52,8 @@ class Partition(PTransform[PCollection[object], DoOutputsTuple]):
 
     def __init__(self, fn: PartitionFn | Callable[..., int], n: int, *args: object, **kwargs: object) -> None:
         super().__init__()
-        if n < 1:
-            raise ValueError(f"Partition into {n} parts; give 1 or more")
+        if not is_whole(n) or n < 1:
+            raise ValueError(f"Partition into {n!r:.80} parts; give a whole number of at least 1")
         self._fn = fn if isinstance(fn, PartitionFn) else CallableWrapperPartitionFn(fn)
         self._n, self._args, self._kwargs = int(n), args, kwargs
 

@@ -16,7 +16,10 @@ Group = int | str
 
 def _compiled(regex: Pattern, *groups: Group) -> re.Pattern[str]:
     """The expression; refuses a group that it does not have."""
-    pattern = re.compile(regex)
+    try:
+        pattern = re.compile(regex)
+    except (re.error, TypeError) as error:
+        raise ValueError(f"{regex!r:.200} is no regular expression ({error}); correct it") from error
     for group in groups:
         known = group in pattern.groupindex if isinstance(group, str) else 0 <= group <= pattern.groups
         if not known:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
@@ -58,6 +60,10 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
                 f"WindowInto takes a trigger, got {trigger!r:.200}; write AfterWatermark(), say, or an instance of a "
                 "subclass of Trigger"
             )
+        _require_kind("an accumulation_mode", accumulation_mode, AccumulationMode)
+        _require_kind("a timestamp_combiner", timestamp_combiner, TimestampCombiner)
+        _require_kind("a closing_behavior", closing_behavior, ClosingBehavior)
+        _require_kind("an on_time_behavior", on_time_behavior, OnTimeBehavior)
         self.windowing = Windowing.of(
             windowfn,
             trigger,
@@ -72,3 +78,9 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
         """The same elements in their new windows."""
         shipped(self.windowing, inputs.pipeline.current_label)
         return PCollection(inputs.pipeline, self.windowing, inputs.is_bounded, element_type=inputs.element_type)
+
+
+def _require_kind(what: str, given: object, kind: type[Enum]) -> None:
+    if given is not None and not isinstance(given, kind):
+        known = ", ".join(f"{kind.__name__}.{each.name}" for each in kind)
+        raise TypeError(f"WindowInto takes {what}, got {given!r:.80}; give one of {known}")

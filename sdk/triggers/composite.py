@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.sdk.triggers.trigger import FINISHED, Progress, Trigger
+from headrace.sdk.triggers.trigger import FINISHED, Progress, Trigger, require_trigger
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -17,6 +17,8 @@ class Composite(Trigger):
     def __init__(self, *triggers: Trigger) -> None:
         if len(triggers) < 2:
             raise ValueError(f"{type(self).__name__} has {len(triggers)} trigger(s); give two or more")
+        for trigger in triggers:
+            require_trigger(type(self).__name__, trigger)
         object.__setattr__(self, "triggers", triggers)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -60,7 +60,7 @@ class AfterProcessingTime(AtWallTime):
     delay: float = 0
 
     def __post_init__(self) -> None:
-        if self.delay < 0:
+        if not _is_span(self.delay):
             raise ValueError(f"AfterProcessingTime: delay is {self.delay!r} s; give 0 or more seconds")
 
     def fires_at(self, came_us: int) -> int:
@@ -96,3 +96,7 @@ class AtPeriod(AtWallTime):
         """The end of the period in which the element came; one that comes just as a period ends is in the next."""
         period = round(self.every * SECOND)
         return came_us + period - (came_us - round(self.offset * SECOND)) % period
+
+
+def _is_span(delay: object) -> bool:
+    return isinstance(delay, (int, float)) and delay >= 0

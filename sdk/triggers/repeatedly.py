@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,6 +13,9 @@ class Repeatedly(Trigger):
     """Begins its trigger anew whenever that has finished; never finishes itself."""
 
     underlying: Trigger
+
+    def __post_init__(self) -> None:
+        require_trigger("Repeatedly", self.underlying)
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
         """For the repeated trigger."""

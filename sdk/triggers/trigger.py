@@ -128,3 +128,9 @@ class Trigger(ABC):
     def uses_wall_time(self) -> bool:
         """Whether `wake_at` ever names a time."""
         return False
+
+
+def require_trigger(owner: str, given: object) -> None:
+    """Refuse what is no trigger as a part of another one."""
+    if not isinstance(given, Trigger):
+        raise TypeError(f"{owner} is made of triggers, got {given!r:.200}; write AfterCount(2), say")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.sdk.triggers.repeatedly import Repeatedly
-from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
+from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +140,8 @@ class AfterWatermark(Trigger):
 
 
 def _repeated(trigger: Trigger | None) -> Trigger | None:
+    if trigger is not None:
+        require_trigger("AfterWatermark", trigger)
     return trigger if trigger is None or isinstance(trigger, Repeatedly) else Repeatedly(trigger)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from headrace.lowlevel.time import Timestamp, TimestampTypes
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, TimestampTypes
 
 V = TypeVar("V")
 
@@ -22,5 +22,11 @@ class TimestampedValue(Generic[V]):
     timestamp: Timestamp
 
     def __init__(self, value: V, timestamp: TimestampTypes) -> None:
+        at = Timestamp.of(timestamp)
+        if not MIN_TIMESTAMP <= at.micros <= MAX_TIMESTAMP:
+            raise ValueError(
+                f"{value!r:.200} is given the timestamp {at.micros / 1e6:g} s, beyond the year 294000, where time "
+                "ends; timestamps are seconds, or Timestamp(micros=...)"
+            )
         object.__setattr__(self, "value", value)
-        object.__setattr__(self, "timestamp", Timestamp.of(timestamp))
+        object.__setattr__(self, "timestamp", at)

@@ -233,7 +233,7 @@ class TestLabelsAndDefaults:
         assert len(set(rows)) == 3
         assert sorted(values(lambda p: p | beam.Create(range(2)) | combiners.Sample.Any(3))) == [0, 1]
         assert values(lambda p: p | beam.Create(range(2)) | combiners.Sample.Any(0)) == []
-        with pytest.raises(ValueError, match="must be 0 or more, got -1"):
+        with pytest.raises(ValueError, match="is -1; give a whole number of at least 0"):
             combiners.Sample.Any(-1)
 
     def test_further_arguments_go_to_all_of_a_tuple(self):

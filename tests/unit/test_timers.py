@@ -340,7 +340,7 @@ def test_batches_of_sharded_keys():
 
 
 def test_batches_that_cannot_be_are_refused():
-    with pytest.raises(ValueError, match="batch_size is 0; give 1 or more"):
+    with pytest.raises(ValueError, match="batch_size is 0; give a whole number of at least 1"):
         beam.GroupIntoBatches(0)
     with pytest.raises(ValueError, match="max_buffering_duration_secs is -1; give 0 or more seconds"):
         beam.GroupIntoBatches.WithShardedKey(1, -1)

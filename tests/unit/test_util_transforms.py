@@ -38,7 +38,7 @@ class TestPartition:
             self.one(lambda number, parts: -1)
 
     def test_what_is_no_partition(self):
-        with pytest.raises(ValueError, match="Partition into 0 parts; give 1 or more"):
+        with pytest.raises(ValueError, match="Partition into 0 parts; give a whole number of at least 1"):
             beam.Partition(lambda number, parts: 0, 0)
         with pytest.raises(TypeError, match="Partition takes a PartitionFn or a function, got 3"):
             beam.Partition(3, 2)

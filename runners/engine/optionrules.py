@@ -1,0 +1,63 @@
+"""What options of a run may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+_Rule = tuple[Callable[[object], bool], str]
+"""Whether a value will do, and what to give instead."""
+
+
+def check_options(given: Mapping[str, object]) -> None:
+    """Refuse what makes no sense; a value of None is left to the engine.
+
+    Raises:
+        ValueError: Names the option, its value and what to give.
+
+    >>> check_options({"intervals": 4, "poll_seconds": 0.1})
+    """
+    for name, value in given.items():
+        if value is None or name not in _RULES:
+            continue
+        fits, remedy = _RULES[name]
+        if not fits(value):
+            raise ValueError(f"{name} is {value!r:.200}; give {remedy}")
+
+
+def _number(value: object) -> float:
+    """Less than all that may be given, for what is no number."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else float("-inf")
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and _number(value) >= 1
+
+
+def _is_span(value: object) -> bool:
+    return _number(value) >= 0
+
+
+_COUNT: _Rule = (_is_count, "a whole number of at least 1")
+_SPAN: _Rule = (_is_span, "0 or more seconds")
+_RULES: Mapping[str, _Rule] = {
+    "checkpoint": (lambda value: isinstance(value, str), "the directory or URL as text"),
+    "intervals": _COUNT,
+    "max_records_per_epoch": _COUNT,
+    "latency_aim": (lambda value: _number(value) > 0, "seconds, more than 0, or None for no aim"),
+    "skew_limit": _SPAN,
+    "straggler_delay": _SPAN,
+    "poll_seconds": _SPAN,
+    "cache_bytes": (lambda value: isinstance(value, int) and _number(value) >= 0, "a number, or 0 to keep nothing"),
+}
+
+
+def check_program(topology: object, options: object) -> None:
+    """Refuse what is no topology, and what are no options of a run.
+
+    Raises:
+        TypeError: Names what was given.
+    """
+    if not hasattr(topology, "validate"):
+        raise TypeError(f"run_topology takes a Topology, got {topology!r:.200}; a Pipeline runs with pipeline.run()")
+    if options is not None and not hasattr(options, "max_records_per_epoch"):
+        raise TypeError(f"run_topology takes RunOptions, got {options!r:.200}; write RunOptions(checkpoint=...), say")
