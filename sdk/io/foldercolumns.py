@@ -52,7 +52,9 @@ def _type(name: str, alias: str) -> pa.DataType:
     try:
         return cast(pa.DataType, pa.type_for_alias(alias))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"partition_by gives column {name!r} the type {alias!r}, which Arrow does not know") from error
+        raise ValueError(
+            f"partition_by gives column {name!r} the type {alias!r}, which Arrow does not know; use 'string', 'int64' or another of its names"
+        ) from error
 
 
 def _value(file: Found, name: str, text: str, type_: pa.DataType) -> pa.Scalar:

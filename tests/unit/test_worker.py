@@ -328,7 +328,7 @@ def test_endless_timers_are_stopped(monkeypatch):
             context.set_timer("t", timer.timestamp)
 
     monkeypatch.setattr("headrace.lowlevel.worker.ENDLESS", 100)
-    with pytest.raises(RuntimeError, match="for key 'a' at .*\n100 timers fired for this key in one bundle"):
+    with pytest.raises(RuntimeError, match=r"for key 'a' at .*\n100 timers fired for this key in one bundle"):
         Bench(Endless()).bundle(("a", 1, 5), watermark=10)
 
 
