@@ -53,7 +53,8 @@ def _type(name: str, alias: str) -> pa.DataType:
         return cast(pa.DataType, pa.type_for_alias(alias))
     except (ValueError, TypeError) as error:
         raise ValueError(
-            f"partition_by gives column {name!r} the type {alias!r}, which Arrow does not know; use 'string', 'int64' or another of its names"
+            f"partition_by gives column {name!r} the type {alias!r}, which Arrow does not know; use 'string', 'int64' "
+            "or another of its names"
         ) from error
 
 
