@@ -18,11 +18,21 @@ from examples.streaming102 import (
 )
 from examples.streaming102.scores import HEURISTIC, PERFECT, SECOND, at
 from headrace import plot
-from headrace.recording import Arrival, RecordedPane, Recording, RecordingError, StepRecording, WatermarkStep
+from headrace.recording import (
+    Arrival,
+    FiredTimer,
+    Production,
+    RecordedPane,
+    Recording,
+    RecordingError,
+    StepRecording,
+    WatermarkStep,
+)
 from headrace.sdk.pictures.panel import panels
 from headrace.sdk.pictures.placing import GAP, Rectangle, around
 from headrace.sdk.pictures.scene import Scene, Spans, scene
 from headrace.sdk.pictures.style import VALUE
+from headrace.sdk.standing import OpenWindow, Standing, WaitingTimer
 from tests.recorded import record
 
 MICROS = 1_000_000
@@ -217,10 +227,20 @@ class TestPage:
 
     def test_text_of_the_user_is_text(self, tmp_path):
         bad = "</script><b>$&"
-        step = StepRecording(bad, (Arrival(5, 5, bad, bad),), panes=(RecordedPane(6, bad, bad, 0, 9, "LATE", 0),))
+        step = StepRecording(
+            bad,
+            (Arrival(5, 5, bad, bad),),
+            panes=(RecordedPane(6, bad, bad, 0, 9, "LATE", 0),),
+            productions=(Production(9, 6, bad, bad),),
+            timers=(FiredTimer(2, 6, bad, bad),),
+        )
         plot.html(step, tmp_path / "page.html")
         written = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert written.count("</script>") == 1 and "<b>" not in written.replace("<b style", "")
+        standing = Standing(5, (OpenWindow(bad, 0, 1_000_000),), (WaitingTimer(bad, 9, bad, False),))
+        plot.html(StepRecording(bad, standing=standing), tmp_path / "page.html")
+        written = (tmp_path / "page.html").read_text(encoding="utf-8")
+        assert written.count("</script>") == 1 and "<b>" not in written
 
 
 class TestWrongInput:
