@@ -42,7 +42,7 @@ class Measured:
         axes = figure.add_subplot()
         plain(axes)
         self.onto(axes, json.loads(path.read_text(encoding="utf-8")))
-        figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9)
+        figure.legend(loc="outside upper center", ncols=2, frameon=False, fontsize=9, handlelength=3.4)
         save(figure, files)
         return None
 
