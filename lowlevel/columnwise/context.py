@@ -174,7 +174,7 @@ class ColumnContext:
                 f"(outputs: {declared}); add the stream to its outputs in the topology"
             )
         made = Produced.of(columns)
-        times = self._rows.timestamps if timestamps is None else self._times(timestamps, len(made), "timestamps")
+        times = self._rows.timestamps.copy() if timestamps is None else self._times(timestamps, len(made), "timestamps")
         if len(times) != len(made):
             raise ValueError(
                 f"{len(made)} values for {stream!r} are not one for each of the {len(times)} rows at hand; give "

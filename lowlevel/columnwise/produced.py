@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -81,17 +81,25 @@ def _column(column: object, what: str) -> pa.Array | list[object]:
         return column.combine_chunks()
     if isinstance(column, pa.Array):
         return column
-    array = np.asarray(column) if not isinstance(column, (list, tuple)) else None
-    if array is not None and array.ndim != 1:
+    if isinstance(column, (list, tuple)):
+        return _of_values(list(column))
+    array = np.asarray(column)
+    if array.ndim != 1:
         raise TypeError(f"{what} to produce has {array.ndim} dimensions; a column has one")
-    if array is None or array.dtype == np.object_:
-        values = cast("list[object]", array.tolist() if array is not None else list(cast("Sequence[object]", column)))
-        if not values or set(map(type, values)) not in _SAME:
-            return values
-        array = cast("np.ndarray[tuple[int], np.dtype[np.generic]]", values)
+    if array.dtype == np.object_:
+        return _of_values(array.tolist())
     try:
-        return pa.array(array)
-    except OverflowError:
-        return cast("list[object]", array)
+        # A copy, as an array of numpy may be changed when this is still on its way.
+        return pa.array(array.copy())
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise TypeError(f"{what} to produce cannot be a column: {error}; give an array of numpy or Arrow") from None
+
+
+def _of_values(values: list[object]) -> pa.Array | list[object]:
+    if set(map(type, values)) not in _SAME:
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, ValueError):
+        # More than 64 bits; half a pair of surrogates.
+        return values

@@ -82,12 +82,13 @@ class KeyedColumns:
     # What of each key's rows
 
     def sum(self, values: Column) -> Column:
-        """The sum of each key's values.
+        """The sum of each key's values, as numpy adds: whole numbers have 64 bits, and True is one.
 
         Args:
             values: One for each row.
         """
-        return cast(Column, np.add.reduceat(values, self.first)) if len(self) else values[:0]
+        wide = values.astype(np.int64) if values.dtype.kind in "bi" else values
+        return cast(Column, np.add.reduceat(wide, self.first)) if len(self) else wide[:0]
 
     def min(self, values: Column) -> Column:
         """The least of each key's values; see `sum`."""
@@ -104,8 +105,9 @@ class KeyedColumns:
             values: One for each row.
             start: What to begin with, one for each key or one for all.
         """
-        sums = np.cumsum(values)
-        before = sums[self.first] - values[self.first]  # type: ignore[operator]  # numbers
+        wide = values.astype(np.int64) if values.dtype.kind in "bi" else values
+        sums = np.cumsum(wide)
+        before = sums[self.first] - wide[self.first]  # type: ignore[operator]  # numbers
         return cast(Column, sums + (np.broadcast_to(start, self.key_count) - before)[self.keys])
 
     def _fail(self, row: int, value: object, cause: str) -> NoReturn:

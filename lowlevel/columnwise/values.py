@@ -7,7 +7,6 @@ from typing import NoReturn, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import Shape
 
 Name: TypeAlias = "str | int | None"
@@ -133,8 +132,3 @@ def _said(name: Name) -> str:
     if name is None:
         return "value"
     return f"item {name}" if isinstance(name, int) else f"field {name!r}"
-
-
-def taken(table: pa.RecordBatch, places: Numbers) -> pa.RecordBatch:
-    """The rows at these places."""
-    return table.take(pa.array(places))

@@ -40,7 +40,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.sdk.compile import ways_of
 from headrace.testing.util import assert_that, equal_to
-from tests.properties.rawways import places_of
+from tests.properties.rawways import Running, Step, places_of
 
 Called = Callable[[RecordColumns, ColumnContext], object]
 
@@ -298,6 +298,43 @@ def test_running_sums_begin_where_they_are_told() -> None:
 
     ran(Calls(call), ROWS)
     assert found == [[1, 4, 2], [101, 104, 202], [[4, 2], [1, 2], [3, 2]], [[2, 1], [0, 2], [1, 2]]]
+
+
+def test_sums_of_narrow_columns_are_wide() -> None:
+    found: list[object] = []
+
+    def call(batch: RecordColumns, context: ColumnContext) -> None:
+        narrow = np.full(3, 100, np.int8)
+        found.extend([batch.sum(narrow).tolist(), batch.running_sum(narrow).tolist(), batch.sum(narrow > 0).tolist()])
+        found.append(batch.sum(np.array([0.5, 1, 2])).tolist())
+
+    ran(Calls(call), ROWS)
+    assert found == [[200, 100], [100, 200, 100], [2, 1], [1.5, 2.0]]
+
+
+def test_what_was_produced_does_not_change() -> None:
+    def call(batch: RecordColumns, context: ColumnContext) -> None:
+        context.state["total"] += batch.sum(batch[1])
+        context.produce_columns("out", context.state["total"], batch.timestamps[batch.first])
+        context.state["total"] += 1000
+
+    assert sorted(ran(Calls(call), ROWS)) == [(2, 20), (4, 10)]
+
+
+class InOrder(ColumnComputation):
+    """Tells each key's values in the order in which they are."""
+
+    def process_columns(self, batch: RecordColumns, context: ColumnContext) -> None:
+        values = batch[1].tolist()
+        told = [tuple(values[a : b + 1]) for a, b in zip(batch.first.tolist(), batch.last.tolist(), strict=True)]
+        context.produce_columns("out", [batch.key_values(batch.first), told], batch.timestamps[batch.first])
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_records_of_a_key_are_in_order_of_their_delivery(as_columns: bool) -> None:
+    running = Running(InOrder)
+    running.step(Step([(n % 7, n, 0) for n in range(500)], 0, as_columns), batches=5)
+    assert sorted(value for value, _ in running.out) == [(key, tuple(range(key, 500, 7))) for key in range(7)]
 
 
 # Timers
