@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Protocol, Self, runtime_checkable
 
 from headrace.lowlevel.record import Batch
@@ -203,5 +204,5 @@ def heuristic_watermark(greatest: int, max_delay: int | None) -> int:
 
 def _check_rows(rows: Sequence[object]) -> None:
     for row in rows:
-        if not isinstance(row, tuple) or len(row) != 2 or not isinstance(row[1], int):
+        if not isinstance(row, (tuple, list)) or len(row) != 2 or not isinstance(row[1], Integral):
             raise TypeError(f"{row!r:.200} is no pair (value, timestamp in microseconds)")
