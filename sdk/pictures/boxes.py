@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.sdk.pictures.axis import Axis
-from headrace.sdk.pictures.placing import GAP, Labels, Rectangle
+from headrace.sdk.pictures.placing import GAP, Labels, Rectangle, width_of
 from headrace.sdk.pictures.style import VALUE
 from headrace.sdk.pictures.thinning import MOST_BOXES, evenly
 from headrace.sdk.pictures.words import minus, shown
 from headrace.sdk.recording import Arrival, RecordedPane, StepRecording
 
+_FEW = 20
+"""Panes whose values are written even where they are wider than their boxes."""
 _LEAST_HEIGHT = 23.0
 """Of a box, so that its value can be read."""
 
@@ -81,7 +83,9 @@ class Boxes:
         known = since if self._of_one_length else max(since, max(arrived, default=pane.processing_time))
         text = "" if pane.is_retraction else shown(pane.value)
         whole = GAP.join(filter(None, [text, *(minus(its.value) for its in taken)]))
-        place = self._labels.place(whole, VALUE, room)
+        # Where there are many, what does not fit into its box would seem to belong to others.
+        fits = len(self._groups) <= _FEW or width_of(whole, VALUE) <= room.right - room.left
+        place = self._labels.place(whole, VALUE, room) if fits else None
         return Box(room, pane, known, text, tuple(taken), None if place is None else place.middle)
 
     def _room(self, pane: RecordedPane, since: int) -> Rectangle:

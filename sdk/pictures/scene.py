@@ -18,9 +18,9 @@ from headrace.sdk.recording import Arrival, RecordingError, StepRecording
 
 __all__ = ["Box", "Dot", "Point", "Scene", "Spans", "of_key", "scene"]
 
-_RADIUS, _SMALL_RADIUS = 10.0, 4.0
-_FEW = 80
-"""Arrivals that are drawn with their values."""
+_RADIUS, _SMALL_RADIUS, _TINY_RADIUS = 10.0, 4.0, 2.0
+_FEW, _MANY = 80, 300
+"""Arrivals that are drawn with their values, and those of which more are drawn as points."""
 _AROUND = 30_000_000
 """Before and after, where everything is at one time; microseconds."""
 _FAR = 250_000_000_000_000_000
@@ -157,6 +157,7 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     remarks = [
         *thinning.remark(len(dots), len(step.arrivals), "inputs"),
         *thinning.remark(len(drawn), boxes.number, "panes"),
+        *thinning.remark(sum(box.label is not None for box in drawn), len(drawn), "panes' values"),
         *thinning.remark(len(flags), len(step.productions), "results"),
         *thinning.remark(len(bells), len(step.timers), "timers"),
         *_beyond(step.arrivals),
@@ -198,13 +199,13 @@ def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...
         return across.place(its.event_time), up.place(its.processing_time)
 
     drawn = apart(arrivals, place)
-    few = len(drawn) <= _FEW
+    few, small = len(drawn) <= _FEW, _SMALL_RADIUS if len(drawn) <= _MANY else _TINY_RADIUS
     dots: list[Dot] = []
     for arrival in drawn:
         x, y = place(arrival)
         text = minus(arrival.value) if arrival.is_retraction else shown(arrival.value)
         fits = few and len(text) <= 3 and all(abs(x - other.x) + abs(y - other.y) > _RADIUS for other in dots)
-        dots.append(Dot(x, y, _RADIUS if fits else _SMALL_RADIUS, text if fits else "", arrival))
+        dots.append(Dot(x, y, _RADIUS if fits else small, text if fits else "", arrival))
     return tuple(dots)
 
 

@@ -31,11 +31,16 @@ def _is_bad(letter: str) -> bool:
 def shown(value: Value) -> str:
     """A value as a picture says it.
 
-    >>> shown(22), shown(0.1 + 0.2), shown("a long, long story")
-    ('22', '0.3', 'a long, long …')
+    >>> shown(22), shown(0.1 + 0.2), shown(51849.5), shown("a long, long story")
+    ('22', '0.3', '51850', 'a long, long …')
     """
-    text = printable(f"{value:.4g}" if isinstance(value, float) else str(value))
+    text = printable(_number(value) if isinstance(value, float) else str(value))
     return text if len(text) <= _LONG else text[: _LONG - 1] + "…"
+
+
+def _number(value: float) -> str:
+    """Four digits, or all before the point where there are more."""
+    return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def minus(value: Value) -> str:
