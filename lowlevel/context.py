@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.lookahead import LookAhead
 from headrace.lowlevel.metric import ENGINE, Metric, collector, report
 from headrace.lowlevel.overlay import overlaid
 from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
@@ -39,7 +40,7 @@ class _State:
 class KeyContext:
     """The `Context` of a bundle, moved from key to key.
 
-    `look_ahead` says which keys come next, so that what is stored of them can be read in one go.
+    `ahead` is told which keys come next, so that what is stored of them can be read in one go.
     """
 
     if TYPE_CHECKING:
@@ -61,9 +62,7 @@ class KeyContext:
         self._states = states
         """Decoded state of earlier bundles; None where none is kept."""
         self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in sorted(place.outputs)}
-        self._stored: dict[bytes, bytes] | None = None
-        """States of the keys ahead, by row; None if they are better read one by one."""
-        self._rows_ahead = self._states_asked = 0
+        self.ahead = LookAhead(copy)
 
     def open(self, watermark_before: int, watermark: int, wall_time: int) -> None:
         """Set the bundle's clocks."""
@@ -73,31 +72,16 @@ class KeyContext:
         # Most computations hold nothing: one look at the bundle's start spares two for every timer.
         self._may_hold = next(self._copy.until(HOLD, MAX_TIMESTAMP), None) is not None
 
-    def look_ahead(self, rows: Sequence[bytes], named: Container[bytes] = ()) -> None:
-        """Read what the keys of these rows have, which come next; their states only if those before were asked for.
-
-        Of those of `named` the keys themselves are known.
-        """
-        # Both tables are read in order.
-        ordered = sorted(rows)
-        self._stored = stored = self._copy.states_of(ordered) if 2 * self._states_asked > self._rows_ahead else None
-        if stored is not None:
-            # One that has state is known to the copy.
-            ordered = [row for row in ordered if row not in stored or row not in named]
-        self._encoded_keys = self._copy.keys_of(ordered)
-        self._rows_ahead, self._states_asked = len(rows), 0
-
-    def encoded_key(self, row: bytes) -> bytes:
-        """The key of a row that has timers; `look_ahead` was told of it."""
-        return self._encoded_keys[row]
-
     def begin(self, row: bytes, key: object, encoded: bytes, due: list[Due]) -> None:
-        """Turn to a key that `look_ahead` was told of; `due` is in order, and is the context's from now on."""
+        """Turn to a key that `ahead` was told of; `due` is in order, and is the context's from now on."""
         self.key = key
         self._row, self._encoded = row, encoded
         self._cells: dict[bytes, bytes | None] = {}
         self._marks: dict[tuple[bytes, int, str], int | None] = {}
-        self._known = row in self._encoded_keys or (self._stored is not None and row in self._stored)
+        ahead = self.ahead
+        self._known = row in ahead.keys or (ahead.states is not None and row in ahead.states)
+        self._few = ahead.cells.get(row)
+        """All committed cells of the key, if they were read."""
         self._loaded: object = _UNREAD
         self.__dict__.pop("state", None)
         self.watermark = self._before
@@ -115,16 +99,20 @@ class KeyContext:
         return self._states.load(self._row, data)
 
     def _stored_state(self) -> bytes | None:
-        self._states_asked += 1
+        self.ahead.states_asked += 1
         if not self._known:
             return None
-        return self._copy.get(self._row, b"") if self._stored is None else self._stored.get(self._row)
+        states = self.ahead.states
+        return self._copy.get(self._row, b"") if states is None else states.get(self._row)
 
     def read(self, cell: bytes) -> bytes | None:
         """See `Context.read`."""
         if cell in self._cells:
             return self._cells[cell]
-        return self._copy.get(self._row, cell) if self._known else None
+        if not self._known:
+            return None
+        self.ahead.cells_asked += 1
+        return self._copy.get(self._row, cell) if self._few is None else self._few.get(cell)
 
     def write(self, cell: bytes, data: bytes | None) -> None:
         """See `Context.write`."""
@@ -134,9 +122,15 @@ class KeyContext:
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """See `Context.scan`."""
-        stored = self._copy.scan(self._row, prefix) if self._known else iter(())
-        changed = sorted(change for change in self._cells.items() if change[0].startswith(prefix))
+        stored = self._scanned(prefix) if self._known else iter(())
+        changed = sorted([change for change in self._cells.items() if change[0].startswith(prefix)])
         return overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
+
+    def _scanned(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
+        self.ahead.cells_asked += 1
+        if self._few is None:
+            return self._copy.scan(self._row, prefix)
+        return iter(sorted([entry for entry in self._few.items() if entry[0].startswith(prefix)]))
 
     # Timers and holds
 
@@ -365,6 +359,8 @@ class KeyContext:
             marks = {mark: timestamp for mark, timestamp in marks.items() if timestamp is not None}
             if cells or marks:
                 delta.keys[row] = self._encoded
+        elif self._few is not None and None in cells.values():
+            cells = {cell: data for cell, data in cells.items() if data is not None or cell in self._few}
         for cell, data in cells.items():
             delta.cells[row, cell] = data
         delta.marks.update(marks)

@@ -29,6 +29,10 @@ FORMAT_VERSION = 2
 """Of everything that this module's tables persist. Change it with the layout. Version 1 had no segments."""
 
 
+FEW_CELLS = 32
+"""Cells of a row that may be read all at once, when some of them are asked for,"""
+FEW_BYTES = 8_192
+"""and the bytes that they may have together."""
 _MANY = 1_000
 _PIECE_BYTES = 8 << 20
 
@@ -92,6 +96,9 @@ class Copy(Protocol):
 
     def states_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
         """Contents of the cell `b""` of those of the rows that have it."""
+
+    def cells_of(self, rows: Sequence[bytes]) -> dict[bytes, dict[bytes, bytes]]:
+        """All cells, by name, of those of the rows that have few, see `FEW_CELLS`; a copy may leave out others."""
 
     def scan(self, row: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Cells of a row whose names begin with `prefix`, by name."""
@@ -157,6 +164,11 @@ class MemoryCopy:
         """See `Copy`."""
         found = ((row, self.get(row, b"")) for row in rows)
         return {row: contents for row, contents in found if contents is not None}
+
+    def cells_of(self, rows: Sequence[bytes]) -> dict[bytes, dict[bytes, bytes]]:
+        """See `Copy`."""
+        found = {row: self._cells.get(row, {}) for row in rows}
+        return {row: dict(cells) for row, cells in found.items() if are_few(cells)}
 
     def get(self, row: bytes, cell: bytes) -> bytes | None:
         """See `Copy`."""
@@ -289,6 +301,15 @@ class MemoryCopy:
     def size(self) -> int:
         """Bytes of its cells and segments with their names."""
         return self._size
+
+
+def are_few(cells: Mapping[bytes, bytes]) -> bool:
+    """Whether these, of one row, may be read all at once.
+
+    >>> are_few({b"a": b"data"}), are_few({b"a": bytes(10_000)})
+    (True, False)
+    """
+    return len(cells) <= FEW_CELLS and sum(map(len, cells.values())) <= FEW_BYTES
 
 
 def pieces_of(segments: Iterable[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:

@@ -144,9 +144,9 @@ class Worker:
     def _run_portion(self, context: KeyContext, rows: Sequence[bytes], keys: Keys, due: dict[bytes, list[Due]]) -> None:
         """The keys of these rows, with their records and due timers; both are taken out, and go when a key is done."""
         for start, stop in pairwise([0, *range(_FIRST_LOOK, len(rows), _LOOK_AHEAD), len(rows)]):
-            context.look_ahead(rows[start:stop], keys)
+            context.ahead.turn_to(rows[start:stop], keys)
             for row in rows[start:stop]:
-                encoded, parts = keys.pop(row, None) or (context.encoded_key(row), ())
+                encoded, parts = keys.pop(row, None) or (context.ahead.keys[row], ())
                 self._run_key(context, row, encoded, parts, due.pop(row, []))
 
     def _bracket(self, hook: Callable[[], None]) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import lmdb
 
-from headrace.lowlevel.state import Delta, Mark, MarkColumns, pieces_of
+from headrace.lowlevel.state import FEW_BYTES, FEW_CELLS, Delta, Mark, MarkColumns, pieces_of
 from headrace.runners.spark import layout
 from headrace.runners.spark.allocator import give_back
 from headrace.runners.spark.copyfilter import CopyFilter
@@ -149,6 +149,12 @@ class LmdbCopy:
     def states_of(self, rows: Sequence[bytes]) -> dict[bytes, bytes]:
         """See `Copy`."""
         return dict(self._view.cursor(self._cells).getmulti(sorted(rows)))
+
+    def cells_of(self, rows: Sequence[bytes]) -> dict[bytes, dict[bytes, bytes]]:
+        """See `Copy`."""
+        cursor = self._view.cursor(self._cells)
+        read = ((row, _few_cells(row, cursor)) for row in sorted(rows))
+        return {row: cells for row, cells in read if cells is not None}
 
     def get(self, row: bytes, cell: bytes) -> bytes | None:
         """See `Copy`."""
@@ -351,6 +357,20 @@ class LmdbCopy:
             in_use = any(table.set_range(row) and table.key().startswith(row) for table in (cells, marks))
             if not in_use:
                 transaction.delete(row, db=self._keys)
+
+
+def _few_cells(row: bytes, cursor: lmdb.Cursor[bytes]) -> dict[bytes, bytes] | None:
+    """All cells of a row, by name; None if they are many, or have long names."""
+    cells: dict[bytes, bytes] = {}
+    size = 0
+    for key, value in cursor if cursor.set_range(row) else ():
+        if not key.startswith(row):
+            break
+        size += len(value)
+        if len(cells) >= FEW_CELLS or size > FEW_BYTES or len(key) > layout.LONGEST_PLAIN:
+            return None
+        cells[key[16:]] = value
+    return cells
 
 
 def _while_prefix(pairs: Iterator[tuple[bytes, bytes]], prefix: bytes) -> Iterator[tuple[bytes, bytes]]:

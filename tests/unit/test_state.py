@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError, TopologyError
@@ -12,7 +16,9 @@ from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.worker import Bundle, Worker
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
+from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.stateful.chunks import chunk, values_of
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import (
@@ -746,3 +752,38 @@ def test_the_function_and_its_combiners_are_set_up_and_torn_down_once(tmp_path):
         "combiner": "set up, torn down",
         "function": "set up, torn down",
     }
+
+
+_VALUES = {
+    VarIntCoder: st.integers(-(1 << 63), (1 << 63) - 1) | st.booleans(),
+    StrUtf8Coder: st.text(),
+    FloatCoder: st.floats(allow_nan=False) | st.integers(-9, 9),
+}
+
+
+@given(st.sampled_from(list(_VALUES)), st.data())
+def test_values_in_a_cell_are_as_their_coder_gives_them_back(coder, data):
+    spec = BagStateSpec("values", coder())
+    pieces = data.draw(st.lists(st.lists(_VALUES[coder], min_size=1), max_size=4))
+    written = b""
+    for piece in pieces:
+        if data.draw(st.booleans()):
+            written += chunk(spec, piece)
+        else:  # As releases wrote it that called the coder for each value.
+            old = pickle.dumps([spec.coder.encode(value) for value in piece])
+            written += len(old).to_bytes(4, "big") + old
+    expected = [spec.coder.decode(spec.coder.encode(value)) for piece in pieces for value in piece]
+    found = values_of(spec, written)
+    assert found == expected
+    assert list(map(type, found)) == list(map(type, expected))
+
+
+@pytest.mark.parametrize(("coder", "value"), [(VarIntCoder(), 1 << 63), (VarIntCoder(), -(1 << 63) - 1)])
+def test_a_value_that_its_coder_cannot_take_is_refused_among_others_too(coder, value):
+    with pytest.raises(TypeError, match="64 bits"):
+        chunk(BagStateSpec("values", coder), [1, value])
+
+
+def test_text_that_is_no_unicode_is_refused_as_by_its_coder():
+    with pytest.raises(TypeError, match="surrogates not allowed"):
+        chunk(BagStateSpec("values", StrUtf8Coder()), ["a", "\ud800"])

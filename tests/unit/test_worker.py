@@ -10,7 +10,7 @@ from headrace.lowlevel import Computation, StepError, TimeDomain, worker
 from headrace.lowlevel.coder import encode_key, row_of
 from headrace.lowlevel.part import Part
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.state import FEW_BYTES, MemoryCopy
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.topology import Keyed
 from headrace.lowlevel.worker import Bundle, Worker
@@ -61,14 +61,20 @@ class Mixed(Computation):
         elif record.value == "timer":
             context.set_timer("t", record.timestamp)
         elif record.value == "cell":
-            context.write(b"c", b"%d" % len(context.read(b"c") or b""))
+            context.write(b"c", (context.read(b"c") or b"") + b"%d" % record.timestamp)
+        elif record.value == "large":
+            context.write(b"l", (context.read(b"l") or b"") + bytes(FEW_BYTES // 3))
+        elif record.value == "erase":
+            context.write(b"c", None)
+        elif record.value == "scan":
+            context.produce("out", (context.key, list(context.scan()), list(context.scan(b"l"))))
 
     def process_timer(self, timer, context):
         context.produce("out", (context.key, timer, context.state))
         context.state = [*(context.state or ()), "fired"]
 
 
-deeds = st.sampled_from(["add", "set", "drop", "timer", "cell", "nothing"])
+deeds = st.sampled_from(["add", "set", "drop", "timer", "cell", "large", "erase", "scan", "nothing"])
 epochs = st.lists(st.lists(st.tuples(st.integers(0, 30), deeds, st.integers(0, 40)), max_size=60), max_size=4)
 
 
@@ -76,9 +82,40 @@ epochs = st.lists(st.lists(st.tuples(st.integers(0, 30), deeds, st.integers(0, 4
 def test_what_is_looked_up_together_is_what_is_looked_up_one_by_one(epochs, sizes):
     usual, small = Bench(Mixed()), Bench(Mixed())
     for watermark, records in enumerate(epochs):
-        expected = usual.bundle(*records, watermark=10 * watermark)
+        out, commit = usual.bundle(*records, watermark=10 * watermark)
         with mock.patch.multiple(worker, _FIRST_LOOK=sizes[0], _LOOK_AHEAD=sizes[1]):
-            assert small.bundle(*records, watermark=10 * watermark) == expected
+            own, its = small.bundle(*records, watermark=10 * watermark)
+        assert (own, its.counters, its.delta.marks) == (out, commit.counters, commit.delta.marks)
+        assert list(small.copy.dump()) == list(usual.copy.dump())
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_cells_of_the_keys_ahead_are_read_together_where_those_before_were_asked_for(asked):
+    bench = Bench(Mixed())
+    keys = range(40)
+    bench.bundle(*((key, "cell", 0) for key in keys))
+    with mock.patch.object(bench.copy, "get", side_effect=bench.copy.get) as get:
+        bench.bundle(*((key, "cell" if asked else "set", 1) for key in keys))
+        assert [b"c" in call.args for call in get.call_args_list].count(True) == (16 if asked else 0)
+    with mock.patch.object(bench.copy, "cells_of", side_effect=bench.copy.cells_of) as cells_of:
+        bench.bundle(*((key, "cell" if asked else "set", 2) for key in keys))
+        assert cells_of.call_count == asked
+    for key in keys:
+        assert bench.copy.get(row_of(encode_key(key)), b"c") == (b"012" if asked else b"0")
+
+
+def test_cells_that_were_read_together_are_scanned_and_erased_as_any():
+    bench = Bench(Mixed())
+    keys = range(40)
+    bench.bundle(*((key, deed, 0) for key in keys for deed in ("cell", "large", "add")))
+    out, _ = bench.bundle(*((key, deed, 1) for key in keys for deed in ("erase", "cell", "scan")))
+    large = (b"l", bytes(FEW_BYTES // 3))
+    assert [value for value, _ in out] == [(key, [(b"c", b"1"), large], [large]) for key in keys]
+    _, commit = bench.bundle(*((key, deed, 2) for key in keys for deed in ("scan", "erase")))
+    assert [commit.delta.cells.get((row_of(encode_key(key)), b"c"), "kept") for key in keys] == [None] * 40
+    _, commit = bench.bundle(*((key, deed, 3) for key in keys for deed in ("scan", "erase")))
+    assert len(commit.delta.cells) == 16, "what is known not to be there need not be taken away"
+    assert bench.copy.count()["cells"] == 80
 
 
 @given(st.lists(st.tuples(st.text(max_size=2), st.integers(0, 9)), max_size=20), st.integers(0, 10))
