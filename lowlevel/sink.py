@@ -99,6 +99,7 @@ class TapSink(CallSink):
 
     It is no part of the program: a run may go on from a checkpoint without it, and what it was not told yet is lost. Of
     an epoch a task tells no more than so many rows, and how many more there were, as a row whose value is that number.
+    None of them is an output of the run.
 
     >>> sink = TapSink(lambda epoch, rows: None, most=2)
     >>> TapSink.rows([sink.stage(Batch(["a", "b", "c", "d"], [5, 6, 7, 8]), 3, 0, "t")])

@@ -1,1 +1,1 @@
-"""The command line: `headrace run`, `inspect`, `explain`, `draw` and `new`; one module a command."""
+"""The command line: `headrace run`, `inspect`, `explain`, `draw`, `plot` and `new`; one module a command."""

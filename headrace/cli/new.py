@@ -26,13 +26,13 @@ def parse(line: str) -> TimestampedValue:
     return TimestampedValue((score["team"], score["points"]), score["time"])
 
 
-def sums(lines: beam.PCollection) -> beam.PCollection:
+def sums(lines: beam.PCollection, seconds: int = 60) -> beam.PCollection:
     """What: sums. Where: in minutes. When: at the end of each, and again for what comes late. How: corrected."""
     return (
         lines
         | "Parse" >> beam.Map(parse)
         | beam.WindowInto(
-            FixedWindows(60),
+            FixedWindows(seconds),
             trigger=AfterWatermark(late=AfterCount(1)),
             accumulation_mode=AccumulationMode.ACCUMULATING,
             allowed_lateness=600,
@@ -44,13 +44,24 @@ def sums(lines: beam.PCollection) -> beam.PCollection:
 def row(summed: tuple[str, int], window=beam.DoFn.WindowParam) -> str:
     """A line of the output."""
     team, points = summed
-    return f"{window.start.to_utc_datetime():%H:%M} {team} {points}"
+    return f"{window.start.to_utc_datetime():%H:%M:%S} {team} {points}"
 
 
 def pipeline(pipeline: beam.Pipeline) -> None:
     """The whole, from file to file: `headrace run NAME.py`."""
     lines = pipeline | beam.io.ReadFromText("scores.jsonl")
     _ = sums(lines) | "Row" >> beam.Map(row) | beam.io.WriteToText("sums")
+
+
+def made(number: int, time=beam.DoFn.TimestampParam) -> str:
+    """The score of that number, made at that time, as a line."""
+    return json.dumps({"team": ("red", "blue", "green")[number % 3], "points": number % 10, "time": float(time)})
+
+
+def live(pipeline: beam.Pipeline) -> None:
+    """Scores that are made while it runs, 20 a second for a minute: `headrace run NAME.py:live`."""
+    lines = pipeline | beam.io.GenerateSequence(0, 1200, rate=20) | "Score" >> beam.Map(made)
+    _ = sums(lines, seconds=10) | "Row" >> beam.Map(row) | beam.io.WriteToText("live")
 '''
 _DATA = """{"team": "red", "points": 5, "time": 1000}
 {"team": "blue", "points": 7, "time": 1010}
@@ -83,10 +94,10 @@ def test_late_points_are_added() -> None:
 _README = """# NAME
 
     headrace run NAME.py --runner=LocalRunner            # in memory, to try it
-    headrace run NAME.py --checkpoint=state              # on Spark; stop it, start it again: it goes on
+    headrace run NAME.py:live --checkpoint=state         # on Spark; kill it, start it again: it goes on
     headrace inspect state                               # what it keeps
     headrace draw NAME.py                                # what it looks like
-    pytest                                               # its test, without Spark
+    python -m pytest                                     # its test, without Spark (pip install pytest)
 """
 
 

@@ -14,7 +14,9 @@ from rich.console import Console
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
 from headrace.lowlevel.topology import Topology
+from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.sdk.options import EngineOptions, PipelineOptions
@@ -134,14 +136,22 @@ def _start(program: Program, runner: str | None, flags: Sequence[str], watched: 
         if isinstance(program, Pipeline):
             program.options.view_as(EngineOptions).progress = watched
             run_options(program.options)
-            program.runner = find_runner(program.runner)
+            program.runner = _runner(program.runner)
             return program.run
         given = PipelineOptions(list(flags), progress=watched)
         if (wanted := labels_to_record(False, given)) is not None:
-            return partial(_record, find_runner(runner), program, given, wanted)
-        return partial(find_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
+            return partial(_record, _runner(runner), program, given, wanted)
+        return partial(_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
     except ValueError as error:
         raise MisuseError(str(error)) from error
+
+
+def _runner(wanted: Runner | str | None) -> Runner:
+    """As a program finds it; one in memory goes by the machine's clock, as here nobody moves another one."""
+    found: object = find_runner(wanted)
+    if found is not wanted and isinstance(found, LocalRunner):
+        found.clock = SystemClock()
+    return cast(Runner, found)
 
 
 def _record(runner: Runner, topology: Topology, options: PipelineOptions, wanted: Sequence[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.sink import TapSink
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.journal import State
@@ -21,7 +22,7 @@ def progress_of(topology: Topology, state: State, metrics: Cells, laps: Laps) ->
     return Progress(
         epoch=state.epoch,
         records_in=_total(of, topology.injectors, "records"),
-        records_out=_total(of, topology.sinks, "rows"),
+        records_out=_total(of, _outputs(topology), "rows"),
         late=_total(of, topology.keyed, "late"),
         dropped=_total(of, topology.keyed, "dropped_late"),
         watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
@@ -31,6 +32,11 @@ def progress_of(topology: Topology, state: State, metrics: Cells, laps: Laps) ->
         metrics=metrics,
         phases=laps.seconds,
     )
+
+
+def _outputs(topology: Topology) -> Iterable[str]:
+    """The program's own sinks."""
+    return (name for name, (_, sink) in topology.sinks.items() if not isinstance(sink, TapSink))
 
 
 def _total(counters: Counters, names: Iterable[str], counter: str) -> int:

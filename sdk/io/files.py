@@ -16,6 +16,7 @@ from typing import BinaryIO, TypeAlias, cast
 
 from pyarrow import fs
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
@@ -56,10 +57,19 @@ def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
     >>> filesystem_of("/data/flights")[1]
     '/data/flights'
     """
-    if re.match(r"[a-z][a-z0-9+.-]*://", path):
+    if _URL.match(path):
         found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
         return found
     return fs.LocalFileSystem(), abspath(path)
+
+
+def absolute(path: str) -> str:
+    """The same place for processes that are in other folders.
+
+    >>> absolute("s3://bucket/flights"), absolute("/data/../flights")
+    ('s3://bucket/flights', '/flights')
+    """
+    return path if _URL.match(path) else abspath(path)
 
 
 def match(pattern: str) -> list[Found]:

@@ -11,7 +11,7 @@ from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import Path, filesystem_of
+from headrace.sdk.io.files import Path, absolute, filesystem_of
 
 _HIDDEN = "_unfinished"
 """Folder for parts that are not delivered: readers leave names out that begin with `_`."""
@@ -32,6 +32,7 @@ class FileSink:
 
     Args:
         prefix: Folder and beginning of the names; a folder alone (ending in `/`) means names that begin with `part`.
+            One that is relative begins where the program is when it says so: workers may be elsewhere.
         suffix: End of the names, like `.txt`.
         writer: How a part is written.
     """
@@ -40,7 +41,7 @@ class FileSink:
         if not isinstance(prefix, (str, PathLike)):
             raise TypeError(f"files are written under a path, got {prefix!r:.200}; give a folder, and how names begin")
         prefix = fspath(prefix)
-        self._prefix = prefix + "part" if prefix.endswith("/") else prefix
+        self._prefix = absolute(prefix + "part" if prefix.endswith("/") else prefix)
         self._suffix = suffix
         self._writer = writer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -16,6 +17,7 @@ from typer.testing import CliRunner, Result
 import headrace as beam
 from headrace.cli.app import SUMMARIES, app
 from headrace.cli.ending import Ending
+from headrace.recording import Recording
 
 SCORES = """
 import headrace as beam
@@ -239,6 +241,22 @@ def test_draw_writes_mermaid_and_svg(folder: Path) -> None:
     assert (wrong.exit_code, ".svg or .mmd" in wrong.stderr) == (Ending.MISUSED, True)
 
 
+def test_plot_draws_a_recorded_run(folder: Path) -> None:
+    result = ran("points.py", "-o", "record_to=run.json")
+    # What is recorded is no output of the program.
+    assert result.stdout == "done: 1 epochs, 3 records in, 2 out, 0 late, 0 dropped\n"
+    assert call("plot", "run.json", "--output=run.html", "--title=Points").stdout == "written: run.html\n"
+    assert "<title>Points" in (folder / "run.html").read_text()
+    assert call("plot", "run.json", "--output=run.svg").exit_code == 0
+    assert (folder / "run.svg").stat().st_size > 1_000
+
+
+def test_a_run_in_memory_goes_by_the_machines_clock(folder: Path) -> None:
+    ran("points.py", "-o", "record_to=run.json")
+    [first, *_] = Recording.load(folder / "run.json").step("Sum").arrivals
+    assert abs(first.processing_time / 1e6 - time.time()) < 3600
+
+
 def test_a_notebook_shows_a_pipeline_as_its_picture() -> None:
     pipeline = beam.Pipeline("LocalRunner")
     _ = pipeline | "Numbers" >> beam.Create([1]) | "Double" >> beam.Map(lambda number: 2 * number)
@@ -262,7 +280,7 @@ def test_new_makes_a_project_that_runs_and_whose_test_passes(folder: Path, monke
     assert call("new", "1-2").exit_code == Ending.MISUSED
 
 
-@pytest.mark.parametrize("command", ["run", "inspect", "explain", "draw", "new"])
+@pytest.mark.parametrize("command", ["run", "inspect", "explain", "draw", "plot", "new"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     assert f"Example: headrace {command}" in call(command, "--help").stdout
 

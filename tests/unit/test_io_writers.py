@@ -6,6 +6,7 @@ import gzip
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -106,22 +107,26 @@ class TestContents:
         assert pq.read_table(tmp_path / "out-000001-00000").schema.field("age").type == pa.int64()
 
     @pytest.mark.parametrize(
-        ("transform", "element", "message"),
+        ("make", "element", "message"),
         [
-            (beam.io.WriteToJson("out"), Unnamed(), "has no named fields; map it to a dict"),
-            (beam.io.WriteToCsv("out"), 7, "element 7 of type int has no named fields"),
-            (beam.io.WriteToCsv("out", columns=["a"]), {"b": 1}, r"\{'b': 1\} does not have the columns \['a'\]"),
+            (lambda: beam.io.WriteToJson("out"), Unnamed(), "has no named fields; map it to a dict"),
+            (lambda: beam.io.WriteToCsv("out"), 7, "element 7 of type int has no named fields"),
             (
-                beam.io.WriteToParquet("out", pa.schema({"a": pa.int64()})),
+                lambda: beam.io.WriteToCsv("out", columns=["a"]),
+                {"b": 1},
+                r"\{'b': 1\} does not have the columns \['a'\]",
+            ),
+            (
+                lambda: beam.io.WriteToParquet("out", pa.schema({"a": pa.int64()})),
                 {"a": "x"},
                 r"element \{'a': 'x'\} does not fit the schema",
             ),
         ],
     )
-    def test_what_cannot_be_written(self, tmp_path, monkeypatch, transform, element, message):
+    def test_what_cannot_be_written(self, tmp_path, monkeypatch, make, element, message):
         monkeypatch.chdir(tmp_path)
         with pytest.raises(StepError, match=message) as caught:
-            run([element], "write it" >> transform)
+            run([element], "write it" >> make())
         assert caught.value.step == "write it"
 
     def test_arguments_that_make_no_sense(self):
@@ -216,3 +221,15 @@ class TestExactlyOnce:
         lines = [int(line) for name in names(tmp_path) for line in (tmp_path / name).read_text().split()]
         assert sorted(lines) == list(range(100))
         assert any(name.endswith("-00003") for name in names(tmp_path))
+
+
+def test_a_relative_place_stays_where_the_program_was_when_it_said_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's workers are where Spark was started, which need not be where the program has gone since."""
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    with beam.Pipeline("LocalRunner") as pipeline:
+        _ = pipeline | beam.Create(["a"]) | beam.io.WriteToText("letters")
+        monkeypatch.chdir(tmp_path / "elsewhere")
+    assert [path.name for path in tmp_path.glob("letters*")] == ["letters-000001-00000"]

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.pages import run_page
+
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 
@@ -54,6 +56,13 @@ def test_commands_exist() -> None:
     shown = [word for block in blocks("sh") for word in re.findall(r"^\./dev (\w+)", block.code, re.MULTILINE)]
     assert shown, "README.md shows no ./dev command"
     assert set(shown) <= known
+
+
+def test_the_commands_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADRACE_RUNNER", "local")
+    monkeypatch.chdir(tmp_path)
+    commands = [f"```sh\n{block.code}```\n" for block in blocks("sh") if "headrace " in block.code]
+    assert sum(run_page(each, str(README)) for each in commands) == 1
 
 
 def test_a_wrong_block_fails() -> None:
