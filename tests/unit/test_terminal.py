@@ -71,7 +71,13 @@ def test_progress_is_drawn_in_place_and_stays_when_the_run_is_over(folder: Path)
     assert heading.split() == ["step", "in", "out", "late", "dropped", "watermark", "lag", "state"]
     done = next(place for place, line in enumerate(lines) if line.startswith("done: "))
     steps = [line.split()[0] for line in lines[lines.index(heading) + 1 : done]]
-    assert steps == ["Numbers", "Time", "WindowInto", "Count", "Write"]
+    assert list(dict.fromkeys(step.partition("/")[0] for step in steps)) == [
+        "Numbers",
+        "Time",
+        "WindowInto",
+        "Count",
+        "Write",
+    ]
 
 
 def test_a_narrow_terminal_has_what_tells_most_and_ctrl_c_says_how_to_go_on(folder: Path) -> None:
