@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -24,7 +26,17 @@ SLOW = {"start"}
 def test_a_page_is_true(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_RUNNER", "local")
     monkeypatch.chdir(tmp_path)
-    run_page(page.read_text(encoding="utf-8"), str(page))
+    # What a page writes and imports is not there for other tests.
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    try:
+        run_page(page.read_text(encoding="utf-8"), str(page))
+    finally:
+        for name in [name for name, module in sys.modules.items() if _is_in(tmp_path, module)]:
+            del sys.modules[name]
+
+
+def _is_in(folder: Path, module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(str(folder))
 
 
 EXCEPTIONS = {

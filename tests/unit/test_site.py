@@ -128,7 +128,8 @@ class TestSite:
     def test_sessions_in_docstrings_are_code(self, site: Path) -> None:
         for page in (site / "api").glob("*.html"):
             assert "<blockquote" not in page.read_text(encoding="utf-8"), page
-        assert "language-pycon" in (site / "api" / "windows.html").read_text(encoding="utf-8")
+        # The prompt, as a highlighted session has it.
+        assert '<span class="gp">&gt;&gt;&gt; </span>' in (site / "api" / "windows.html").read_text(encoding="utf-8")
 
 
 def test_every_example_is_on_its_page() -> None:
