@@ -67,8 +67,8 @@ class _Combine(PTransform[Collection, Collection]):
     def _spread(self, fanout: Fanout | None) -> Self:
         if isinstance(fanout, bool) or not (fanout is None or callable(fanout) or isinstance(fanout, int)):
             raise TypeError(f"{self.label}: a fan-out is a number or a function of the key, got {fanout!r:.80}")
-        if isinstance(fanout, int) and fanout < 1:
-            raise ValueError(f"{self.label}: the fan-out is {fanout}; give how many shards, 1 or more")
+        if isinstance(fanout, int) and fanout < 0:
+            raise ValueError(f"{self.label}: the fan-out is {fanout}; give how many shards, 0 or 1 for none")
         clone = copy(self)
         # A key in one shard is as well off in none.
         clone.fanout = None if isinstance(fanout, int) and fanout <= 1 else fanout
