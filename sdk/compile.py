@@ -299,7 +299,7 @@ class _Compiler:
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
             own = shipped(combine, label)
-            combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder)
+            combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder, label)
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 

@@ -226,7 +226,7 @@ class KeyWindows:
         context.write(frame.cell, record)
 
     def _unstorable(self, state: WindowState, error: Exception) -> Exception:
-        """The same error, or a clear one if it is the trigger's doing."""
+        """A clear error: it is the trigger's doing, or the accumulator's."""
         try:
             pickle.dumps(state.progress)
         except Exception:
@@ -234,7 +234,10 @@ class KeyWindows:
                 f"trigger {self._rules.trigger} remembers {state.progress!r:.200} of window {state.frame.window}, "
                 f"which cannot be stored ({error}); let its progress be made of None, numbers, strings and tuples"
             )
-        return error
+        return TypeError(
+            f"what is combined in window {state.frame.window}, {state.content!r:.200}, cannot be stored ({error}); "
+            "let it be made of what can be pickled"
+        )
 
     def free(self, state: WindowState) -> None:
         """Take away a window's record, timers and hold; its content is gone or another window's by now."""

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.record import Batch, Emit
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.buckets import buckets, starts_of
@@ -59,6 +60,7 @@ class LiftedCombine(InlineComputation):
         input_form: InputForm = InputForm.PLAIN,
         output_stream: str = "lifted",
         key_coder: KeyCoder = STANDARD_KEYS,
+        step: str = "combine",
     ) -> None:
         if not liftable(windowing, input_form):
             raise ValueError(f"{windowing} cannot be combined before the shuffle; ask liftable() first")
@@ -69,7 +71,7 @@ class LiftedCombine(InlineComputation):
         self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
         self._reducers = reducers_of(combine)
         self._tally = Tally(self._reducers, self._buckets) if self._reducers and self._buckets else None
-        self._groups = _Groups(combine, key_coder)
+        self._groups = _Groups(combine, key_coder, step)
 
     def setup(self) -> None:
         """Set the CombineFn up."""
@@ -187,9 +189,10 @@ class LiftedCombine(InlineComputation):
 class _Groups:
     """What is combined of each key and place, which is a bucket's start or a window's code."""
 
-    def __init__(self, combine: Combiner, key_coder: KeyCoder) -> None:
+    def __init__(self, combine: Combiner, key_coder: KeyCoder, step: str) -> None:
         self._combine = combine
         self._key_coder = key_coder
+        self._step = step
         self.clear()
 
     def clear(self) -> None:
@@ -241,8 +244,11 @@ class _Groups:
         combine = self._combine
         for group, values in self._values.items():
             known = self._folded.get(group)
-            accumulator, elements = (combine.create_accumulator(), 0) if known is None else known
-            self._folded[group] = _Folded(combine.add_inputs(accumulator, values), elements + len(values))
+            try:
+                accumulator, elements = (combine.create_accumulator(), 0) if known is None else known
+                self._folded[group] = _Folded(combine.add_inputs(accumulator, values), elements + len(values))
+            except Exception as error:
+                raise failed_step(error, self._step, self._key(group[0]), _culprit(combine, values)) from error
         self._values = {}
         self._size = 0
 
@@ -251,7 +257,7 @@ class _Groups:
         self._fold()
         for group, (accumulator, count) in self._folded.items():
             name, place = group
-            key = self._encoded[name] if isinstance(name, _Encoded) else name
+            key = self._key(name)
             lost = count - self._kept.get(group, 0)
             yield key, place, self._combine.compact(accumulator), count, lost, self._first[group]
         self.clear()
@@ -262,6 +268,23 @@ class _Groups:
         name = _Encoded(self._key_coder.encode(key))
         self._encoded.setdefault(name, key)
         return name
+
+    def _key(self, name: object) -> object:
+        return self._encoded[name] if isinstance(name, _Encoded) else name
+
+
+def _culprit(combine: Combiner, values: Sequence[object]) -> object:
+    """The first of some values that cannot be added to nothing either; None if it is not the values."""
+    try:
+        combine.create_accumulator()
+    except Exception:
+        return None
+    for value in values:
+        try:
+            combine.add_input(combine.create_accumulator(), value)
+        except Exception:
+            return value
+    return None
 
 
 class _Folded(NamedTuple):

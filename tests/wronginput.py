@@ -27,6 +27,7 @@ import headrace as beam
 from headrace import lowlevel
 from headrace.cli.app import app
 from headrace.lowlevel import worker
+from headrace.lowlevel.columnwise import bundle
 from headrace.lowlevel.errors import StepError
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
@@ -66,6 +67,11 @@ def _write(name: str, text: str | bytes) -> str:
     return name
 
 
+def _without(*modules: str) -> None:
+    """As if they were not installed, for as long as the program runs."""
+    sys.modules.update(dict.fromkeys(modules))  # type: ignore[arg-type] - None is what import takes for missing
+
+
 class CommandEnded(Exception):
     """A command ended with another code than 0; the text is what it said."""
 
@@ -101,13 +107,14 @@ def _names(pipeline: beam.Pipeline) -> dict[str, object]:
         "LocalRunner": LocalRunner,
         "write": _write,
         "command": _command,
+        "without": _without,
     }
 
 
 def tried(code: str) -> Case:
     """Run a program in an empty folder, and then its pipeline if it has one."""
     pipeline = beam.Pipeline("LocalRunner")
-    path, modules = list(sys.path), set(sys.modules)
+    path, modules = list(sys.path), dict(sys.modules)
     told: set[Site] = set()
     with ExitStack() as around:
         folder = around.enter_context(tempfile.TemporaryDirectory())
@@ -115,7 +122,8 @@ def tried(code: str) -> Case:
         around.enter_context(patch.dict(os.environ, {"HEADRACE_RUNNER": "local"}))
         around.enter_context(_step_errors_tell(told))
         # Many enough, and sooner.
-        around.enter_context(patch.object(worker, "ENDLESS", 1_000))
+        for module in (worker, bundle):
+            around.enter_context(patch.object(module, "ENDLESS", 1_000))
         for name in ("HEADRACE_CHECKPOINT", "HEADRACE_CHECKPOINT_KEY"):
             os.environ.pop(name, None)
         try:
@@ -127,7 +135,11 @@ def tried(code: str) -> Case:
             return Case(code, _said(error, folder), frozenset(_sites(error)) | frozenset(told))
         finally:
             sys.path[:] = path
-            for name in set(sys.modules) - modules:
+            # What the program has said to be missing is there again.
+            sys.modules.update({name: module for name, module in modules.items() if sys.modules.get(name) is None})
+            for name in [name for name, module in sys.modules.items() if module is None and name not in modules]:
+                del sys.modules[name]
+            for name in sys.modules.keys() - modules:
                 if (getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
                     del sys.modules[name]
     raise NothingWrong(code)
@@ -156,12 +168,17 @@ def _said(error: BaseException, folder: str) -> str:
     for place in {folder, str(Path(folder).resolve())}:
         text = text.replace(f"{place}/", "").replace(place, "HERE")
     text = re.sub(r"0x[0-9a-f]{6,}", "0x…", text).replace(str(ROOT), "ROOT")
+    # Ports that were free, or were not.
+    text = re.sub(r"\b(127\.0\.0\.1:|port )\d{4,}", r"\1…", text)
     # So do the marks below a line of a program.
     return "\n".join(line.rstrip() for line in text.splitlines() if line.strip(" ~^"))
 
 
 def _sites(error: BaseException | None) -> Iterator[Site]:
-    while error is not None:
+    seen: set[int] = set()
+    # What is raised again can be its own context.
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         for frame in reversed(traceback.extract_tb(error.__traceback__)):
             if (site := _site(frame.filename, frame.lineno or 0)) is not None:
                 yield site

@@ -71,12 +71,21 @@ def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanati
     topology = program.topology() if isinstance(program, Pipeline) else program
     if (manifest := view_of(checkpoint).manifest) is None:
         raise MisuseError(f"nothing is committed yet in {checkpoint}")
-    steps = list(topology.keyed) if step is None else [step] if step in topology.keyed else []
     standing = Standing.of(manifest)
+    if strange := [name for name in topology.keyed if name not in standing.watermarks]:
+        known = ", ".join(standing.watermarks) or "none"
+        raise MisuseError(
+            f"{checkpoint} is of another program: it has no step {strange[0]!r} (steps: {known}); give the program "
+            "that it was made by"
+        )
+    # Of a pipeline's steps not all have a watermark; those that there are not have been refused before.
+    steps = list(topology.keyed) if step is None else [step]
+    if isinstance(program, Pipeline):
+        steps = [name for name in steps if name in topology.keyed]
     try:
         return [why(topology, standing, name) for name in steps]
     except TopologyError as error:
-        raise MisuseError(f"{checkpoint} is of another program: {error}") from error
+        raise MisuseError(str(error)) from error
 
 
 def _way(way: Way) -> Mapping[str, object]:

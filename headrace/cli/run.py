@@ -18,7 +18,7 @@ from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import Progress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
-from headrace.runners.reporting.prometheus import PrometheusReporter
+from headrace.runners.reporting.prometheus import PortError, PrometheusReporter
 from headrace.sdk.options import EngineOptions, PipelineOptions
 from headrace.sdk.pipeline import Pipeline
 from headrace.sdk.recordtopology import record_topology
@@ -65,6 +65,8 @@ def run(
         try:
             with watched.reporter:
                 start()
+        except PortError as error:
+            raise MisuseError(str(error)) from error
         except KeyboardInterrupt as stop:
             say(errors, watched.interrupted(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.metric import ENGINE, CounterCell, DistributionCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.options import Progress
@@ -31,6 +32,10 @@ _GAUGES = {
 }
 
 
+class PortError(HeadraceError, OSError):
+    """Metrics cannot be served where they were asked for. Nothing has run."""
+
+
 class PrometheusReporter:
     """Serves a run's figures at `http://localhost:PORT/metrics`; give it to a run as `progress`.
 
@@ -45,6 +50,7 @@ class PrometheusReporter:
 
     Raises:
         ImportError: `prometheus_client` is not installed.
+        PortError: The port cannot be had, when the reporter is entered.
     """
 
     def __init__(self, port: int | None = None, registry: CollectorRegistry | None = None) -> None:
@@ -63,7 +69,13 @@ class PrometheusReporter:
         if self.port is not None:
             from prometheus_client import start_http_server
 
-            self._server, _ = start_http_server(self.port, registry=self.registry)
+            try:
+                self._server, _ = start_http_server(self.port, registry=self.registry)
+            except OSError as error:
+                raise PortError(
+                    f"metrics cannot be served at port {self.port} ({error.strerror or error}); give another one, or 0 "
+                    "for one that is free"
+                ) from error
             self.port = self._server.server_port
         return self
 
