@@ -82,7 +82,8 @@ def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions
 
 def checkpoint_of(options: PipelineOptions) -> str | None:
     """The place of the run's checkpoint: of the options, else of the environment; None for none."""
-    return options.view_as(EngineOptions).checkpoint or os.environ.get("HEADRACE_CHECKPOINT") or None
+    given = options.view_as(EngineOptions).checkpoint
+    return os.environ.get("HEADRACE_CHECKPOINT") or None if given is None else given
 
 
 def _called(progress: Callable[..., None] | bool | None) -> Callable[..., None] | None:

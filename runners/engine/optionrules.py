@@ -40,7 +40,7 @@ def _is_span(value: object) -> bool:
 _COUNT: _Rule = (_is_count, "a whole number of at least 1")
 _SPAN: _Rule = (_is_span, "0 or more seconds")
 _RULES: Mapping[str, _Rule] = {
-    "checkpoint": (lambda value: isinstance(value, str), "the directory or URL as text"),
+    "checkpoint": (lambda value: isinstance(value, str) and value != "", "the directory or URL as text"),
     "intervals": _COUNT,
     "max_records_per_epoch": _COUNT,
     "latency_aim": (lambda value: _number(value) > 0, "seconds, more than 0, or None for no aim"),

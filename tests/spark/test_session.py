@@ -89,6 +89,13 @@ def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> No
         SparkRunner(spark).run_topology(simple())
 
 
+def test_a_session_of_spark_connect() -> None:
+    # One without a server: it is known by where its class is.
+    remote = type("SparkSession", (), {"version": "4.1.0", "__module__": "pyspark.sql.connect.session"})
+    with pytest.raises(SparkSetupError, match=r"one of Spark Connect, .*; use a session made with a master"):
+        session.checked(remote())
+
+
 def simple(computation: Computation | None = None) -> Topology:
     topology = Topology()
     topology.injector("in", BoundedInjector([(1, 1)]))
