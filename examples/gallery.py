@@ -2,7 +2,8 @@
 
 Figures 2 to 17 of the article are runs of `examples/streaming102` in memory, recorded and drawn by `headrace.plot`: as
 SVG, as PNG, and as a page that plays. Figures 13 to 16 of the paper (`gallery_millwheel.py`) are what the benchmarks
-have measured on this machine, where they were run. Needs matplotlib: `pip install 'headrace[plot]'`.
+have measured on this machine; with `--measure` those that were not run yet are run first. Needs matplotlib:
+`pip install 'headrace[plot]'`.
 """
 
 from __future__ import annotations
@@ -357,9 +358,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Draw the figures of Streaming 102 and of the MillWheel paper.")
     parser.add_argument("--output", type=Path, default=Path("out/gallery"), help="the folder (default: out/gallery)")
     parser.add_argument("--measured", type=Path, default=Path("out/benchmarks"), help="what benchmarks have written")
+    parser.add_argument("--measure", action="store_true", help="run benchmarks that have written nothing yet: minutes")
     parser.add_argument("--only", type=int, nargs="+", default=range(2, 18), help="figures of the article to draw")
     given = parser.parse_args(arguments)
     given.output.mkdir(parents=True, exist_ok=True)
+    if given.measure:
+        gallery_millwheel.measure(given.measured)
     made = [*article(given.output, given.only), *paper(given.output, given.measured)]
     (given.output / "index.html").write_text(index(made), encoding="utf-8")
     for its in made:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,11 +122,23 @@ def cache(axes: Axes, told: Told) -> None:
 
 FIGURES = (
     Measured(13, "Latency of single records", "With and without strong productions and exactly once.",
-             "figures.json", "python -m benchmarks.figures", latencies),
+             "figures.json", "python -m benchmarks.figures --runs 1", latencies),
     Measured(14, "Latency and the number of workers", "Simulated on costs measured here.",
              "simulation.json", "python -m benchmarks.simulation", workers),
     Measured(15, "Lag of the low watermark", "Of three stages, one after the other.",
-             "figures.json", "python -m benchmarks.figures", lags),
+             "figures.json", "python -m benchmarks.figures --runs 1", lags),
     Measured(16, "Processor time and the size of the cache", "Of worker and storage.",
-             "cache.json", "python -m benchmarks.cache", cache),
+             "cache.json", "python -m benchmarks.cache --runs 1", cache),
 )  # fmt: skip
+
+
+def measure(folder: Path) -> None:
+    """Run the benchmarks whose files are not in the folder, a round of each: some minutes, on Spark.
+
+    Raises `subprocess.CalledProcessError` if one fails.
+    """
+    for file, command in dict((its.file, its.command) for its in FIGURES).items():
+        if not (folder / file).exists():
+            print(f"measuring: {command}", flush=True)
+            arguments = [*shlex.split(command)[1:], "--output", str(folder / file)]
+            subprocess.run([sys.executable, *arguments], check=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -141,11 +142,22 @@ def test_the_gallery(tmp_path, capsys):
 def test_what_was_not_measured(tmp_path):
     told = [its.remark for its in gallery.paper(tmp_path, tmp_path)]
     assert [remark.rpartition("python -m ")[2] for remark in told] == [
-        "benchmarks.figures",
+        "benchmarks.figures --runs 1",
         "benchmarks.simulation",
-        "benchmarks.figures",
-        "benchmarks.cache",
+        "benchmarks.figures --runs 1",
+        "benchmarks.cache --runs 1",
     ]
     assert f"{tmp_path / 'cache.json'} is missing; make it with: " in told[-1]
     assert not list(tmp_path.iterdir())
     assert [its.number for its in gallery_millwheel.FIGURES] == [13, 14, 15, 16]
+
+
+def test_only_what_was_not_measured_is_measured(tmp_path, monkeypatch):
+    ran = []
+    monkeypatch.setattr(subprocess, "run", lambda command, check: ran.append((command[1:], check)))
+    (tmp_path / "figures.json").write_text("{}")
+    gallery_millwheel.measure(tmp_path)
+    assert ran == [
+        (["-m", "benchmarks.simulation", "--output", str(tmp_path / "simulation.json")], True),
+        (["-m", "benchmarks.cache", "--runs", "1", "--output", str(tmp_path / "cache.json")], True),
+    ]
