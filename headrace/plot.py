@@ -13,9 +13,9 @@ recorded there are its watermarks, open windows and waiting timers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from headrace.sdk.pictures.figure import draw, write
 from headrace.sdk.pictures.page import page
@@ -89,5 +89,7 @@ def html(
 
 
 def _read(recording: Recordings) -> list[Recording | StepRecording]:
-    several = [recording] if isinstance(recording, (Recording, StepRecording, str, Path)) else list(recording)
+    # What is no recording is refused where it is drawn.
+    is_several = isinstance(recording, Iterable) and not isinstance(recording, (Recording, StepRecording, str, Path))
+    several = cast("Sequence[One]", recording if is_several else [recording])
     return [recording_at(its) if isinstance(its, (str, Path)) else its for its in several]

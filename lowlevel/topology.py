@@ -87,6 +87,11 @@ class Topology:
         if stream in self.injectors:
             raise TopologyError(f"stream {stream!r} already has an injector; give each injector a stream of its own")
         _check_able(f"the injector of stream {stream!r}", injector, "plan", "BoundedInjector(rows)")
+        if missing := [name for name in _OF_INJECTORS if not hasattr(injector, name)]:
+            raise TopologyError(
+                f"the injector of stream {stream!r} is {injector!r:.200}, which has no {missing[0]}; "
+                "derive its class from BaseInjector, which has what most need"
+            )
         self.injectors[stream] = injector
 
     def computation(
@@ -350,6 +355,9 @@ def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:
             reached.add(other)
             frontier.extend(edges[other])
     return reached
+
+
+_OF_INJECTORS = ("max_delay", "record_ids", "id_slack", "position_kind")
 
 
 def _check_able(what: str, given: object, method: str, example: str) -> None:
