@@ -104,8 +104,8 @@ def test_tuples_of_another_length_are_refused(width: int) -> None:
     batch = columns(KEYS["text"], *[VALUES["int8"]] * width, wide=True)
     combine = TupleCombineFn(SumFn(), CountCombineFn())
     for given in (batch, as_values(batch)):
-        kind, cause, *_ = outcome(by_columns, combine, given)
-        assert kind is ValueError and "zip()" in cause
+        kind, cause, _, key = outcome(by_columns, combine, given)
+        assert kind is StepError and "zip()" in cause and key in KEYS["text"].to_pylist()
 
 
 @pytest.mark.parametrize(
