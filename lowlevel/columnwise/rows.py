@@ -105,10 +105,27 @@ class KeyedColumns:
             values: One for each row.
             start: What to begin with, one for each key or one for all.
         """
-        wide = values.astype(np.int64) if values.dtype.kind in "bi" else values
+        if values.dtype.kind == "f":
+            return self._running_floats(values.astype(np.float64), start)
+        wide = cast("Numbers", values.astype(np.int64) if values.dtype.kind in "bi" else values)
         sums = np.cumsum(wide)
-        before = sums[self.first] - wide[self.first]  # type: ignore[operator]  # numbers
+        before = sums[self.first] - wide[self.first]
         return cast(Column, sums + (np.broadcast_to(start, self.key_count) - before)[self.keys])
+
+    def _running_floats(self, sums: NDArray[np.float64], start: Column | int | float) -> Column:
+        """Each key by itself: rounding must not differ with the keys that are beside it."""
+        if not len(self):
+            return sums
+        sums[self.first] += np.broadcast_to(np.asarray(start, np.float64), self.key_count)
+        most = int(self.counts.max())
+        if self.key_count <= most:
+            for first, last in zip(self.first.tolist(), self.last.tolist(), strict=True):
+                np.cumsum(sums[first : last + 1], out=sums[first : last + 1])
+            return sums
+        for rank in range(1, most):
+            rows = self.first[self.counts > rank] + rank
+            sums[rows] += sums[rows - 1]
+        return sums
 
     def _fail(self, row: int, value: object, cause: str) -> NoReturn:
         raise StepError(self._step, self.key_of(row), value, cause)

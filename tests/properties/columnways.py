@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import NamedTuple, cast
 
 from headrace.lowlevel.checkpoint.copy_plan import within
-from headrace.lowlevel.coder import STANDARD_KEYS, encode_key, row_of
+from headrace.lowlevel.coder import encode_key
 from headrace.lowlevel.columnparcel import decode_parcel
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.gather import Gather
@@ -31,6 +31,7 @@ from headrace.sdk.mixedgrouping import MixedGrouping
 from headrace.sdk.panes import PaneInfoTiming
 from headrace.sdk.windowing import Windowing
 from tests.harness import Element, Pane
+from tests.properties.rawways import never, places_of
 
 Way = Callable[[Windowing, Combiner], Computation]
 
@@ -115,7 +116,7 @@ class Combining:
         """One epoch; its elements come in so many batches."""
         self.epoch += 1
         bundles = {interval.number: Bundle() for interval in self.intervals}
-        gather = Gather(self.place, "lifted", lambda full: self._ship(full, bundles), _never)
+        gather = Gather(self.place, "lifted", lambda full: self._ship(full, bundles), never)
         self.lift.start_bundle()
         make = step.batch or plain
         size = -(-len(step.elements) // parts) or 1
@@ -128,7 +129,7 @@ class Combining:
         self.watermark = step.watermark
 
     def _ship(self, gather: Gather, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.parcels(self.intervals, _places).items():
+        for interval, parcel in gather.parcels(self.intervals, places_of).items():
             came = decode_parcel(parcel.encode())
             if isinstance(self.place.computation, IntervalComputation):
                 bundles[interval.number].parcels.append(came)
@@ -184,13 +185,3 @@ def _told(pane: Pane) -> tuple[object, ...]:
 
 _key = cast(KeyExtractor, itemgetter(0))
 """As pipelines have it: the engine finds it in columns."""
-
-
-def _places(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
-    encode = STANDARD_KEYS.encode
-    encoded = [key if isinstance(key, bytes) else encode(key) for key in keys]
-    return [(key, row_of(key)) for key in encoded]
-
-
-def _never(place: Keyed, batch: Batch) -> None:
-    raise AssertionError("nothing here is poison")

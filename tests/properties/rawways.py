@@ -175,7 +175,7 @@ class Running:
         self.epoch += 1
         place = Keyed("step", self.way(), {"in": _key}, frozenset(["out"]))
         bundles = {interval.number: Bundle() for interval in self.intervals}
-        gather = Gather(place, "in", lambda full: self._ship(place, full, bundles), _never)
+        gather = Gather(place, "in", lambda full: self._ship(place, full, bundles), never)
         size = -(-len(step.elements) // batches) or 1
         for at in range(0, len(step.elements), size):
             gather.add(_batch(step.elements[at : at + size], step.as_columns))
@@ -236,5 +236,6 @@ def places_of(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
     return [(key, row_of(key)) for key in encoded]
 
 
-def _never(place: Keyed, batch: Batch) -> None:
+def never(place: Keyed, batch: Batch) -> None:
+    """What is poison."""
     raise AssertionError("nothing here is poison")

@@ -300,6 +300,27 @@ def test_running_sums_begin_where_they_are_told() -> None:
     assert found == [[1, 4, 2], [101, 104, 202], [[4, 2], [1, 2], [3, 2]], [[2, 1], [0, 2], [1, 2]]]
 
 
+def test_running_sums_of_floats_do_not_depend_on_other_keys() -> None:
+    found: list[object] = []
+
+    def call(batch: RecordColumns, context: ColumnContext) -> None:
+        found.append(batch.running_sum(np.array([1e17, 1.0, 0.25])).tolist())
+        found.append(batch.running_sum(np.array([0.5, 0.25, 0.1]), np.array([1.0, 0.2])).tolist())
+
+    ran(Calls(call), ROWS)
+    assert found == [[1e17, 1e17 + 1.0, 0.25], [1.5, 1.75, 0.2 + 0.1]]
+
+
+def test_running_sums_of_floats_of_many_keys() -> None:
+    found: list[object] = []
+
+    def call(batch: RecordColumns, context: ColumnContext) -> None:
+        found.append(sorted(batch.running_sum(np.where(batch.counts[batch.keys] == 2, 1e17, 0.1)).tolist()))
+
+    ran(Calls(call), [*ROWS, (("carla", 5), 0)])
+    assert found == [[0.1, 0.1, 1e17, 2e17]]
+
+
 def test_sums_of_narrow_columns_are_wide() -> None:
     found: list[object] = []
 
