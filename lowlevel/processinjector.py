@@ -23,10 +23,21 @@ class HandoverSplit:
 
     handover: Handover
     paths: tuple[str, ...]
+    with_ids: bool = False
+    """Whether every record must have an id."""
 
     def read(self) -> Iterable[Batch]:
-        """One after the other."""
-        return map(self.handover.load, self.paths)
+        """One after the other. Raises `ValueError` for records without the ids that they must have."""
+        for path in self.paths:
+            batch = self.handover.load(path)
+            if self.with_ids and batch.ids is None:
+                raise ValueError(
+                    f"process {path.split('/')[1]!r} handed {len(batch)} records over without ids, as its hand-over "
+                    f"{int(path.split('/')[2].partition('-')[0])}, and this ProcessInjector has record_ids=True: what "
+                    "comes twice would count twice; give InjectorProcess.write(..., ids=...) one id a record, or leave "
+                    "record_ids out"
+                )
+            yield batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +71,8 @@ class ProcessInjector(BaseInjector):
             pickles unless there is another coder: whoever may write there can run code here.
         expected: Names of the processes. They can be others after a restart; one that has not closed must stay.
         coder: How lists of values become bytes.
-        record_ids: Whether processes give each record an id, so that what they hand over twice counts once.
+        record_ids: Whether processes give each record an id, so that what they hand over twice counts once. Records
+            without one stop the run then.
         id_slack: How long ids are kept after the watermark has passed their record, microseconds of event time.
         discard: Whether to delete what is committed; otherwise it is kept.
     """
@@ -96,7 +108,7 @@ class ProcessInjector(BaseInjector):
         done = all(each.closed for each in reached.values())
         watermark = min(each.watermark for each in reached.values())
         parts = _shared([entry.records for entry in entries if entry.count], splits)
-        work = [HandoverSplit(self._handover, tuple(paths)) for paths in parts]
+        work = [HandoverSplit(self._handover, tuple(paths), self.record_ids) for paths in parts]
         return Delivery(work, after, watermark, done=done, idle=not entries and not done)
 
     def committed(self, position: object) -> None:

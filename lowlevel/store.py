@@ -53,6 +53,10 @@ class StoreError(HeadraceError, OSError):
     """The store refused or failed. Committed epochs are intact; a write that failed may or may not have happened."""
 
 
+class PlaceError(StoreError):
+    """There can be no store at that place: no name, a file, a URL that nothing knows. Nothing was read or written."""
+
+
 class Store(Protocol):
     """Named objects. An object appears whole or not at all, and once an operation returns everybody sees its effect."""
 
@@ -195,7 +199,9 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
-            raise StoreError(f"cannot {action} {self._name(path)}: {_reason(error)}") from error
+            # Before it was opened for the first time it is the place that will not do.
+            kind = PlaceError if self._objects is None else StoreError
+            raise kind(f"cannot {action} {self._name(path)}: {_reason(error)}") from error
 
     def _refuse_way_out(self, path: str) -> None:
         """Names come out of the checkpoint, and nobody who wrote there may point at what lies elsewhere."""
@@ -248,7 +254,7 @@ def _variable(scheme: str, option: str) -> str:
 def _local_root(place: str) -> Path | None:
     """The directory of a local place, absolute, so that workers in other directories find it; None for a URL."""
     if not place:
-        raise StoreError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
+        raise PlaceError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
     if place.startswith("file://"):
         return Path(unquote(urlsplit(place).path)).absolute()
     return None if "://" in place else Path(place).absolute()

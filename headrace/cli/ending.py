@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from headrace.lowlevel.errors import FencedError, HeadraceError
+from headrace.lowlevel.store import PlaceError
 
 
 class Ending(IntEnum):
@@ -39,7 +40,7 @@ def endings() -> Iterator[None]:
     """Turns what is raised inside into a message and an exit code."""
     try:
         yield
-    except MisuseError as error:
+    except (MisuseError, PlaceError) as error:
         raise _end(str(error), Ending.MISUSED) from error
     except FencedError as error:
         raise _end(str(error), Ending.REPLACED) from error

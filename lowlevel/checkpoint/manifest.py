@@ -21,6 +21,7 @@ from headrace.lowlevel.checkpoint.planrows import plan_of_row, plan_row
 from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.lateness import Lateness
 from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.watermark import InjectorProgress
 from headrace.lowlevel.watermarkmap import decoded
 
@@ -111,6 +112,16 @@ class Manifest:
     """What was removed from the topology."""
     left: Mapping[int, frozenset[str]] = field(default_factory=dict)
     """Level -> computations that are not on it any more, but of which its files may still tell."""
+
+    @property
+    def is_over(self) -> bool:
+        """What `finished` is to say of a commit: its other fields know whether anything can still happen."""
+        if self.pending or not self.ended >= self.positions.keys():
+            return False
+        # A timer that holds has more to say, be it to sinks alone.
+        if any(held and self.wall_timers.get(name) for name, held in self.holds.items()):
+            return False
+        return all(watermark == MAX_TIMESTAMP for watermark in self.input_watermarks.values())
 
     def injectors(self) -> dict[str, InjectorProgress]:
         """Injector stream -> how far it is."""

@@ -72,10 +72,10 @@ def succeeded(
         archive=_archive(before, change),
         deltas={},
         receipts={},
-        finished=False,
         pending=tuple(_forwarded(before.pending, change, places)),
     )
-    return replace(manifest, input_watermarks=_entered(topology, manifest))
+    manifest = replace(manifest, input_watermarks=_entered(topology, manifest))
+    return replace(manifest, finished=manifest.is_over)
 
 
 def _archive(before: Manifest, change: Change) -> tuple[Archived, ...]:

@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import (
@@ -30,7 +31,6 @@ from headrace.lowlevel.metric import decode_metrics, encode_metrics
 from headrace.lowlevel.plaindata import PLAIN
 from headrace.lowlevel.sequencer import attempt_token
 from headrace.lowlevel.store import ObjectStore, Store, StoreError
-from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import Kind, Pending, Row, pack
@@ -135,7 +135,7 @@ def _position(stream: str, position: object) -> bytes:
 
 
 def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Manifest:
-    return Manifest(
+    manifest = Manifest(
         epoch=state.epoch,
         wall_clock=state.clock,
         intervals=dict(state.intervals),
@@ -159,14 +159,8 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Mani
         receipts={sink: tuple(receipts) for sink, receipts in state.receipts.items()},
         counters=state.counters,
         metrics=encode_metrics(state.metrics),
-        finished=_is_over(state),
     )
-
-
-def _is_over(state: State) -> bool:
-    """Whether all input has ended and nothing is left to do."""
-    ended = state.done >= state.positions.keys() and not state.pending
-    return ended and all(watermark == MAX_TIMESTAMP for watermark in state.watermarks.values())
+    return replace(manifest, finished=manifest.is_over)
 
 
 def _state(manifest: Manifest) -> State:

@@ -191,8 +191,8 @@ def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]
 def _measured(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
     """The split's batches; on the way it is noted how late their records are, if a consumer asks for that."""
     if stream not in task.program.propagation.asked or task.spec.before.injectors[stream].delay is None:
-        return _reading(stream, split)
-    return _measuring(task, stream, _reading(stream, split))
+        return _reading(task, stream, split)
+    return _measuring(task, stream, _reading(task, stream, split))
 
 
 def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[Batch]:
@@ -205,14 +205,28 @@ def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[B
         yield batch
 
 
-def _reading(stream: str, split: Split) -> Iterator[Batch]:
+def _reading(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
     """The split's batches; what reading raises is the injector's failure, not that of a step behind it."""
     try:
-        yield from split.read()
+        if task.program.topology.injectors[stream].record_ids:
+            yield from _with_ids(split.read())
+        else:
+            yield from split.read()
     except HeadraceError:
         raise
     except Exception as error:
         raise failed_step(error, stream, None, None) from error
+
+
+def _with_ids(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The batches of an injector that promises an id for each record. Raises `ValueError` if some have none."""
+    for batch in batches:
+        if len(batch) and batch.ids is None:
+            raise ValueError(
+                f"the injector has record_ids=True, but {len(batch)} of its records come without ids: what comes twice "
+                "would count twice; give each of its batches ids, or leave record_ids out"
+            )
+        yield batch
 
 
 def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:

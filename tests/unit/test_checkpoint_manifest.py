@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,6 +29,7 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.injector import BoundedInjector
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Topology
 from tests.stores import DictStore
 
@@ -209,3 +211,30 @@ def test_what_changed_is_named(changed: Topology, differences: list[str]) -> Non
 def test_levels_that_changed_although_no_member_did() -> None:
     before, after = Fingerprint((), (("a",), ("b",))), Fingerprint((), (("a", "b"),))
     assert before.differences(after) == ["computations by level are a, b instead of a | b"]
+
+
+OVER = Manifest(
+    epoch=2,
+    wall_clock=5,
+    intervals={1: IntervalMap.evenly(1)},
+    positions={"in": b""},
+    ended=frozenset(["in"]),
+    input_watermarks={"count": MAX_TIMESTAMP},
+    holds={"count": {0: 5}},
+)
+
+
+@pytest.mark.parametrize(
+    "left",
+    [
+        {"ended": frozenset[str]()},
+        {"pending": (PendingProduction(1, 0, "count", 5, b""),)},
+        {"input_watermarks": {"count": 5}},
+        # It holds for a timer that is to fire yet; alone, neither has anything to say any more.
+        {"wall_timers": {"count": {0: 9}}},
+    ],
+)
+def test_nothing_is_over_while_something_is_left(left: dict[str, Any]) -> None:
+    assert OVER.is_over
+    assert replace(OVER, holds={}, wall_timers={"count": {0: 9}}).is_over
+    assert not replace(OVER, **left).is_over

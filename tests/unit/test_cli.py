@@ -191,6 +191,20 @@ def test_inspect_tells_what_is_committed(folder: Path) -> None:
     assert [row["key"] for row in stored] == ["red", "red"]
 
 
+@pytest.mark.parametrize("place", ["", "points.py", "points.py/state", "nosuch://place"])
+def test_a_place_that_can_hold_no_checkpoint_ends_with_2_before_anything_runs(folder: Path, place: str) -> None:
+    assert ran("points.py", f"--checkpoint={place}").exit_code == Ending.MISUSED
+    assert call("explain", "points.py", f"--checkpoint={place}").exit_code == Ending.MISUSED
+    assert not list(folder.glob("sums*"))
+
+
+def test_inspect_says_that_a_finished_run_is_at_its_end_when_recording_it_came_later(folder: Path) -> None:
+    ran("points.py", "--checkpoint=state")
+    ran("points.py", "--checkpoint=state", "-o", "record")
+    told = json.loads(call("inspect", "state", "--json").stdout)
+    assert (told["epoch"], told["finished"]) == (2, True)
+
+
 def test_inspect_names_who_holds_a_watermark(folder: Path) -> None:
     assert ran("points:topology", "--checkpoint=state", "-o", "max_records_per_epoch=1").exit_code == Ending.FAILED
     told = json.loads(call("inspect", "state", "--json").stdout)
@@ -206,6 +220,10 @@ def test_inspect_names_who_holds_a_watermark(folder: Path) -> None:
         (["state"], "there is no checkpoint at"),
         (["made", "--at-epoch=7"], "epoch 7 is not in the log"),
         (["made", "--step=Max"], "the checkpoint has no step 'Max'"),
+        ([""], "the place of the checkpoint is empty"),
+        (["points.py"], "points.py: not a directory; choose a directory"),
+        (["points.py/state"], "there is no checkpoint at"),
+        (["nosuch://place"], "cannot open nosuch://place"),
     ],
 )
 def test_inspect_of_what_is_not_there_ends_with_2_and_makes_nothing(

@@ -12,7 +12,9 @@ from headrace.lowlevel import (
     HandoverError,
     HeadraceError,
     InjectorProcess,
+    ManualInjector,
     ProcessInjector,
+    StepError,
     Topology,
 )
 from headrace.lowlevel.checkpoint.envelope import wrap
@@ -241,3 +243,37 @@ def test_a_record_behind_its_own_process_is_late_not_lost(tmp_path):
     result = LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=1))
     assert sorted(value for value, _ in rows) == [("early", False), ("late", True)]
     assert result.total("late") == 1
+
+
+class _Pass(Computation):
+    def process_record(self, record, context):
+        context.produce("out", record.value)
+
+
+def _counting(injector):
+    topology = Topology()
+    topology.injector("in", injector)
+    topology.computation("pass", _Pass(), {"in": lambda value: value}, ["out"])
+    out = []
+    topology.sink("out", "out", CallSink(lambda _, rows: out.extend(value for value, _ in rows)))
+    return topology, out
+
+
+def test_records_without_the_ids_that_the_injector_promises_stop_the_run():
+    place = DictStore()
+    InjectorProcess(place, "host-a").write([("x", 1)], ids=[b"1"]).write([("y", 2), ("x", 1)]).close()
+    topology, out = _counting(ProcessInjector(place, ["host-a"], record_ids=True))
+    said = r"(?s)step 'in' raised; nothing of this epoch is committed.*'host-a' handed 2 records over without ids"
+    with pytest.raises(StepError, match=said):
+        LocalRunner().run_topology(topology)
+    assert out == []
+    # The remedy that the message names: without the promise, all of them are taken.
+    topology, out = _counting(ProcessInjector(place, ["host-a"]))
+    LocalRunner().run_topology(topology)
+    assert sorted(out) == ["x", "x", "y"]
+
+
+def test_so_do_those_of_any_other_injector():
+    topology, _ = _counting(ManualInjector(record_ids=True).records(("x", 1)))
+    with pytest.raises(StepError, match=r"(?s)step 'in' raised.*record_ids=True, but 1 of its records come without"):
+        LocalRunner().run_topology(topology)
