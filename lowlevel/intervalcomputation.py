@@ -47,6 +47,8 @@ class IntervalContext:
         """The oldest hold that is left."""
         self.holder = b""
         """Encoded key of that."""
+        self.next_wall_timer: int | None = None
+        """When it wants to be called next even if nothing comes: a wall time, microseconds UTC."""
         self.wall_time = bundle.wall_time
         self.watermark_before, self.watermark = bundle.watermark_before, bundle.watermark
         self.epoch, self.interval = bundle.epoch, bundle.interval
@@ -98,8 +100,8 @@ class IntervalContext:
 
 
 class IntervalComputation(Computation):
-    """Takes all records of an interval and bundle in one call; it sets no timers but looks at the watermark itself."""
+    """Takes all records of an interval and bundle in one call; it sets no timers but looks at the clocks itself."""
 
     def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
-        """Called in every epoch, also without records: the watermark may have moved."""
+        """Called in every epoch, also without records: the watermark or the wall clock may have moved."""
         raise TypeError(f"{type(self).__name__} does not define process_interval(parcels, context)")

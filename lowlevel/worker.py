@@ -130,7 +130,7 @@ class Worker:
         with at(self._place.step):
             self._bracket(lambda: computation.process_interval(bundle.parcels, context))
         self._forget_ids(context.delta, bundle)
-        return Commit(context.delta, context.counters, context.hold, None, context.holder)
+        return Commit(context.delta, context.counters, context.hold, context.next_wall_timer, context.holder)
 
     def _run_keys(self, context: KeyContext, bundle: Bundle, due: dict[bytes, list[Due]]) -> None:
         self._bracket(self._computation.start_bundle)

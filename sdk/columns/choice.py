@@ -56,5 +56,5 @@ def _panes_obstacle(windowing: Windowing) -> str:
     if windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
         return "and panes take back those before them"
     if Firing.of(replace(windowing, allowed_lateness_us=0)) is not None:
-        return "and one that is not full when its window ends holds the watermark"
-    return f"and {trigger_kind(windowing.trigger)} does more than count elements again and again"
+        return "and one that is not ready when its window ends holds the watermark"
+    return f"and {trigger_kind(windowing.trigger)} does more than count elements or wait, again and again"

@@ -1,8 +1,9 @@
-"""When and how, for the windows of all keys of an interval: triggers that count elements, as rules for columns.
+"""When and how, for the windows of all keys of an interval: triggers that count or wait, as rules for columns.
 
-What `Grouping` asks a trigger of one window, this asks of all: after the elements of a bundle, when the watermark
-reaches the end, and when allowed lateness is over. For these triggers all that there is to remember is how many
-elements came since the last pane, and whether the end has been reached.
+What `Grouping` asks a trigger of one window, this asks of all: after the elements of a bundle, when the wall clock
+reaches a time that it waits for, when the watermark reaches the end, and when allowed lateness is over. For these
+triggers all that there is to remember is how many elements came since the last pane, until when the next one waits, and
+whether the end has been reached.
 """
 
 from __future__ import annotations
@@ -16,19 +17,24 @@ import numpy as np
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.columns.fired import pane_codes
-from headrace.sdk.columns.lines import END, ENDED, FINISHED, FRESH, INDEX, NONSPECULATIVE, TIMELY, Lines
+from headrace.sdk.columns.lines import (
+    END,
+    ENDED,
+    FINISHED,
+    FRESH,
+    INDEX,
+    NEVER,
+    NONSPECULATIVE,
+    TIMELY,
+    WAKE,
+    Lines,
+)
+from headrace.sdk.columns.readiness import Readiness
 from headrace.sdk.columns.sessions import Flags
 from headrace.sdk.panes import PaneInfoTiming
-from headrace.sdk.triggers import (
-    AccumulationMode,
-    AfterCount,
-    AfterWatermark,
-    Always,
-    DefaultTrigger,
-    Repeatedly,
-    Trigger,
-)
+from headrace.sdk.triggers import AccumulationMode, AfterWatermark, DefaultTrigger, Progress, Trigger
 from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows import GlobalWindows
 
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 
@@ -62,9 +68,9 @@ class Panes(NamedTuple):
 class Firing:
     """A trigger and how its panes accumulate."""
 
-    early: int | None
-    """A pane before the end has so many new elements or more; None: there is none."""
-    late: int | None
+    early: Readiness | None
+    """When there is a pane before the end; None: there is none."""
+    late: Readiness | None
     """The same after the end; None: what comes then is dropped."""
     at_end: bool
     """Whether there is a pane at the end."""
@@ -80,16 +86,17 @@ class Firing:
     def of(cls, windowing: Windowing) -> Firing | None:
         """What a windowing means; None if columns do not express it.
 
-        >>> Firing.of(Windowing.of(Windowing().window_fn, allowed_lateness=5)).late
+        >>> Firing.of(Windowing.of(Windowing().window_fn, allowed_lateness=5)).late.count
         1
         """
         mode, lateness = windowing.accumulation_mode, windowing.allowed_lateness_us
-        counts = _counts(windowing.trigger)
-        if counts is None or mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
+        phases = _phases(windowing.trigger)
+        if phases is None or mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:
             return None
-        early, late, at_end = counts
-        if not at_end and lateness and early != 1:
-            # A pane that is not full when its window ends would hold the watermark until the window closes.
+        early, late, at_end = phases
+        stays = lateness and type(windowing.window_fn) is not GlobalWindows
+        if not at_end and stays and not (early and early.at_once):
+            # A pane that is not ready when its window ends would hold the watermark until the window closes.
             return None
         return cls(
             early,
@@ -111,28 +118,48 @@ class Firing:
         closes = np.where(lines[END] > latest, MAX_TIMESTAMP, np.minimum(lines[END], latest) + self.lateness)
         return cast(Numbers, np.where(lines.has(ENDED), closes, lines[END]))
 
-    def enough(self, lines: Lines, existed: Flags, watermark: int) -> Numbers:
-        """How many new elements make a pane of each line at a watermark."""
+    @property
+    def waits(self) -> bool:
+        """Whether a pane may wait for the wall clock."""
+        return any(phase is not None and phase.wall is not None for phase in (self.early, self.late))
+
+    def wake_in(self, progress: Progress) -> int:
+        """The wall time that the trigger's progress remembers, microseconds UTC; `NEVER` if none."""
+        phase = self.early
+        if self.at_end and isinstance(progress, tuple):
+            is_late, early, late = progress
+            phase, progress = (self.late, late) if is_late else (self.early, early)
+        return NEVER if phase is None else phase.wake_in(progress)
+
+    def wait(self, lines: Lines, came: Flags, watermark: int, wall_time: int) -> None:
+        """Set until when panes wait that begin with what came."""
         past = lines[END] <= watermark
-        enough = np.where(past, _count(self.late), _count(self.early))
+        for phase, its in ((self.early, ~past), (self.late, past)):
+            if phase is not None and phase.wall is not None:
+                lines.numbers[WAKE, its & came & (lines[WAKE] == NEVER)] = phase.wall.fires_at(wall_time)
+
+    def enough(self, lines: Lines, existed: Flags, watermark: int, wall_time: int) -> Numbers:
+        """How many new elements make a pane of each line at a watermark and a wall time."""
+        past = lines[END] <= watermark
+        enough = np.where(past, _enough(self.late, lines, wall_time), _enough(self.early, lines, wall_time))
         if self.at_end:
             # The first elements after the end are in the pane that fires because of it.
             enough[past & ~existed] = 1
         return cast(Numbers, enough)
 
-    def ask(self, lines: Lines, came: Flags, existed: Flags, watermark: int) -> Panes:
-        """The panes after a bundle's elements: `came` says for which lines; `existed`, which were there before."""
+    def ask(self, lines: Lines, which: Flags, enough: Numbers, watermark: int) -> Panes:
+        """The panes that are ready: after a bundle's elements, of lines that some came for, or at a wall time."""
         past = lines[END] <= watermark
-        fires = came & ~lines.has(FINISHED) & (lines[FRESH] >= self.enough(lines, existed, watermark))
+        fires = which & ~lines.has(FINISHED) & (lines[FRESH] >= enough)
         finishes = past & (self.late is None)
         return self._fire(lines, fires, early=~past, is_last=finishes)
 
-    def end(self, lines: Lines, watermark: int) -> Panes:
+    def end(self, lines: Lines, watermark: int, wall_time: int) -> Panes:
         """The panes of windows that have ended and are not closed."""
         ending = ~lines.has(ENDED) & (lines[END] <= watermark) & (lines[END] > self.closed_until(watermark))
         fires = ending & ~lines.has(FINISHED)
         if not self.at_end:
-            fires &= lines[FRESH] >= _count(self.late)
+            fires &= lines[FRESH] >= _enough(self.late, lines, wall_time)
         never = np.zeros(len(lines), np.bool_)
         fired = self._fire(lines, fires, early=never, is_last=never | (self.late is None))
         lines.set_flag(ENDED, ending)
@@ -151,6 +178,7 @@ class Firing:
         fired = self._emit(lines, fires, early, is_last, np.ones(len(lines), np.bool_))
         lines.empty(fires & (is_last | self.discarding))
         lines.set_flag(FINISHED, fires & is_last)
+        lines.numbers[WAKE, fires] = NEVER
         return fired
 
     def _emit(self, lines: Lines, which: Flags, early: Flags, is_last: Flags, triggered: Flags) -> Panes:
@@ -173,30 +201,17 @@ class Firing:
         return fired
 
 
-_NEVER = np.iinfo(np.int64).max
+def _enough(phase: Readiness | None, lines: Lines, wall_time: int) -> Numbers | int:
+    return NEVER if phase is None else phase.enough(lines, wall_time)
 
 
-def _count(count: int | None) -> int:
-    return _NEVER if count is None else count
-
-
-def _counts(trigger: Trigger) -> tuple[int | None, int | None, bool] | None:
-    """New elements of an early and of a late pane, and whether there is a pane at the end."""
+def _phases(trigger: Trigger) -> tuple[Readiness | None, Readiness | None, bool] | None:
+    """When there are an early and a late pane, and whether there is one at the end; None if columns do not tell."""
     if type(trigger) is DefaultTrigger:
-        return None, 1, True
+        return None, Readiness(1), True
     if type(trigger) is AfterWatermark:
-        early, late = (_repeated(part) if part else None for part in (trigger.early, trigger.late))
+        early, late = (Readiness.of(part) if part else None for part in (trigger.early, trigger.late))
         expressed = (early is None) == (trigger.early is None) and (late is None) == (trigger.late is None)
         return (early, late, True) if expressed else None
-    count = _repeated(trigger)
-    return None if count is None else (count, count, False)
-
-
-def _repeated(trigger: Trigger) -> int | None:
-    """After how many elements a trigger fires again and again; None if it does not."""
-    if type(trigger) is Always:
-        return 1
-    inner = trigger.underlying if type(trigger) is Repeatedly else None
-    if type(inner) is AfterCount:
-        return inner.count
-    return None if inner is None else _repeated(inner)
+    always = Readiness.of(trigger)
+    return None if always is None else (always, always, False)

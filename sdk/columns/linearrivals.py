@@ -98,14 +98,14 @@ class LineArrivals:
         table = parcel.batch.table
         rows, keys = parcel.of_each_record()
         places, ends, is_last = expanded(shape.starts(table), lambda start: self.frames.of(shape.buckets.code(start)))
-        numbers = np.zeros((KEPT + self.width, len(places)), np.int64)
-        numbers[START] = MIN_TIMESTAMP if self.size is None else ends - self.size
-        numbers[END] = ends
-        numbers[COUNT] = numbers[FRESH] = shape.counts(table)[places]
-        for place, column in enumerate(shape.kept(table)):
-            numbers[KEPT + place] = column[places]
         where = pa.array(places)
-        return Lines(rows.take(where), keys.take(where), numbers), np.where(is_last, numbers[COUNT], 0)
+        lines = Lines.new(rows.take(where), keys.take(where), self.width)
+        lines[START] = MIN_TIMESTAMP if self.size is None else ends - self.size
+        lines[END] = ends
+        lines[COUNT] = lines[FRESH] = shape.counts(table)[places]
+        for place, column in enumerate(shape.kept(table)):
+            lines[KEPT + place] = column[places]
+        return lines, np.where(is_last, lines[COUNT], 0)
 
     def _of_values(self, parcel: Parcel) -> tuple[Lines, Numbers]:
         values = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", parcel.values)
@@ -118,12 +118,12 @@ class LineArrivals:
                 accumulators.append((accumulator,))
                 lost = 0
         columns = np.array(found, np.int64).reshape(-1, 5).T
-        numbers = np.zeros((KEPT + self.width, len(found)), np.int64)
-        numbers[START], numbers[END] = columns[1], columns[2]
-        numbers[COUNT] = numbers[FRESH] = columns[3]
         where = pa.array(columns[0])
         rows, keys = pa.array(parcel.rows, pa.binary(16)).take(where), pa.array(parcel.keys, ENCODED).take(where)
-        return Lines(rows, keys, numbers, objects_of(accumulators)), columns[4]
+        lines = Lines.new(rows, keys, self.width, objects_of(accumulators))
+        lines[START], lines[END] = columns[1], columns[2]
+        lines[COUNT] = lines[FRESH] = columns[3]
+        return lines, columns[4]
 
 
 def _elements(parcel: Parcel) -> int:

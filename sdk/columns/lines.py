@@ -18,11 +18,14 @@ from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.parts import objects_of
 from headrace.sdk.columns.sessions import Flags
 
-NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age")
-START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE = range(len(NAMES))
+NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
+START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
 """Columns of numbers: bounds of the window (microseconds UTC), elements in what it holds, elements since its last pane,
-panes so far, panes so far that were not early, flags, and the epoch that wrote the line. What reducers keep follows."""
+panes so far, panes so far that were not early, flags, the epoch that wrote the line, and the wall time from which its
+next pane may be due (microseconds UTC). What reducers keep follows."""
 KEPT = len(NAMES)
+NEVER = int(np.iinfo(np.int64).max)
+"""The wall time of windows that wait for none."""
 TIMELY, ENDED, FINISHED = 1, 2, 4
 """Flags: a pane at or after the end is on time; the end was reached when this was written; no pane comes any more."""
 _ROW = pa.binary(16)
@@ -45,6 +48,13 @@ class Lines:
     values: NDArray[np.object_] | None = None
     """Accumulators as Python values, each in a tuple of one, where numbers do not do; None in the other lines. None if
     there are no such."""
+
+    @classmethod
+    def new(cls, rows: pa.Array, keys: pa.Array, width: int, values: NDArray[np.object_] | None = None) -> Lines:
+        """Of keys, with no numbers yet; `width` is the number of columns that reducers keep."""
+        numbers = np.zeros((KEPT + width, len(rows)), np.int64)
+        numbers[WAKE] = NEVER
+        return cls(rows, keys, numbers, values)
 
     def __len__(self) -> int:
         return int(self.numbers.shape[1])
@@ -96,14 +106,6 @@ class Lines:
         """In order of the rows' keys, so that some can be found without a look at the others."""
         return self.taken(np.argsort(segment.places(self.rows), kind="stable"))
 
-    def of_rows(self, wanted: NDArray[np.uint64]) -> Lines:
-        """Those whose keys have these places, which are in order and distinct; for lines that are `by_key`."""
-        places = segment.places(self.rows)
-        begins, stops = (np.searchsorted(places, wanted, side) for side in ("left", "right"))
-        sizes = stops - begins
-        offsets = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-        return self.taken(np.arange(int(sizes.sum())) + offsets)
-
     def windows(self) -> Numbers:
         """A number for each line's window."""
         numbers = np.unique(self[END], return_inverse=True)[1].reshape(-1)
@@ -151,14 +153,17 @@ class Lines:
         return segment.encode(pa.record_batch([self.rows, self.keys, *columns], schema=schema))
 
     @classmethod
-    def decode(cls, contents: bytes) -> Lines:
-        """Those of a segment."""
+    def decode(cls, contents: bytes, wanted: NDArray[np.uint64] | None = None) -> Lines:
+        """Those of a segment; with `wanted`, ordered and distinct, of one `by_key` those whose keys have these places."""
         table = segment.decode(contents)
-        same: dict[str, int] = json.loads((table.schema.metadata or {})[_SAME])
+        if wanted is not None:
+            table = table.take(pa.array(_within(segment.places(table.column(0)), wanted)))
+        # Before there were triggers on wall time, nobody waited for it.
+        same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[_SAME])}
         kept = [name for name in table.schema.names if name.startswith("kept")]
         numbers = np.empty((KEPT + len(kept), table.num_rows), np.int64)
         for place, name in enumerate((*NAMES, *kept)):
-            numbers[place] = same[name] if name in same else table.column(name).to_numpy()
+            numbers[place] = table.column(name).to_numpy() if name in table.schema.names else same[name]
         values = (
             objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in table.schema.names else None
         )
@@ -171,7 +176,7 @@ class Lines:
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return cls(pa.array([], _ROW), pa.array([], ENCODED), np.empty((KEPT + width, 0), np.int64))
+            return cls.new(pa.array([], _ROW), pa.array([], ENCODED), width)
         values = None
         if any(part.values is not None for part in parts):
             nothing = (np.full(len(part), None, object) if part.values is None else part.values for part in parts)
@@ -182,6 +187,14 @@ class Lines:
             np.concatenate([part.numbers for part in parts], axis=1),
             values,
         )
+
+
+def _within(places: NDArray[np.uint64], wanted: NDArray[np.uint64]) -> Numbers:
+    """Where in ordered places the wanted ones are."""
+    begins, stops = (np.searchsorted(places, wanted, side) for side in ("left", "right"))
+    sizes = stops - begins
+    offsets = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
+    return cast(Numbers, np.arange(int(sizes.sum())) + offsets)
 
 
 def _dumped(value: object) -> bytes | None:

@@ -1,8 +1,9 @@
 """When and how for all keys of an interval at once, where windows have several panes: the quick way of `CombinePerKey`.
 
 It takes what `LiftedCombine` has combined, and puts out what a `Grouping` would (tests hold the two against each
-other), for triggers that count elements; see `firing`. A bundle looks at the windows that something came for, and at
-those whose end or closing the watermark has reached; all others stay where they are.
+other), for triggers that count elements or wait; see `firing`. A bundle looks at the windows that something came for,
+at those whose wall time has come, and at those whose end or closing the watermark has reached; all others stay where
+they are.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ from headrace.sdk.columns.firing import Firing, Panes
 from headrace.sdk.columns.grouping import has_windows, size_of
 from headrace.sdk.columns.keys import Keys, decoded
 from headrace.sdk.columns.linearrivals import Came, LineArrivals
-from headrace.sdk.columns.lines import AGE, COUNT, END, ENDED, FINISHED, FRESH, START, TIMELY, Lines
+from headrace.sdk.columns.lines import AGE, COUNT, END, ENDED, FINISHED, FRESH, NEVER, START, TIMELY, WAKE, Lines
 from headrace.sdk.columns.paneshelf import PaneShelf
 from headrace.sdk.columns.reducers import Reducers
 from headrace.sdk.columns.sessions import Flags
 from headrace.sdk.columns.shape import Single, Tuple, pair
 from headrace.sdk.columns.takeover import TAKEN, lines_of
+from headrace.sdk.columns.wakeshelf import WakeShelf
 from headrace.sdk.contents import Combiner
 from headrace.sdk.rules import Rules
 from headrace.sdk.windowing import Windowing
@@ -57,6 +59,10 @@ class _Windows(NamedTuple):
     """When it had enough elements for a pane, for sorting."""
     opened: Numbers
     """When it was opened in this bundle, for sorting."""
+    enough: Numbers
+    """How many new elements make a pane."""
+    waited: Numbers
+    """The wall time that it waited for before, microseconds UTC."""
 
 
 class ColumnPanes(ColumnCombining):
@@ -84,18 +90,35 @@ class ColumnPanes(ColumnCombining):
     def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
         shelf, firing, now = PaneShelf(context), self._firing, context.watermark
-        came = self._arrivals.of(parcels, context, firing.closed_until(context.watermark_before))
-        taken = lines_of(self._rules, self._reducers, context)
-        stored = Lines.joined([*self._stored(shelf, came.lines, context), taken], self._width)
+        wakes = WakeShelf(context) if firing.waits else None
+        closed = firing.closed_until(context.watermark_before)
+        came = self._arrivals.of(parcels, context, closed)
+        taken = lines_of(self._rules, self._reducers, firing.wake_in, context)
+        due = [] if wakes is None else shelf.of_windows(wakes.due(closed))
+        stored = Lines.joined([*self._stored(shelf, came.lines, context), *due, taken], self._width)
         windows = self._windows(stored, came, context)
         lines = windows.lines
         if len(lines):
-            asked = firing.ask(lines, windows.came, windows.existed, context.watermark_before)
-            due = firing.due(lines)
-            reached = [firing.end(lines, now), firing.close(lines, now)]
-            self._put_out(_in_order(windows, asked, reached, due), context)
+            self._put_out(self._fire(windows, context), context)
         stays = lines[END] > firing.closed_until(now)
+        if wakes is not None:
+            begun = (lines[WAKE] != windows.waited) | (lines[AGE] == TAKEN)
+            waits = stays & begun & (lines[WAKE] > context.wall_time) & (lines[WAKE] < NEVER)
+            wakes.keep(lines.where(waits), firing.closed_until(now))
         shelf.keep(lines.where(stays & windows.changed), firing.closed_until(now))
+
+    def _fire(self, windows: _Windows, context: IntervalContext) -> Panes:
+        """The panes, in their order: of what came, of the wall clock, of the watermark."""
+        firing, lines, wall_time = self._firing, windows.lines, context.wall_time
+        before, now = context.watermark_before, context.watermark
+        asked = firing.ask(lines, windows.came, windows.enough, before)
+        wakes = lines[WAKE].copy()
+        enough = firing.enough(lines, windows.existed, before, wall_time)
+        awake = firing.ask(lines, wakes <= wall_time, enough, before)
+        windows.changed[awake.places] = True
+        due = firing.due(lines)
+        reached = [firing.end(lines, now, wall_time), firing.close(lines, now)]
+        return Panes.joined([_as_asked(windows, asked), _as_due(awake, wakes), _in_order(windows, reached, due)])
 
     # What is looked at
 
@@ -118,12 +141,13 @@ class ColumnPanes(ColumnCombining):
         opened[its[::-1]] = np.arange(len(both) - 1, len(stored) - 1, -1)
         lines = both.taken(np.where(existed, newest, opened))
         self._open(lines, ~existed, context)
-        self._firing.end(lines, context.watermark_before)
+        self._firing.end(lines, context.watermark_before, context.wall_time)
         return self._add(lines, existed, opened, came, its, context)
 
     def _open(self, lines: Lines, new: Flags, context: IntervalContext) -> None:
         """Let lines be of windows that nothing is known of yet."""
         lines.numbers[COUNT:, new] = 0
+        lines.numbers[WAKE, new] = NEVER
         lines.empty(new)
         past = lines[END] <= context.watermark_before
         lines.set_flag(TIMELY, new & ~past)
@@ -141,14 +165,16 @@ class ColumnPanes(ColumnCombining):
         before = lines[FRESH].copy()
         elements = np.zeros(len(lines), np.int64)
         np.add.at(elements, groups, came.lines[FRESH])
-        enough = self._firing.enough(lines, existed, context.watermark_before)
+        waited = lines[WAKE].copy()
+        self._firing.wait(lines, elements > 0, context.watermark_before, context.wall_time)
+        enough = self._firing.enough(lines, existed, context.watermark_before, context.wall_time)
         order = came.order(groups, before, enough)
         if len(groups):
             parts = Lines.joined([lines, came.lines], self._width)
             self._accumulated.merge(lines, parts, np.concatenate([np.arange(len(lines)), groups]), context)
         lines[FRESH] += elements
         changed = (elements > 0) | (lines[AGE] == TAKEN)
-        return _Windows(lines, existed, changed, elements > 0, order, opened)
+        return _Windows(lines, existed, changed, elements > 0, order, opened, enough, waited)
 
     # What goes out
 
@@ -191,8 +217,18 @@ class ColumnPanes(ColumnCombining):
         return GlobalWindow() if self._size is None else IntervalWindow.of_micros(start, end)
 
 
-def _in_order(windows: _Windows, asked: Panes, reached: Sequence[Panes], due: Numbers) -> Panes:
-    """The panes of a key as a `Grouping` puts them out: those of elements, then those of the watermark by its time.
+def _as_asked(windows: _Windows, asked: Panes) -> Panes:
+    """The panes of a key that elements made, in the order in which they had enough."""
+    return asked.taken(np.argsort(windows.order[asked.places], kind="stable"))
+
+
+def _as_due(awake: Panes, wakes: Numbers) -> Panes:
+    """The panes of a key that the wall clock made, as their timers would fire."""
+    return awake.taken(np.lexsort((_by_tag(awake.lines), wakes[awake.places])))
+
+
+def _in_order(windows: _Windows, reached: Sequence[Panes], due: Numbers) -> Panes:
+    """The panes of a key that the watermark made, by its time.
 
     At one time, windows that were there before come first, in order of their timers' tags.
     """
@@ -200,8 +236,7 @@ def _in_order(windows: _Windows, asked: Panes, reached: Sequence[Panes], due: Nu
     places = at_end.places
     existed = windows.existed[places]
     among = np.where(existed, _by_tag(at_end.lines), windows.opened[places])
-    after = at_end.taken(np.lexsort((among, ~existed, due[places])))
-    return Panes.joined([asked.taken(np.argsort(windows.order[asked.places], kind="stable")), after])
+    return at_end.taken(np.lexsort((among, ~existed, due[places])))
 
 
 def _by_tag(lines: Lines) -> Numbers:

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.lowlevel import segment
 from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.sdk.columns.lines import AGE, END, Lines
-from headrace.sdk.columns.shelf import Name, crowded, cuts, tier_of
+from headrace.sdk.columns.shelf import WAKES, Name, crowded, cuts, tier_of
 
 
 @dataclass(slots=True)
@@ -29,7 +30,8 @@ class PaneShelf:
     _written: int = 0
 
     def __post_init__(self) -> None:
-        self._names = {name: Name.decode(name) for name in self.context.copy.segment_names()}
+        told = ((name, Name.decode(name)) for name in self.context.copy.segment_names())
+        self._names = {name: its for name, its in told if its.tier < WAKES}
 
     def ending(self, after: int, until: int) -> Iterator[Lines]:
         """The lines of windows that end after one time, and until another, some of them out of date."""
@@ -46,7 +48,7 @@ class PaneShelf:
         ends, places = np.unique(wanted[END]), np.unique(segment.places(wanted.rows))
         for name, told in self._names.items():
             if np.searchsorted(ends, told.least) < np.searchsorted(ends, told.greatest, "right"):
-                lines = self._read(name).of_rows(places)
+                lines = self._read(name, places)
                 yield lines.where(np.isin(lines[END], ends))
 
     def keep(self, lines: Lines, closed_until: int) -> None:
@@ -58,10 +60,10 @@ class PaneShelf:
         lines[AGE] = self.context.epoch
         self._write(lines)
 
-    def _read(self, name: bytes) -> Lines:
+    def _read(self, name: bytes, wanted: NDArray[np.uint64] | None = None) -> Lines:
         contents = self.context.copy.segment(name)
         assert contents is not None, "it is in the list of names"
-        return Lines.decode(contents)
+        return Lines.decode(contents, wanted)
 
     def _drop(self, name: bytes) -> None:
         self.context.drop(name)

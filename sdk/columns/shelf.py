@@ -34,6 +34,8 @@ _SMALL = 4096
 _GROWTH = 8
 _MANY = 16
 """Segments of about the same size that become one."""
+WAKES = 64
+"""Tiers from here on are of segments that say when windows are to be looked at; see `wakeshelf`."""
 _OBJECTS = 128
 """Tiers from here on are of segments whose accumulators are Python values."""
 
@@ -45,7 +47,7 @@ class Name(NamedTuple):
     """Least end of a window in it, microseconds UTC."""
     greatest: int
     tier: int
-    """How large it is: the logarithm of its size; `_OBJECTS` more if accumulators are Python values."""
+    """How large it is: the logarithm of its size; `WAKES` or `_OBJECTS` more if it is of that kind."""
     epoch: int
     interval: int
     number: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from headrace.sdk.columns.reducers import Reducers
 from headrace.sdk.contents import Reduction
 from headrace.sdk.frames import RECORD
 from headrace.sdk.rules import Rules
+from headrace.sdk.triggers import Progress
 from headrace.sdk.windowstate import EMPTY, WindowState
 
 TAKEN = -1
@@ -30,15 +31,18 @@ def take_over(rules: Rules, context: IntervalContext) -> Iterator[Held]:
             yield Held(row, key, state.frame.start, state.frame.end, state.content, state.fresh)
 
 
-def lines_of(rules: Rules, reducers: Reducers, context: IntervalContext) -> Lines:
-    """The same of windows that have several panes, with all that there is to know of them."""
+def lines_of(rules: Rules, reducers: Reducers, wake_in: Callable[[Progress], int], context: IntervalContext) -> Lines:
+    """The same of windows that have several panes, with all that there is to know of them.
+
+    `wake_in` gives the wall time that a trigger's progress remembers, microseconds UTC.
+    """
     windows = list(_windows(rules, context))
     numbers = np.zeros((KEPT + len(reducers.kept), len(windows)), np.int64)
     for place, (_, _, state) in enumerate(windows):
         flags = TIMELY * state.timely | FINISHED * state.finished | ENDED * (state.due != state.frame.end)
         held = int(state.content is not EMPTY)
-        told = (state.frame.start, state.frame.end, held, state.fresh, state.index, state.nonspeculative, flags, TAKEN)
-        numbers[:KEPT, place] = told
+        panes = (state.index, state.nonspeculative, flags, TAKEN, wake_in(state.progress))
+        numbers[:KEPT, place] = (state.frame.start, state.frame.end, held, state.fresh, *panes)
     rows, keys = (
         pa.array([row for row, *_ in windows], pa.binary(16)),
         pa.array([key for _, key, _ in windows], ENCODED),

@@ -52,11 +52,13 @@ def by_columns(windowing: Windowing, combine: Combiner) -> Computation:
 
 
 class Step(NamedTuple):
-    """What a bundle brings, and the watermark that comes after it in microseconds."""
+    """What a bundle brings, and the clocks that come after it in microseconds."""
 
     elements: list[Element]
     watermark: int
     batch: Callable[[list[Element]], Batch] | None = None
+    wall_time: int = 0
+    """Not before that of the step before."""
 
 
 def plain(elements: Sequence[Element]) -> Batch:
@@ -78,6 +80,9 @@ class Combining:
     epoch: int = 0
     written: int = 0
     """Lines of segments."""
+    wall_time: int = 0
+    wakes: list[int | None] = field(default_factory=list)
+    """When each step wanted the next one, even if nothing came; wall time, microseconds."""
 
     def __post_init__(self) -> None:
         self.copies = {interval.number: MemoryCopy() for interval in self.intervals}
@@ -124,8 +129,9 @@ class Combining:
             self.lift.process_batch("in", make(step.elements[at : at + size]), lambda _, batch: gather.add(batch))
         self.lift.finish_bundle(lambda _, batch: gather.add(batch))
         self._ship(gather, bundles)
-        for number, bundle in bundles.items():
-            self._run(number, bundle, step.watermark)
+        self.wall_time = max(self.wall_time, step.wall_time)
+        wanted = [self._run(number, bundle, step.watermark) for number, bundle in bundles.items()]
+        self.wakes.append(min((wall_time for wall_time in wanted if wall_time is not None), default=None))
         self.watermark = step.watermark
 
     def _ship(self, gather: Gather, bundles: dict[int, Bundle]) -> None:
@@ -136,9 +142,9 @@ class Combining:
             else:
                 came.unpack(bundles[interval.number])
 
-    def _run(self, number: int, bundle: Bundle, watermark: int) -> None:
+    def _run(self, number: int, bundle: Bundle, watermark: int) -> int | None:
         bundle.watermark_before, bundle.watermark = self.watermark, watermark
-        bundle.epoch, bundle.interval = self.epoch, number
+        bundle.epoch, bundle.interval, bundle.wall_time = self.epoch, number, self.wall_time
         partial = frozenset(["lifted"])
         commit = Worker(self.place, self.copies[number], self._emit, partial=partial).run(bundle)
         self.copies[number].apply(commit.delta)
@@ -146,6 +152,8 @@ class Combining:
         self.written += sum(decode(contents).num_rows for contents in segments)
         assert commit.hold is None or commit.hold.timestamp >= watermark
         self.counters.update(commit.counters)
+        assert commit.next_wall_timer is None or commit.next_wall_timer > self.wall_time, "it would be run in a circle"
+        return commit.next_wall_timer
 
     def _emit(self, stream: str, batch: Batch) -> None:
         assert stream == "out"

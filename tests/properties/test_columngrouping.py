@@ -57,6 +57,7 @@ def scripts(draw: st.DrawFn, most: int = 6) -> list[Step]:
     far = draw(st.booleans())
     steps = []
     watermark = draw(st.sampled_from([0, MIN_TIMESTAMP]))
+    wall_time = 0
     for _ in range(draw(st.integers(1, most))):
         around = max(watermark, 0)
         times = st.integers(around - 30 * SECOND, around + 25 * SECOND)
@@ -64,7 +65,8 @@ def scripts(draw: st.DrawFn, most: int = 6) -> list[Step]:
             times |= st.sampled_from(EDGES)
         elements = draw(st.lists(st.tuples(keys, values, times), max_size=8))
         watermark = max(0, watermark) + draw(st.sampled_from([0, 0, 1, 3, 10, 40])) * SECOND
-        steps.append(Step(elements, watermark))
+        wall_time += draw(st.sampled_from([0, 1, 2, 3, 30])) * SECOND
+        steps.append(Step(elements, watermark, wall_time=wall_time))
     return steps
 
 

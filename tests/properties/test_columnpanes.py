@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import StepError
@@ -17,11 +17,15 @@ from headrace.sdk.contents import Combiner
 from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.triggers import (
     AccumulationMode,
+    AfterAll,
+    AfterAny,
     AfterCount,
     AfterProcessingTime,
     AfterWatermark,
     Always,
+    AtPeriod,
     DefaultTrigger,
+    OrFinally,
     Repeatedly,
     Trigger,
 )
@@ -32,7 +36,9 @@ from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, 
 
 BOTH = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
 BY_WALL_TIME = AfterWatermark(early=AfterProcessingTime(60))
+ENDING = AfterWatermark(early=OrFinally(AfterProcessingTime(60), AfterCount(9)))
 PAIRS = Repeatedly(AfterCount(2))
+WAITING = Repeatedly(AfterProcessingTime(3))
 TRIGGERS: list[Trigger] = [
     DefaultTrigger(),
     BOTH,
@@ -43,17 +49,31 @@ TRIGGERS: list[Trigger] = [
     AfterWatermark(early=Repeatedly(AfterCount(2)), late=Always()),
     Repeatedly(AfterCount(1)),
     Always(),
+    AfterWatermark(early=AfterProcessingTime(3), late=AfterProcessingTime(1)),
+    AfterWatermark(early=AtPeriod(2, 1), late=AfterCount(2)),
+    AfterWatermark(early=AfterCount(2), late=AtPeriod(5)),
+    AfterWatermark(early=AfterAny(AfterCount(3), AfterProcessingTime(2)), late=AfterProcessingTime(0)),
+    AfterWatermark(early=AfterAll(AfterProcessingTime(2), AfterCount(2)), late=AfterAny(AtPeriod(2), AfterCount(2))),
 ]
-FULL: list[Trigger] = [*TRIGGERS, Repeatedly(AfterCount(2)), Repeatedly(AfterCount(3))]
-"""Without allowed lateness, a pane need not be full either when its window ends."""
+FULL: list[Trigger] = [
+    *TRIGGERS,
+    Repeatedly(AfterCount(2)),
+    Repeatedly(AfterCount(3)),
+    WAITING,
+    Repeatedly(AtPeriod(5)),
+    Repeatedly(AfterAny(AfterCount(3), AfterProcessingTime(3), AfterCount(4))),
+    Repeatedly(AfterAll(AfterCount(3), AfterProcessingTime(1), AfterCount(2))),
+]
+"""Without allowed lateness, a pane need not be ready either when its window ends, nor where it ends with time."""
 
 
 @st.composite
 def windowings(draw: st.DrawFn) -> Windowing:
     lateness = draw(st.sampled_from([0, 5, 10, 60]))
+    window_fn = draw(st.sampled_from(WINDOW_FNS))
     return Windowing.of(
-        draw(st.sampled_from(WINDOW_FNS)),
-        draw(st.sampled_from(TRIGGERS if lateness else FULL)),
+        window_fn,
+        draw(st.sampled_from(TRIGGERS if lateness and window_fn != GlobalWindows() else FULL)),
         draw(st.sampled_from([AccumulationMode.DISCARDING, AccumulationMode.ACCUMULATING])),
         allowed_lateness=lateness,
         closing_behavior=draw(st.sampled_from(ClosingBehavior)),
@@ -70,18 +90,32 @@ def outcome(combining: Combining, steps: list[Step], parts: int = 1) -> object:
     except StepError as error:
         return error.step, error.cause.splitlines()[-1]
     assert not combining.stored()
+    assert combining.wakes[-1] is None
     return of_each_key(combining.panes), combining.counted()
 
 
+FAR = 1 << 61
+AFTER_ITS_END = [
+    Step([("a", 1, 0), ("a", 1, FAR)], 0),
+    Step([], 10 * SECOND),
+    Step([], 10 * SECOND, wall_time=3 * SECOND),
+]
+"""The time that a window waited for comes when it is closed; the other one of its segment is not."""
+
+
 @given(windowings(), st.sampled_from(COMBINERS), scripts(), st.integers(1, 3))
+@example(Windowing.of(FixedWindows(10), WAITING, AccumulationMode.DISCARDING), SumFn(), AFTER_ITS_END, 1)
 def test_both_ways_put_out_the_same(windowing: Windowing, combine: Combiner, steps: list[Step], parts: int) -> None:
-    expected = outcome(Combining(windowing, combine, by_key), steps, parts)
-    assert outcome(Combining(windowing, combine), steps, parts) == expected
+    general, quick = Combining(windowing, combine, by_key), Combining(windowing, combine)
+    expected = outcome(general, steps, parts)
+    assert outcome(quick, steps, parts) == expected
+    for wanted, told in zip(general.wakes, quick.wakes, strict=True):
+        assert wanted is None or (told is not None and told <= wanted), "a pane would come too late"
 
 
 @given(windowings(), scripts())
 def test_several_results_at_once(windowing: Windowing, steps: list[Step]) -> None:
-    wide = [Step([(key, (value,) * 5, time) for key, value, time in step.elements], step.watermark) for step in steps]
+    wide = [step._replace(elements=[(key, (value,) * 5, time) for key, value, time in step.elements]) for step in steps]
     assert outcome(Combining(windowing, TUPLES), wide) == outcome(Combining(windowing, TUPLES, by_key), wide)
 
 
@@ -155,7 +189,13 @@ def test_an_epoch_writes_what_it_changes() -> None:
     [
         (Windowing.of(FixedWindows(10), BOTH, AccumulationMode.ACCUMULATING_AND_RETRACTING), "take back"),
         (Windowing.of(FixedWindows(10), AfterCount(2), AccumulationMode.DISCARDING), "AfterCount does more"),
-        (Windowing.of(FixedWindows(10), BY_WALL_TIME, AccumulationMode.DISCARDING), "early Repeatedly(AfterProcess"),
+        (Windowing.of(FixedWindows(10), ENDING, AccumulationMode.DISCARDING), "early Repeatedly(OrFinally"),
+        (Windowing.of(FixedWindows(10), BY_WALL_TIME, AccumulationMode.DISCARDING), None),
+        (
+            Windowing.of(FixedWindows(10), WAITING, AccumulationMode.DISCARDING, allowed_lateness=5),
+            "holds the watermark",
+        ),
+        (Windowing.of(GlobalWindows(), WAITING, AccumulationMode.DISCARDING, allowed_lateness=5), None),
         (Windowing.of(Sessions(10), BOTH, AccumulationMode.DISCARDING), "come from Sessions"),
         (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING, allowed_lateness=5), "holds the watermark"),
         (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING), None),
