@@ -154,7 +154,7 @@ class Lines:
 
     @classmethod
     def decode(cls, contents: bytes, wanted: NDArray[np.uint64] | None = None) -> Lines:
-        """Those of a segment; with `wanted`, ordered and distinct, of one `by_key` those whose keys have these places."""
+        """Those of a segment; with `wanted`, ordered and distinct, those of keys in these places, if it is `by_key`."""
         table = segment.decode(contents)
         if wanted is not None:
             table = table.take(pa.array(_within(segment.places(table.column(0)), wanted)))

@@ -1,4 +1,4 @@
-"""Panes that wait for the wall clock, all keys at once: idle streams, crashes, and what earlier releases have stored."""
+"""Panes that wait for the wall clock, all keys at once: idle streams, crashes, and state of earlier releases."""
 
 from __future__ import annotations
 
