@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, cast
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.sdk.columns.seen import Seen, seen_through
 from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
@@ -14,7 +15,7 @@ from headrace.sdk.sides.arguments import AsSideInput
 from headrace.sdk.stateful.signature import Signature
 from headrace.sdk.transforms.combine import CombinePerKey
 from headrace.sdk.transforms.computation import RunComputation
-from headrace.sdk.transforms.element import MultiParDo, ParDo
+from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn, MapTupleFn, MultiParDo, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey
 from headrace.sdk.transforms.reshuffle import Shuffling
@@ -156,7 +157,15 @@ def stream_of(collection: Collection) -> str:
 def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
     """A `ParDo`'s place in a stage."""
     par_do = par_do_of(step)
-    return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs)
+    return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs, _seen(par_do))
+
+
+def _seen(par_do: ParDo) -> Seen | None:
+    fn = par_do.fn
+    if type(fn) not in (MapFn, MapTupleFn, FilterFn):
+        return None
+    assert isinstance(fn, FunctionDoFn), "these three are"
+    return seen_through(fn.function, par_do.arguments, fn.spread, isinstance(fn, FilterFn))
 
 
 def _leaves(steps: Sequence[Step]) -> list[Step]:

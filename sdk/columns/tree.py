@@ -21,6 +21,20 @@ class FieldOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Attribute:
+    """A step of an `ItemOf`: what `.name` gives, where a name or number alone is what `[...]` gives."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemOf:
+    """What is found in the element by a way of attributes, names and numbers; without any the element itself."""
+
+    way: tuple[str | int | Attribute, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Literal:
     """The same value for all elements."""
 
@@ -42,7 +56,7 @@ class Operation:
     operands: tuple[Node, ...]
 
 
-Node: TypeAlias = FieldOf | Literal | FromEngine | Operation
+Node: TypeAlias = FieldOf | ItemOf | Literal | FromEngine | Operation
 
 
 class Written(NamedTuple):
@@ -86,6 +100,7 @@ OPERATIONS: Mapping[str, Written] = {
     "contains": Written("({1} in {0})", gives=bool),
     "replace": Written("{}.replace({}, {})", gives=str),
     "length": Written("len({})", gives=int),
+    "micros": Written("{}.micros", gives=int),
     "cast_int": Written("int({})", gives=int),
     "cast_float": Written("float({})", gives=float),
     "cast_str": Written("str({})", gives=str),
@@ -168,6 +183,8 @@ def source_of(node: Node, names: Names) -> str:
         case FieldOf(name):
             attribute = f"e.{name} if e.__class__ is Row else " if _is_attribute(name) else ""
             return f"(e[{name!r}] if e.__class__ is dict else {attribute}field(e, {name!r}))"
+        case ItemOf(way):
+            return f"e{_way(way)}"
         case Literal(value):
             return names.of(value)
         case FromEngine(name):
@@ -177,6 +194,10 @@ def source_of(node: Node, names: Names) -> str:
             return f"({source_of(operand, names)} in {within})"
         case Operation(name, operands):
             return OPERATIONS[name].python.format(*(source_of(operand, names) for operand in operands))
+
+
+def _way(way: tuple[str | int | Attribute, ...]) -> str:
+    return "".join(f".{step.name}" if isinstance(step, Attribute) else f"[{step!r}]" for step in way)
 
 
 def _is_attribute(name: str) -> bool:
@@ -203,6 +224,8 @@ def _shown(node: Node) -> str:
     match node:
         case FieldOf(name):
             return name
+        case ItemOf(way):
+            return f"element{_way(way)}"
         case FromEngine(name):
             return f"col.{name}"
         case Literal(value):

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.columns import Shape
+from headrace.lowlevel.shapes import Named
 from headrace.sdk.columns.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
 from headrace.sdk.columns.conditions import (
     either,
@@ -27,17 +28,17 @@ from headrace.sdk.columns.conditions import (
     order,
     truth,
 )
-from headrace.sdk.columns.shape import Instant, Single
+from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single
 from headrace.sdk.columns.texts import length, replaced, stripped, text
-from headrace.sdk.columns.tree import FieldOf, FromEngine, Literal, Node, Operation
-from headrace.sdk.columns.vector import Vector, constant, normal
+from headrace.sdk.columns.tree import Attribute, FieldOf, FromEngine, ItemOf, Literal, Node, Operation, shown
+from headrace.sdk.columns.vector import Vector, constant, normal, require
 from headrace.sdk.columns.view import Unable, View
 
 
 def shape_of(node: Node, view: View) -> Shape:
     """The shape of an expression's values; columns for them come into the view. Raises `Unable` or Arrow's errors."""
-    if isinstance(node, FieldOf):
-        return _field(node, view)
+    if isinstance(node, (FieldOf, ItemOf)):
+        return _found(node, view)
     vector = _settled(evaluated(node, view))
     if vector.kind == "other":
         raise Unable(f"values of the type {vector.values.type} are not computed by column")
@@ -58,7 +59,9 @@ def _settled(vector: Vector) -> Vector:
     return vector
 
 
-def _field(node: FieldOf, view: View) -> Shape:
+def _found(node: FieldOf | ItemOf, view: View) -> Shape:
+    if isinstance(node, ItemOf):
+        return item(view.shape, node)
     find = getattr(view.shape, "field", None)
     shape: Shape | None = find(node.name) if find else None
     if shape is None:
@@ -66,11 +69,36 @@ def _field(node: FieldOf, view: View) -> Shape:
     return shape
 
 
+def item(shape: Shape, node: ItemOf) -> Shape:
+    """The shape of what is found in values of a shape. Raises `Unable`."""
+    for step in node.way:
+        found = _step(shape, step)
+        if found is None:
+            raise Unable(f"the elements have no column {shown(node)}")
+        shape = found
+    return shape
+
+
+def _step(shape: Shape, step: str | int | Attribute) -> Shape | None:
+    if isinstance(step, int):
+        return shape.part(step)
+    is_dict = isinstance(shape, Named) or (isinstance(shape, Fields) and shape.kind is FieldsKind.DICT)
+    if isinstance(shape, (Fields, Named)) and is_dict is isinstance(step, str):
+        return shape.field(step.name if isinstance(step, Attribute) else step)
+    return None
+
+
+def micros(vector: Vector) -> Vector:
+    """The microseconds of instants."""
+    require(vector.kind == "instant", f"{vector.kind} has no microseconds")
+    return Vector("int", vector.values, vector.unsure)
+
+
 def evaluated(node: Node, view: View) -> Vector:
     """The values of a node. Raises `Unable` or Arrow's errors."""
     match node:
-        case FieldOf():
-            shape = _field(node, view)
+        case FieldOf() | ItemOf():
+            shape = _found(node, view)
             return normal(view.column(shape), isinstance(shape, Instant))
         case Literal(value):
             return constant(value)
@@ -129,6 +157,7 @@ _FUNCTIONS: Mapping[str, _Function] = {
     "contains": text(pc.match_substring, "bool", False),
     "replace": text(replaced, "str", False),
     "length": text(length, "int", False),
+    "micros": micros,
     "cast_int": to_int,
     "cast_float": to_float,
     "cast_str": to_str,

@@ -61,6 +61,8 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
         return "it looks at the pane, and elements come without"
     if Given.WINDOW in arguments and form is Form.PLAIN and not always_one_window(plan.windowings[reader.source]):
         return "it looks at the window, and elements may be in several"
+    if reader.seen is not None:
+        return None
     function = _function(reader)
     if isinstance(reader.fn, FilterFn) and not isinstance(function, Expression):
         return obstacle(function) or "its condition is no column expression"
@@ -151,13 +153,16 @@ class ColumnRun:
         # Arrow's functions take a tenth of a second to load, which programs without columns need not wait for.
         from headrace.sdk.columns.vectors import mask_of
 
+        view = self._view(step.source, form, batch)
+        if step.seen is not None and (node := step.seen.node()) is not None:
+            return mask_of(node, view)
         condition = _function(step)
         assert isinstance(condition, Expression), "other conditions are obstacles"
-        return mask_of(condition.node, self._view(step.source, form, batch))
+        return mask_of(condition.node, view)
 
     def _mapped(self, step: ElementStep, form: Form, batch: ColumnBatch) -> ColumnBatch:
         view = self._view(step.source, form, batch)
-        shape = view.shape_of(_function(step))
+        shape = view.shape_of(step.seen or _function(step))
         return view.result(replace(batch.shape, value=shape) if isinstance(batch.shape, Fired) else shape)
 
     def _view(self, node: int, form: Form, batch: ColumnBatch) -> View:

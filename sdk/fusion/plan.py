@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
+from headrace.sdk.columns.seen import Seen
 from headrace.sdk.transforms.element import DoFn, FilterFn, MapFn
 from headrace.sdk.transforms.parameters import Arguments, Given, Side
 from headrace.sdk.windowing import Windowing
@@ -51,6 +52,8 @@ class ElementStep:
     source: int
     outputs: dict[str | None, int]
     """Tag -> collection, for those that something reads."""
+    seen: Seen | None = None
+    """What its function returns, if the engine sees through it."""
 
     def output_form(self, form: Form, windowing: Windowing) -> Form:
         """The form of what it puts out for an element of a form."""

@@ -46,6 +46,7 @@ STEPS = {
     "stamped": lambda: beam.Select("word", "share", number=col.timestamp.cast(int) % 7),
     "by hand": lambda: beam.Map(plain_row),
     "picked by hand": lambda: beam.Filter(lambda row: row.number % 2),
+    "seen through": lambda: beam.Filter(lambda row: row.number > 2 and row.word is not None),
     "fixed": lambda: beam.WindowInto(window.FixedWindows(10)),
     "sliding": lambda: beam.WindowInto(window.SlidingWindows(10, 5)),
     "sessions": lambda: beam.WindowInto(window.Sessions(3)),
@@ -56,7 +57,18 @@ STEPS = {
     ),
     "there and back": lambda: beam.WithKeys(col.word) | beam.KvSwap() | beam.Keys(),
 }
+
+
+def timed(row, where=beam.DoFn.WindowParam, at=beam.DoFn.TimestampParam):
+    return row.word, (where.start, where.end.micros, at.micros)
+
+
+def of_pane(pair, where=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
+    return pair[0], where.start.micros, int(pane.timing), pane.index, pair[1] + 1
+
+
 ENDS = {
+    "seen through": lambda: beam.Map(timed) | beam.GroupByKey(),
     "bare": lambda: beam.Map(col.number + 1),
     "keyed": lambda: beam.WithKeys("word") | beam.GroupByKey(),
     "by field": lambda: beam.WithKeys(col.word) | beam.GroupByKey(),
@@ -176,6 +188,7 @@ BEHIND = {
     "keys": lambda: beam.Keys(),
     "values": lambda: beam.Values(),
     "windowed": lambda: beam.WindowInto(window.FixedWindows(20)) | beam.KvSwap(),
+    "of panes": lambda: beam.Map(of_pane),
     "in windows": lambda: beam.Map(lambda pair, where=beam.DoFn.WindowParam: (pair, where)),
 }
 
@@ -261,6 +274,21 @@ def test_panes_stay_columns():
     assert seen.same(run(stage, [Batch(columns.values, columns.timestamps)]))
 
 
+def test_what_functions_take_of_panes_stays_columns():
+    pipeline = beam.Pipeline("LocalRunner")
+    totals = pipeline | anything() | beam.WindowInto(window.FixedWindows(10)) | "Sum" >> beam.CombinePerKey(sum)
+    totals | "Pane" >> beam.Map(of_pane) | "All" >> beam.WindowInto(window.GlobalWindows()) | beam.Reshuffle()
+    stage = stage_of(pipeline, "Sum")
+    panes = pane_codes(*np.array([[0, 7], [-1, 2], [0, 2]]), np.array([False, True]))
+    more = {"start": [0, 0], "end": [10_000_000] * 2, "pane": panes}
+    table = pa.record_batch({"key": ["a", "b"], "total": [5, 6], **more})
+    columns = ColumnBatch(table, TIMES, Fired(pair(Single(0), Single(1)), 2, 3, 4))
+    seen = run(stage, [columns])
+    (stream,) = seen.columns
+    assert seen.streams[stream][1][0] == "('b', 0, 2, 7, 7)"
+    assert seen.same(run(stage, [Batch(columns.values, columns.timestamps)]))
+
+
 def test_results_of_aggregations_stay_columns():
     pipeline = beam.Pipeline("LocalRunner")
     rows = pipeline | "In" >> anything() | beam.WindowInto(window.FixedWindows(10))
@@ -279,10 +307,10 @@ def test_the_way_of_each_step_is_told():
     pipeline = beam.Pipeline("LocalRunner")
     rows = pipeline | "In" >> anything()
     kept = rows | "Keep" >> beam.Filter(col.number > 3)
-    kept | "Double" >> beam.Map(lambda row: row) | "After" >> beam.Map(col.number)
+    kept | "Double" >> beam.Map(plain_row) | "After" >> beam.Map(col.number)
     kept | "Beside" >> beam.Map(col.number)
     told = dict(stage_of(pipeline, "In").paths())
     assert told["Keep"] is None
-    assert told["Double"].startswith("<lambda at test_columnar.py")
+    assert told["Double"].startswith("plain_row is a function")
     assert told["After"] == "it comes behind Double"
     assert told["Beside"] is None

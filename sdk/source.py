@@ -1,0 +1,90 @@
+"""How: the syntax tree of a user's function, if it is certain to be what the function runs.
+
+Sources may have changed since they were loaded, and a lambda shares its line with others. So the whole file is compiled
+again, and a tree is trusted only if that gives the very code that the function has.
+"""
+
+from __future__ import annotations
+
+import ast
+import linecache
+import sys
+from collections.abc import Iterator
+from functools import lru_cache
+from types import CodeType, FunctionType
+
+Tree = ast.FunctionDef | ast.Lambda
+_MOST_LINES = 20_000
+"""Longer files are not compiled again only to look at them."""
+
+
+def tree_of(function: object) -> Tree | None:
+    """The definition of a plain function without decorators; None if it cannot be had, or might be another one.
+
+    None also while a debugger or a measurement of coverage watches: they want to see the function called.
+    """
+    if type(function) is not FunctionType or sys.gettrace() is not None:
+        return None
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not 0 < len(lines) <= _MOST_LINES:
+        return None
+    file = _file(code.co_filename, "".join(lines))
+    if file is None:
+        return None
+    found = [tree for tree in file.at(code.co_firstlineno) if _name(tree) == code.co_name and _spans(tree, code)]
+    same = any(code == other and _positions(code) == _positions(other) for other in file.codes.get(code, ()))
+    return found[0] if len(found) == 1 and same else None
+
+
+class _File:
+    """A file's functions."""
+
+    def __init__(self, module: ast.Module, code: CodeType) -> None:
+        self._trees: dict[int, list[Tree]] = {}
+        for node in ast.walk(module):
+            if isinstance(node, ast.Lambda) or (isinstance(node, ast.FunctionDef) and not node.decorator_list):
+                self._trees.setdefault(node.lineno, []).append(node)
+        self.codes: dict[CodeType, list[CodeType]] = {}
+        """By themselves: code is equal to such of other places that does the same at the same line."""
+        for each in _codes(code):
+            self.codes.setdefault(each, []).append(each)
+
+    def at(self, line: int) -> list[Tree]:
+        """Those that begin at a line."""
+        return self._trees.get(line, [])
+
+
+@lru_cache(maxsize=32)
+def _file(name: str, text: str) -> _File | None:
+    try:
+        module = ast.parse(text)
+        return _File(module, compile(text, name, "exec", dont_inherit=True))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        # A cell of a notebook may have more in it than Python; a file may have come to be anything.
+        return None
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)
+
+
+def _name(tree: Tree) -> str:
+    return "<lambda>" if isinstance(tree, ast.Lambda) else tree.name
+
+
+def _positions(code: CodeType) -> list[tuple[int | None, ...]]:
+    return list(code.co_positions())
+
+
+def _spans(tree: Tree, code: CodeType) -> bool:
+    """Whether all of the code lies within the definition."""
+    first, last = (tree.lineno, tree.col_offset), (tree.end_lineno or 0, tree.end_col_offset or 0)
+    return all(
+        first <= (line, column) and (end_line, end_column) <= last
+        for line, end_line, column, end_column in code.co_positions()
+        if line is not None and end_line is not None and column is not None and end_column
+    )

@@ -1,0 +1,204 @@
+"""Functions that the engine sees through: on columns they give what calling them for each element gives."""
+
+import math
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.columns import ColumnBatch
+from headrace.sdk.columns.seen import seen_through
+from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
+from headrace.sdk.columns.vectors import mask_of
+from headrace.sdk.columns.view import View
+from headrace.sdk.source import tree_of
+from headrace.sdk.transforms.parameters import bind
+
+NAMES = ("word", "number", "share", "list")
+
+
+def documented(row):
+    """What it does."""
+    return row["number"] * 2, row["word"]
+
+
+OF_DICTS = [
+    lambda row: row,
+    lambda row: (row["word"], row["number"]),
+    lambda row: (row["word"], (row["number"], None, -1, "x", 1.5, True)),
+    lambda row: {"a": row["share"], "b": {"c": row.get("number")}, "d": row},
+    lambda row: (row["list"], row["list"]),
+    lambda row: (row, row),
+    lambda row: row["missing"],
+    lambda row: row.get("missing"),
+    lambda row: row.number,
+    lambda row: row["number"] + row["share"],
+    lambda row: row["number"] // row["number"],
+    lambda row: (row["number"] % 3, -row["number"], abs(row["number"]), row["number"] / 2),
+    lambda row: row["number"] * 4611686018427387904,
+    lambda row: (row["word"] == "a", row["number"] < row["share"], row["word"] is None, row["share"] is not None),
+    lambda row: (not row["word"], not (row["number"] and row["share"])),
+    lambda row: (row["word"].upper(), row["word"].startswith("a"), row["word"].replace("a", "bb"), len(row["word"])),
+    lambda row: (int(row["share"]), str(row["number"]), float(row["number"])),
+    lambda row: row["word"] + row["word"],
+    lambda row: (1, "constant"),
+    documented,
+]
+OF_ROWS = [
+    lambda row: (row.word, row.number),
+    lambda row: row["word"],
+    lambda row: row.number + 1,
+    lambda row: row.missing,
+]
+OF_TUPLES = [
+    lambda pair: pair[0],
+    lambda pair: (pair[1], pair[0]),
+    lambda pair: pair[4],
+    lambda pair: pair[3],
+    lambda pair: pair[1] > 3,
+]
+SPREAD = [lambda word, number, share, items: (number, word), lambda word, number: word, lambda word, *others: word]
+TRUTHS = [
+    lambda row: row["number"],
+    lambda row: row["word"],
+    lambda row: row["number"] > 2 and row["share"] < 0.5,
+    lambda row: (row["word"] is not None and row["word"].startswith("a")) or not row["share"],
+    lambda row: row["number"] != 3,
+]
+
+
+@st.composite
+def tables(draw):
+    count = draw(st.integers(1, 5))
+    several = partial(_several, draw, count)
+    return pa.record_batch(
+        {
+            "word": pa.array(several(st.sampled_from(["a", "ab", "B", "", None])), pa.string()),
+            "number": pa.array(several(st.one_of(st.integers(-3, 9), st.none())), pa.int64()),
+            "share": pa.array(several(st.floats(allow_nan=False)), pa.float64()),
+            "list": pa.array(several(st.lists(st.integers(0, 3), max_size=2)), pa.list_(pa.int64())),
+        }
+    )
+
+
+def _several(draw, count, values):
+    return draw(st.lists(values, min_size=count, max_size=count))
+
+
+def seen(function, shape, table, spread=False, as_truth=False):
+    """What is computed of columns; None where that cannot be."""
+    through = seen_through(function, bind(function, (), {}, spread), spread, as_truth)
+    view = View(table, np.zeros(table.num_rows, np.int64), shape, lambda: (None, None))
+    try:
+        if as_truth:
+            return mask_of(through.node(), view).to_pylist()
+        return ColumnBatch.__getattr__(view.result(through.on_columns(view)), "values")
+    except Exception:
+        # Whatever stands against columns, the function is called.
+        return None
+
+
+def called(function, values):
+    return [repr(function(value)) for value in values]
+
+
+def check(function, shape, table, spread=False, as_truth=False):
+    found = seen(function, shape, table, spread, as_truth)
+    if found is not None:
+        run = (lambda value: function(*value)) if spread else function
+        if as_truth:
+            run = lambda value: bool(function(value))  # noqa: E731 - one of three ways to call it
+        assert list(map(repr, found)) == called(run, shape.values(table))
+    return found is not None
+
+
+SINGLES = tuple(map(Single, range(4)))
+
+
+@given(table=tables())
+def test_what_is_seen_of_dicts_is_what_calls_give(table):
+    for function in OF_DICTS:
+        check(function, Fields(NAMES, SINGLES, FieldsKind.DICT), table)
+
+
+@given(table=tables())
+def test_what_is_seen_of_rows_and_tuples_is_what_calls_give(table):
+    for function in OF_ROWS:
+        check(function, Fields(NAMES, SINGLES, FieldsKind.ROW), table)
+    for kind in (Tuple(SINGLES), Fields(NAMES, SINGLES, FieldsKind.TUPLE, "Line")):
+        for function in OF_TUPLES:
+            check(function, kind, table)
+        for function in SPREAD:
+            if seen_through(function, bind(function, (), {}, True), True) is not None:
+                check(function, kind, table, spread=True)
+
+
+@given(table=tables())
+def test_what_is_seen_of_conditions_is_their_truth(table):
+    for function in TRUTHS:
+        check(function, Fields(NAMES, SINGLES, FieldsKind.DICT), table, as_truth=True)
+
+
+TABLE = pa.record_batch({"word": ["a"], "number": [4], "share": [0.25], "list": [[1]]})
+
+
+def test_most_of_these_are_computed_by_column():
+    dicts = Fields(NAMES, SINGLES, FieldsKind.DICT)
+    by_column = [check(function, dicts, TABLE) for function in OF_DICTS]
+    # The same list or dict twice, no such column (two ways), attributes of a dict, more than 64 bits.
+    assert [place for place, is_so in enumerate(by_column) if not is_so] == [4, 5, 6, 7, 8, 12]
+    assert all(check(function, dicts, TABLE, as_truth=True) for function in TRUTHS)
+    assert check(SPREAD[0], Tuple(SINGLES), TABLE, spread=True)
+    assert not check(SPREAD[1], Tuple(SINGLES), TABLE, spread=True)
+
+
+def hidden(int):
+    return int["number"]
+
+
+HIDDEN = 3
+outer = {"number": 1}
+NOT_SEEN = [
+    lambda row: print(row["word"]),
+    lambda row: row["number"] + HIDDEN,
+    lambda row: outer["number"],
+    lambda row: row[-1],
+    lambda row: row["number"] if row["word"] else 0,
+    lambda row: 1 < row["number"] < 3,
+    lambda row: row["word"] and row["number"],
+    lambda row: [row["word"]],
+    lambda row: {**row},
+    lambda row: f"{row['word']}",
+    lambda row, factor=2: row["number"] * factor,
+    lambda row: hidden(row),
+    lambda row: row.__word,
+    lambda row: (yield row["word"]),
+    lambda row: math.floor(row["share"]),
+    lambda row: (lambda int: int(row["number"]))(str),
+    len,
+    partial(hidden),
+]
+
+
+@pytest.mark.parametrize("number", range(len(NOT_SEEN)))
+def test_what_does_more_is_called(number):
+    function = NOT_SEEN[number]
+    assert seen_through(function, bind(function, (), {})) is None
+
+
+def test_only_a_source_that_compiles_to_the_function_is_trusted(tmp_path):
+    source = tmp_path / "told.py"
+    source.write_text("chosen = lambda row: row['number']\n")
+    scope = {}
+    exec(compile("chosen = lambda row: row['word']\n", str(source), "exec"), scope)
+    assert tree_of(scope["chosen"]) is None
+    exec(compile(source.read_text(), str(source), "exec"), scope)
+    assert tree_of(scope["chosen"]) is not None
+
+
+def test_lambdas_of_one_line_are_told_apart():
+    first, second = (lambda row: row["number"]), (lambda row: row["number"])
+    assert tree_of(first).col_offset < tree_of(second).col_offset
