@@ -50,6 +50,10 @@ def test_exactly_what_was_planted_is_found(spark: SparkSession) -> None:
     assert counters["records"] == counters["counted"] + counters["dropped_late"]
 
 
+# The example in memory dies at every step (`tests/faults/test_zeitgeist_crashes.py`), and others on Spark do by SIGKILL
+# (`test_driver_killed.py`).
+@pytest.mark.slow
+@pytest.mark.faults
 def test_a_run_whose_driver_is_killed_finds_the_same(tmp_path: Path, expected: dict[str, str]) -> None:
     place, out = tmp_path / "checkpoint", tmp_path / "out"
     out.mkdir()
