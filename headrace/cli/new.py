@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from keyword import iskeyword
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,8 @@ import typer
 
 from headrace.cli.ending import MisuseError, endings
 
+_TAKEN = sys.stdlib_module_names | {"headrace", "pyspark", "pytest"}
+"""The program would be imported where these are meant."""
 _PIPELINE = '''"""Points of each team, minute by minute: what, where, when and how."""
 
 from __future__ import annotations
@@ -112,13 +116,22 @@ def new(
     with endings():
         if not name.isidentifier():
             raise MisuseError(f"{name!r} cannot be the name of a Python module; choose one of letters, digits and _")
+        if iskeyword(name) or name in _TAKEN:
+            raise MisuseError(f"{name!r} is a word or a module of Python's or of Headrace's; choose another name")
         if folder.exists() and not folder.is_dir():
             raise MisuseError(f"{folder} is there and no folder; choose another name")
         if folder.exists() and any(folder.iterdir()):
             raise MisuseError(f"{folder} is there and not empty; choose another name, or empty it")
+        try:
+            _write(folder, name)
+        except OSError as error:
+            raise MisuseError(f"{folder} cannot be made ({error.strerror}); choose a place that can") from error
+    typer.echo(f"next: cd {folder} && headrace run {name}.py --runner=LocalRunner")
+
+
+def _write(folder: Path, name: str) -> None:
     files = {f"{name}.py": _PIPELINE, f"test_{name}.py": _TEST, "scores.jsonl": _DATA, "README.md": _README}
     folder.mkdir(parents=True, exist_ok=True)
     for path, text in files.items():
         (folder / path).write_text(text.replace("NAME", name), encoding="utf-8")
         typer.echo(f"written: {folder / path}")
-    typer.echo(f"next: cd {folder} && headrace run {name}.py --runner=LocalRunner")

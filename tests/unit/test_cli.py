@@ -298,6 +298,13 @@ def test_new_makes_a_project_that_runs_and_whose_test_passes(folder: Path, monke
     assert call("new", "1-2").exit_code == Ending.MISUSED
 
 
+@pytest.mark.parametrize("name", ["class", "json", "headrace", "points.py/clicks"])
+def test_new_makes_nothing_that_could_not_be_run(folder: Path, name: str) -> None:
+    before = set(folder.iterdir())
+    assert call("new", name).exit_code == Ending.MISUSED
+    assert set(folder.iterdir()) == before
+
+
 @pytest.mark.parametrize("command", ["run", "inspect", "explain", "draw", "plot", "new"])
 def test_every_command_has_help_with_an_example(command: str) -> None:
     assert f"Example: headrace {command}" in call(command, "--help").stdout
