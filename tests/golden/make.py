@@ -75,9 +75,9 @@ class Contents:
         if name == COLUMNS:
             numbers["segments"] = tables["segments"]
         elif name == LATER:
-            # Its records have no ids, and what holds a watermark is in segments.
+            # Its records have no ids; what holds a watermark is in segments, and so is since then what waits for the clock.
             del tables["ids"]
-            numbers |= {**tables, "timers": self.domains["timers"], "wall timers": self.domains["wall timers"]}
+            numbers |= {**tables, "timers": self.domains["timers"]}
         else:
             # This program is that of format 3, and older than segments.
             del tables["segments"]
