@@ -7,7 +7,7 @@ from typing import cast
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, Computation, Topology
@@ -163,6 +163,7 @@ def lines(contents: bytes | None) -> list[tuple[bytes, int]]:
     return list(zip(*columns, strict=True))
 
 
+@settings(max_examples=30)
 @given(st.integers(0, 2**32))
 def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) -> None:
     """Splits, merges, moves and snapshots at random: the lines are those of one interval that nothing happens to.
