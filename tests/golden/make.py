@@ -75,7 +75,7 @@ class Contents:
         if name == COLUMNS:
             numbers["segments"] = tables["segments"]
         elif name == LATER:
-            # Its records have no ids; what holds a watermark is in segments, and so is since then what waits for the clock.
+            # Its records have no ids; what holds a watermark or, since then, waits for the clock is in segments.
             del tables["ids"]
             numbers |= {**tables, "timers": self.domains["timers"]}
         else:
