@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from collections import Counter
+from pathlib import Path
+
+import pytest
 
 import headrace as beam
 from examples import changes, fraud, purchases, sensors, trending
@@ -67,3 +72,22 @@ def test_a_table_that_changes_are_applied_to_is_right_after_each_move() -> None:
     told = found()
     assert changes.applied(told) == Counter(dict((customer, city) for customer, city, _ in changes.MOVES).values())
     assert {is_retraction for is_retraction, _, _ in told} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("changes", "- Oslo 1"),
+        ("fraud", "look at anna: 700"),
+        ("purchases", "Visit(user='clara', start=700, end=700, pages=(), spent=15)"),
+        ("sensors", " 250 s  boiler dip"),
+        ("stateful", "('order 1', 'paid')"),
+    ],
+)
+def test_programs_run_in_memory_where_the_environment_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, said: str
+) -> None:
+    monkeypatch.setenv("HEADRACE_RUNNER", "local")
+    monkeypatch.setitem(sys.modules, "headrace.runners.spark", None)
+    runpy.run_path(str(Path(purchases.__file__).with_stem(name)), run_name="__main__")
+    assert said in capsys.readouterr().out.splitlines()
