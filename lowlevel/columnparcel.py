@@ -12,8 +12,13 @@ from numpy.typing import NDArray
 
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
+from headrace.lowlevel.paired import Paired
 from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.shapes import Tuple
 from headrace.lowlevel.turned import whole
+
+_MANY = 64
+"""Records of a key, about, from which on its pairs are not made before somebody asks for them."""
 
 
 class Columns(NamedTuple):
@@ -49,12 +54,20 @@ class ColumnParcel(Parcel):
     def __getattr__(self, name: str) -> object:
         # Only asked for what is not there yet.
         if name == "values":
-            self.values = cast("list[object]", self.batch.values)
+            self.values = cast("list[object]", self._paired() or self.batch.values)
             return self.values
         if name == "timestamps":
             self.timestamps = array("q", self.batch.times.tobytes())
             return self.timestamps
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _paired(self) -> Paired | None:
+        """The values, if they are pairs, and keys have so many of them that a look at each key costs nothing."""
+        table, first, second = self.batch.table, self.batch.shape.part(0), self.batch.shape.part(1)
+        is_pair = isinstance(self.batch.shape, Tuple) and len(self.batch.shape.shapes) == 2
+        if first is None or second is None or not is_pair or len(self.batch) < _MANY * len(self.keys):
+            return None
+        return Paired(lambda: first.values(table), second.values(table))
 
     def __len__(self) -> int:
         return len(self.batch)

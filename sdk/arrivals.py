@@ -8,6 +8,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
+from headrace.lowlevel.paired import Paired
 from headrace.sdk.buckets import FixedBuckets, stretches_of
 from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.windowing import Windowing
@@ -99,6 +100,10 @@ _payload = cast(Callable[[object], object], itemgetter(1))
 """Of a pair of key and payload."""
 
 
+def _payloads(pairs: Sequence[object]) -> list[object]:
+    return pairs.seconds if isinstance(pairs, Paired) else list(map(_payload, pairs))
+
+
 class _Global:
     def __init__(self, frames: Frames, timed: bool) -> None:
         self._frame = frames.of_window(GlobalWindow())
@@ -107,7 +112,7 @@ class _Global:
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         count = len(values)
         stamps = list(timestamps) if self._timed else None
-        return Arrivals([Arrival(self._frame, list(map(_payload, values)), count, count, stamps)])
+        return Arrivals([Arrival(self._frame, _payloads(values), count, count, stamps)])
 
 
 class _Fixed:
@@ -124,7 +129,7 @@ class _Fixed:
         start = oldest - (oldest - offset) % size
         if values and max(timestamps) < start + size:
             # All in one window, as is usual for the few records that most keys have.
-            count, its = len(values), list(map(_payload, values))
+            count, its = len(values), _payloads(values)
             return Arrivals([Arrival(self._frame(start), its, count, count, list(timestamps) if self._timed else None)])
         items = self._by_window(values, timestamps)
         stamps = _by_start(timestamps, size, offset) if self._timed else None
@@ -144,7 +149,7 @@ class _Fixed:
             for (_, payload), timestamp in zip(pairs, timestamps, strict=True):
                 items[timestamp - (timestamp - offset) % size].append(payload)
             return items
-        payloads = list(map(_payload, values))
+        payloads = _payloads(values)
         for start, first, stop in stretches:
             items[start] += payloads[first:stop]
         return items
@@ -272,7 +277,7 @@ class _Exploded:
 
 class _Windowed(_Exploded):
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        triples = cast("list[tuple[object, Sequence[BoundedWindow], object]]", list(map(_payload, values)))
+        triples = cast("list[tuple[object, Sequence[BoundedWindow], object]]", _payloads(values))
         return self.collect([triple[0] for triple in triples], timestamps, [triple[1] for triple in triples])
 
 
@@ -282,7 +287,7 @@ class _Assigned(_Exploded):
         self._assign_all = windowing.window_fn.assign_all
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        payloads = list(map(_payload, values))
+        payloads = _payloads(values)
         return self.collect(payloads, timestamps, self._assign_all(timestamps, payloads))
 
 

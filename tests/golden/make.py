@@ -61,7 +61,9 @@ class Contents:
         assert manifest is not None
         copies = {name: view.load(name) for names in manifest.topology.levels for name in names}
         marks = Counter(domain for copy in copies.values() for delta in copy.dump() for _, domain, _ in delta.marks)
-        domains = {"timers": marks[TimeDomain.LOW_WATERMARK], "wall timers": marks[TimeDomain.WALL_TIME]}
+        # Those in segments are told by interval.
+        wall = marks[TimeDomain.WALL_TIME] or sum(map(len, manifest.wall_timers.values()))
+        domains = {"timers": marks[TimeDomain.LOW_WATERMARK], "wall timers": wall}
         snapshots = sum(plan.snapshot is not None for plan in manifest.plans.values())
         state = {name: copy.count() for name, copy in sorted(copies.items())}
         return cls(state, {**domains, "holds": marks[HOLD]}, len(manifest.pending), snapshots, len(manifest.positions))

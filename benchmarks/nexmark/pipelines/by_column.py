@@ -47,5 +47,5 @@ def windows_of_the_clock():
 def grouped_lines(events):
     """Pairs of a shard and its lines."""
     line = reduce(lambda line, text: line + "," + text, _TEXTS)
-    groups = events | beam.Select(shard=col.time % SHARDS, line=line) | beam.GroupBy("shard")
-    return groups | "Lines" >> beam.MapTuple(lambda shard, rows: (shard, [row.line for row in rows]))
+    rows = events | beam.Select(shard=col.time % SHARDS, line=line)
+    return rows | "Shard and line" >> beam.Map(lambda row: (row.shard, row.line)) | beam.GroupByKey()
