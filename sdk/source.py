@@ -32,9 +32,19 @@ def tree_of(function: object) -> Tree | None:
     file = _file(code.co_filename, "".join(lines))
     if file is None:
         return None
-    found = [tree for tree in file.at(code.co_firstlineno) if _name(tree) == code.co_name and _spans(tree, code)]
-    same = any(code == other and _positions(code) == _positions(other) for other in file.codes.get(code, ()))
-    return found[0] if len(found) == 1 and same else None
+    if not any(_positions(code) == _positions(other) for other in file.codes.get(code, ())):
+        return None
+    found = [tree for tree in file.at(code.co_firstlineno) if _may_be(tree, code) and _spans(tree, code)]
+    # Of lambdas inside each other all may span the code of the innermost.
+    return max(found, key=_begin, default=None)
+
+
+def returned_by(tree: Tree) -> ast.expr | None:
+    """The expression that is all of a function; None if there is more to it."""
+    if isinstance(tree, ast.Lambda):
+        return tree.body
+    body = tree.body[ast.get_docstring(tree, clean=False) is not None :]
+    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
 
 
 class _File:
@@ -72,8 +82,15 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(constant)
 
 
-def _name(tree: Tree) -> str:
-    return "<lambda>" if isinstance(tree, ast.Lambda) else tree.name
+def _may_be(tree: Tree, code: CodeType) -> bool:
+    name = "<lambda>" if isinstance(tree, ast.Lambda) else tree.name
+    parameters = [each.arg for each in (*tree.args.posonlyargs, *tree.args.args)]
+    return name == code.co_name and parameters == list(code.co_varnames[: code.co_argcount])
+
+
+def _begin(tree: Tree) -> tuple[int, int]:
+    part = tree.body if isinstance(tree, ast.Lambda) else tree
+    return part.lineno, part.col_offset
 
 
 def _positions(code: CodeType) -> list[tuple[int | None, ...]]:
@@ -81,10 +98,11 @@ def _positions(code: CodeType) -> list[tuple[int | None, ...]]:
 
 
 def _spans(tree: Tree, code: CodeType) -> bool:
-    """Whether all of the code lies within the definition."""
-    first, last = (tree.lineno, tree.col_offset), (tree.end_lineno or 0, tree.end_col_offset or 0)
+    """Whether all of the code lies within the definition; of a lambda within its body, as making it is its maker's."""
+    part = tree.body if isinstance(tree, ast.Lambda) else tree
+    last = (part.end_lineno or 0, part.end_col_offset or 0)
     return all(
-        first <= (line, column) and (end_line, end_column) <= last
+        _begin(tree) <= (line, column) and (end_line, end_column) <= last
         for line, end_line, column, end_column in code.co_positions()
         if line is not None and end_line is not None and column is not None and end_column
     )

@@ -21,7 +21,7 @@ from headrace.lowlevel.columns import Shape
 from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.columns.tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
 from headrace.sdk.columns.view import Unable, View
-from headrace.sdk.source import Tree, tree_of
+from headrace.sdk.source import returned_by, tree_of
 from headrace.sdk.transforms.parameters import Arguments, Given
 
 
@@ -109,7 +109,7 @@ def seen_through(function: object, arguments: Arguments, spread: bool = False, a
         as_truth: Whether only the truth of the result matters.
     """
     tree = tree_of(function)
-    returned = None if tree is None else _returned(tree)
+    returned = None if tree is None else returned_by(tree)
     if tree is None or returned is None:
         return None
     given = _given(tree.args, arguments, spread)
@@ -122,14 +122,6 @@ def seen_through(function: object, arguments: Arguments, spread: bool = False, a
         return None
     width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
     return None if isinstance(value, Literal) else Seen(value, width)
-
-
-def _returned(tree: Tree) -> ast.expr | None:
-    """The expression that is all of a function."""
-    if isinstance(tree, ast.Lambda):
-        return tree.body
-    body = tree.body[ast.get_docstring(tree, clean=False) is not None :]
-    return body[0].value if len(body) == 1 and isinstance(body[0], ast.Return) else None
 
 
 def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:

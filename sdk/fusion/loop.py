@@ -13,23 +13,29 @@ For `Filter(p) | Map(f)` before a grouping it writes, in essence:
 
 (The class of the result before is kept because to compare with it is quicker than to look into a set.)
 
+A function that is no more than one expression is not called, but stands in the loop (`standing.py`), and a tuple that
+it returns is not made if the steps behind only take it apart.
+
 The line at which an exception left the loop says which step raised, and the loop's variables say for which element:
 knowing it costs nothing as long as nothing fails.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FunctionType
-from typing import Protocol, cast
+from typing import cast
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.columns.tree import OneLine
+from headrace.sdk.fusion.inlined import Held, Inlined
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
-from headrace.sdk.fusion.written import Loop, Place
+from headrace.sdk.fusion.standing import Standing
+from headrace.sdk.fusion.surroundings import Surroundings
+from headrace.sdk.fusion.written import Loop, Place, Variables
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn
@@ -46,38 +52,10 @@ _SPECIAL = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
 _REFUSED = frozenset({str, bytes, dict})
 
 
-class Surroundings(Protocol):
-    """What a loop calls for what it does not do itself."""
-
-    def divert(self, number: int, form: Form) -> Callable[..., None]:
-        """For results of a step that are more than a value: takes (result, timestamp, windows, pane)."""
-
-    def later(self, node: int, form: Form) -> Callable[..., None]:
-        """For elements of a collection that get a loop of their own: takes (value in its form, timestamp)."""
-
-    def all_later(self, node: int, form: Form) -> Callable[..., None]:
-        """For many of them: takes (values in their form, timestamps)."""
-
-    def refuse(self, number: int) -> Callable[[object], None]:
-        """For a result that is no iterable of outputs; raises."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    """The variables that hold an element at a point of the loop."""
-
-    node: int
-    value: str
-    form: Form
-    windows: str = ""
-    """The variable of its window (form FIRED) or of its tuple of windows (form WINDOWED)."""
-    pane: str = "None"
-
-
 class LoopWriter:
     """Writes the loop for the elements of one collection of a stage that come in one form."""
 
-    def __init__(self, plan: StagePlan, surroundings: Surroundings, filename: str) -> None:
+    def __init__(self, plan: StagePlan, surroundings: Surroundings, filename: str, inlining: bool = True) -> None:
         self._plan = plan
         self._surroundings = surroundings
         self._filename = filename
@@ -85,7 +63,8 @@ class LoopWriter:
         self._depth = 2
         self._loops = 1
         self._widest = 1
-        self._bound: dict[str, object] = {"special": _SPECIAL, "Batch": Batch}
+        self._bound: dict[str, object] = {"special": _SPECIAL, "Batch": Batch, "_zip": zip, "_len": len}
+        self._standing = Standing(inlining)
         self._columns: dict[str, None] = {}
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
@@ -104,13 +83,16 @@ class LoopWriter:
         # Where the side values are matters to the first step alone: to all others its output is in the form FIRED.
         self._uncounted.add(node)
         root_form = Form.FIRED if form is Form.SIDED else form
-        self._consumers(_Row(node, "v", root_form, *(() if form is Form.PLAIN else ("w", "p"))))
+        self._consumers(Variables(node, "v", root_form, *(() if form is Form.PLAIN else ("w", "p"))))
         lines, places = self._assemble(form)
         scope: dict[str, object] = {}
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
+        run = self._standing.settled(cast(FunctionType, scope["loop"]))
+        if run is None:
+            return LoopWriter(self._plan, self._surroundings, self._filename, inlining=False).write(node, form, only)
         readers = self._plan.consumers(node)
         fallback = readers[0][1].label if readers else self._filename
-        return Loop(cast(FunctionType, scope["loop"]), self._filename, lines, places, tuple(self._counts), fallback)
+        return Loop(run, self._filename, lines, places, tuple(self._counts), fallback)
 
     def _assemble(self, form: Form) -> tuple[list[str], dict[int, Place]]:
         """Head, body and end put together."""
@@ -123,7 +105,7 @@ class LoopWriter:
         head += [f"    {buffer}, s{buffer} = [], []" for buffer in (*self._buffers, *self._stamped)]
         head += [f"    {kind} = None" for kind in self._kinds]
         head += [f"    g{node} = 0" for node in self._counts]
-        head.append(f"    for {variables} in zip({sources}):")
+        head.append(f"    for {variables} in _zip({sources}):")
         places = {len(head) + 1 + i: place for i, (_, place) in enumerate(self._body) if place is not None}
         body = [text for text, _ in self._body] or ["        pass"]
         end = [f"    emit({stream!r}, Batch({buffer}, s{buffer}))" for buffer, stream in self._buffers.items()]
@@ -136,7 +118,7 @@ class LoopWriter:
             return []
         lines = []
         for buffer, stream in self._buffers.items():
-            lines.append(f"        if len({buffer}) >= {_FLUSH_AT}:")
+            lines.append(f"        if _len({buffer}) >= {_FLUSH_AT}:")
             lines.append(f"            emit({stream!r}, Batch({buffer}, s{buffer}))")
             lines.append(f"            {buffer}, s{buffer} = [], []")
         return lines
@@ -169,7 +151,7 @@ class LoopWriter:
 
     # Windows
 
-    def _tuple(self, row: _Row) -> str:
+    def _tuple(self, row: Variables) -> str:
         """An expression for the tuple of a row's windows."""
         if row.form is Form.FIRED:
             return f"({row.windows},)"
@@ -182,18 +164,18 @@ class LoopWriter:
         self._bind(f"assign{column}", self._plan.windowings[node].window_fn.assign_all)
         return column
 
-    def _pane(self, row: _Row) -> str:
+    def _pane(self, row: Variables) -> str:
         """An expression for a row's pane."""
         self._bind("no_pane", PANE_INFO_UNKNOWN)
         return "no_pane" if row.pane == "None" else f"(no_pane if {row.pane} is None else {row.pane})"
 
-    def _is_one(self, row: _Row) -> bool:
+    def _is_one(self, row: Variables) -> bool:
         """Whether a row has exactly one window."""
         return row.form is Form.FIRED or (row.form is Form.PLAIN and always_one_window(self._plan.windowings[row.node]))
 
     # Steps
 
-    def _consumers(self, row: _Row) -> None:
+    def _consumers(self, row: Variables) -> None:
         """Everything that is done with an element of a collection."""
         if self._depth > _DEEPEST or self._loops > _DEEPEST_LOOPS:
             later = self._bind(f"later{row.node}{row.form.value}", self._surroundings.later(row.node, row.form))
@@ -214,10 +196,10 @@ class LoopWriter:
             else:
                 self._element(number, reader, row, "")
 
-    def _packed(self, row: _Row) -> str:
+    def _packed(self, row: Variables) -> str:
         return row.value if row.form is Form.PLAIN else f"({row.value}, {row.windows}, {row.pane})"
 
-    def _each_window(self, number: int, step: ElementStep, row: _Row) -> None:
+    def _each_window(self, number: int, step: ElementStep, row: Variables) -> None:
         """A step that looks at the window: it is called once for each."""
         if row.form is Form.FIRED:
             self._element(number, step, row, row.windows)
@@ -229,22 +211,52 @@ class LoopWriter:
                 fired = replace(row, form=Form.FIRED, windows=f"w{number}")
                 self._element(number, step, fired, fired.windows)
 
-    def _element(self, number: int, step: ElementStep, row: _Row, window: str) -> None:
+    def _element(self, number: int, step: ElementStep, row: Variables, window: str) -> None:
         function: object = step.fn.function if isinstance(step.fn, FunctionDoFn) else step.fn.process
         if isinstance(function, OneLine):
             function = function.as_function()
         call = f"{self._bind(f'f{number}', function)}({self._arguments(step, row, window)})"
         place = Place(step.label, row.value)
+        body = self._inlined(number, step, row, call)
+        if body is not None:
+            place, call = replace(place, call=call), body.text
         if isinstance(step.fn, FilterFn):
             with self._block(f"if {call}:", place):
-                self._outputs(step, row, row.value)
+                self._outputs(step, row, row.value, row.items)
+        elif isinstance(step.fn, MapFn) and body is not None and body.is_certain:
+            self._map(number, step, row, body, place)
         elif isinstance(step.fn, MapFn):
             self._line(f"r{number} = {call}", place)
             self._result(number, step, row, place)
         else:
             self._many(number, step, row, call, place)
 
-    def _many(self, number: int, step: ElementStep, row: _Row, call: str, place: Place) -> None:
+    def _inlined(self, number: int, step: ElementStep, row: Variables, call: str) -> Inlined | None:
+        """What the step's function returns, to stand in the loop; None if it must be called."""
+        arguments = self._standing.arguments(step, number, Held(row.value, row.items))
+        if arguments is None:
+            return None
+        if arguments != (Held(row.value, row.items),) and not row.items:
+            names = ", ".join(each.text for each in arguments)
+            self._line(f"{names}, = {row.value}", Place(step.label, row.value, call=call))
+        body = self._standing.returned(step, number, arguments)
+        self._bound |= self._standing.modules
+        return body
+
+    def _map(self, number: int, step: ElementStep, row: Variables, body: Inlined, place: Place) -> None:
+        """A result that is nothing but a value; a tuple is not made before something needs it."""
+        if not body.items:
+            self._line(f"r{number} = {body.text}", place)
+            self._outputs(step, row, f"r{number}")
+            return
+        names = []
+        for index, item in enumerate(body.items):
+            names.append(item if item in body.known else f"r{number}_{index}")
+            if names[-1] != item:
+                self._line(f"{names[-1]} = {item}", place)
+        self._outputs(step, row, f"({', '.join(names)},)", tuple(names))
+
+    def _many(self, number: int, step: ElementStep, row: Variables, call: str, place: Place) -> None:
         """A step whose result is an iterable of outputs, or None."""
         self._line(f"m{number} = {call}", place)
         if not isinstance(step.fn, FunctionDoFn):
@@ -259,7 +271,7 @@ class LoopWriter:
         ):
             self._result(number, step, row, place)
 
-    def _result(self, number: int, step: ElementStep, row: _Row, place: Place) -> None:
+    def _result(self, number: int, step: ElementStep, row: Variables, place: Place) -> None:
         """One output of a step, in the variable r: a value, or something that says more than a value."""
         divert = self._bind(f"divert{number}{row.form.value}", self._surroundings.divert(number, row.form))
         windows = "None" if self._is_one(row) and row.form is Form.PLAIN else self._tuple(row)
@@ -277,7 +289,7 @@ class LoopWriter:
             with self._block("else:"):
                 self._outputs(step, row, result)
 
-    def _is_plain(self, step: ElementStep, row: _Row) -> bool:
+    def _is_plain(self, step: ElementStep, row: Variables) -> bool:
         """Whether an output with a timestamp of its own needs nothing more."""
         output = step.outputs.get(None)
         return (
@@ -296,11 +308,11 @@ class LoopWriter:
             self._line(f"{buffer}.append({result}.value)")
             self._line(f"s{buffer}.append({result}.timestamp.micros)")
 
-    def _outputs(self, step: ElementStep, row: _Row, value: str) -> None:
+    def _outputs(self, step: ElementStep, row: Variables, value: str, items: tuple[str, ...] = ()) -> None:
         if None in step.outputs:
-            self._consumers(replace(row, node=step.outputs[None], value=value))
+            self._consumers(replace(row, node=step.outputs[None], value=value, items=items))
 
-    def _arguments(self, step: ElementStep, row: _Row, window: str) -> str:
+    def _arguments(self, step: ElementStep, row: Variables, window: str) -> str:
         spread = "*" if isinstance(step.fn, FunctionDoFn) and step.fn.spread else ""
         positional = [
             (spread if source is Given.ELEMENT else "") + self._argument(source, row, window)
@@ -309,7 +321,7 @@ class LoopWriter:
         named = [f"{name}={self._argument(source, row, window)}" for name, source in step.arguments.named]
         return ", ".join(positional + named)
 
-    def _argument(self, source: Source, row: _Row, window: str) -> str:
+    def _argument(self, source: Source, row: Variables, window: str) -> str:
         if isinstance(source, Constant):
             return self._constant(source.value)
         if isinstance(source, Side):
@@ -328,7 +340,7 @@ class LoopWriter:
         self._bind("windowed", WindowedValue)
         return f"windowed({row.value}, timestamp(t), {self._tuple(row)}, {self._pane(row)})"
 
-    def _window(self, number: int, step: WindowStep, row: _Row) -> None:
+    def _window(self, number: int, step: WindowStep, row: Variables) -> None:
         """New windows from the timestamp, for each window that the element was in."""
         if self._is_one(row):
             window = row.windows if row.form is Form.FIRED else ""
@@ -337,11 +349,11 @@ class LoopWriter:
             with self._block(f"for w{number} in {self._tuple(row)}:"):
                 self._rewindowed(number, step, row, f"w{number}")
 
-    def _rewindowed(self, number: int, step: WindowStep, row: _Row, window: str) -> None:
+    def _rewindowed(self, number: int, step: WindowStep, row: Variables, window: str) -> None:
         windowing = self._plan.windowings[step.output]
         form = step.output_form(row.form, windowing)
         if form is Form.PLAIN:
-            self._consumers(_Row(step.output, row.value, form))
+            self._consumers(Variables(step.output, row.value, form))
             return
         before = window or f"{self._tuple(row)}[0]"
         assign = self._bind(f"assign{number}", windowing.window_fn.assign_all)
@@ -352,9 +364,9 @@ class LoopWriter:
             pane = f"p{number}"
             its = row.pane
             self._line(f"{pane} = {its} if {its} is not None and {its}.is_retraction else None")
-        self._consumers(_Row(step.output, row.value, form, f"n{number}", pane))
+        self._consumers(Variables(step.output, row.value, form, f"n{number}", pane))
 
-    def _exit(self, number: int, leave: Exit, row: _Row) -> None:
+    def _exit(self, number: int, leave: Exit, row: Variables) -> None:
         """Append the element to what goes to a stream."""
         form, buffer, stream = leave.form, f"o{number}", leave.stream
         if form is Form.PLAIN and row.form is not Form.PLAIN:
@@ -362,7 +374,13 @@ class LoopWriter:
             form, buffer, stream = Form.WINDOWED, f"q{number}", leave.spare
         self._buffers[buffer] = stream
         value = row.value
-        if leave.keyed:
+        if leave.keyed and len(row.items) == 2:
+            value = (
+                f"({row.items[0]}, ({row.items[1]}, {self._tuple(row)}, {row.pane}))"
+                if form is Form.WINDOWED
+                else value
+            )
+        elif leave.keyed:
             self._line(f"k{number}, u{number} = {value}", Place(leave.label, value, "pairs (key, value)"))
             if form is Form.WINDOWED:
                 value = f"(k{number}, (u{number}, {self._tuple(row)}, {row.pane}))"

@@ -6,6 +6,22 @@ import sys
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType
 
+from headrace.sdk.fusion.plan import Form
+
+
+@dataclass(frozen=True, slots=True)
+class Variables:
+    """The variables that hold an element at a point of the loop."""
+
+    node: int
+    value: str
+    form: Form
+    windows: str = ""
+    """The variable of its window (form FIRED) or of its tuple of windows (form WINDOWED)."""
+    pane: str = "None"
+    items: tuple[str, ...] = ()
+    """The variables with the items of the value, if it is a tuple that was not made yet."""
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -14,9 +30,11 @@ class Place:
     label: str
     """The step's."""
     variable: str
-    """The one that holds the step's element."""
+    """The one that holds the step's element, or an expression of several."""
     expects: str | None = None
     """What the step takes, where the line is not the user's code but a check of that."""
+    call: str | None = None
+    """The call of the user's function that the line stands for, whose error is the one to show."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,3 +202,11 @@ def test_only_a_source_that_compiles_to_the_function_is_trusted(tmp_path):
 def test_lambdas_of_one_line_are_told_apart():
     first, second = (lambda row: row["number"]), (lambda row: row["number"])
     assert tree_of(first).col_offset < tree_of(second).col_offset
+
+
+def test_lambdas_inside_each_other_are_told_apart():
+    outer = lambda: lambda row: lambda: row["word"]  # noqa: E731 - three on one line
+    inner = outer()
+    assert [tree_of(each).args.args != [] for each in (outer, inner, inner({}))] == [False, True, False]
+    starts = [tree_of(each).col_offset for each in (outer, inner, inner({}))]
+    assert starts == sorted(set(starts))
