@@ -7,6 +7,8 @@
 - `idle`: an almost empty epoch with a million keys stored that it does not touch, beside one with none.
 - `timers`: an almost empty epoch that fires ten timers of a million, beside one that fires ten of ten.
 - `cores`: the same work with one core and with two, each in sessions of their own.
+
+`events`, `keys` and `cores` take any workload, by Python functions or (`--columns`) by columns.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -33,7 +36,9 @@ from benchmarks.generator import Plan
 from benchmarks.measurement import Measurement, timed
 from benchmarks.memory import MIB, workers_peak
 from benchmarks.peers.headrace import BOUNDED
+from benchmarks.peers.headrace_columns import COLUMNS_BOUNDED
 from benchmarks.peers.loop import LOOP
+from benchmarks.peers.peer import Run
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.result import canonical, difference
 from benchmarks.session import CORES, CORES_VARIABLE, start_own_session
@@ -45,16 +50,40 @@ _LOOP = ", plain loop"
 Seconds = dict[str, list[float]]
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A workload, and which way it is run."""
+
+    workload: Workload
+    columns: bool = False
+
+    @property
+    def name(self) -> str:
+        """Of the workload."""
+        return self.workload.name
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        return f"{self.name} by columns" if self.columns else self.name
+
+    @property
+    def run(self) -> Run:
+        """Runs it once on a dataset."""
+        return (COLUMNS_BOUNDED if self.columns else BOUNDED).runs[self.name]
+
+
 def main(
     part: Annotated[list[str] | None, typer.Option(help="events, keys, idle, timers, cores; may be repeated")] = None,
     runs: Annotated[int, typer.Option(min=1, help="rounds; five for figures to quote")] = 5,
     events: Annotated[int, typer.Option(help="the most events")] = 10_000_000,
     keys: Annotated[int, typer.Option(help="the most keys, idle keys and timers")] = 1_000_000,
     workload: Annotated[str, typer.Option(help="of events, keys and cores")] = "W3",
+    columns: Annotated[bool, typer.Option("--columns", help="the same by columns instead of Python functions")] = False,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/scale.json"),
 ) -> None:
     """Measure the parts asked for, or all."""
-    work = WORKLOADS[workload]
+    work = Work(WORKLOADS[workload], columns)
     parts: dict[str, Callable[[], dict[str, object]]] = {
         "events": lambda: by_events(work, runs, events),
         "keys": lambda: by_keys(work, runs, events // 10, keys),
@@ -64,34 +93,34 @@ def main(
     }
     start_own_session()
     figures = {name: parts[name]() for name in part or parts}
-    save(output, {"benchmark": "scale", "runs": runs, "workload": workload, "parts": figures})
+    save(output, {"benchmark": "scale", "runs": runs, "workload": work.title, "parts": figures})
 
 
-def by_events(workload: Workload, runs: int, most: int) -> dict[str, object]:
+def by_events(work: Work, runs: int, most: int) -> dict[str, object]:
     """Time of a record for a hundredth, a tenth and all of the events."""
     sizes = [most // 100, most // 10, most]
     with datasets(Plan(events=most), [_TINY, *sizes]) as data:
-        seconds = _in_rounds(workload, runs, {f"{size:,} events": (data[size], data[_TINY]) for size in sizes})
+        seconds = _in_rounds(work, runs, {f"{size:,} events": (data[size], data[_TINY]) for size in sizes})
     peak = workers_peak() / MIB
-    _print_each(f"{workload.name}: time of a record", seconds)
+    _print_each(f"{work.title}: time of a record", seconds)
     console.print(f"Python workers: {peak:,.0f} MiB together at their peaks (aim: less than 600)")
     return {"seconds of a record": seconds, "peak of the workers, MiB": peak}
 
 
-def by_keys(workload: Workload, runs: int, events: int, most: int) -> dict[str, object]:
+def by_keys(work: Work, runs: int, events: int, most: int) -> dict[str, object]:
     """Time of a record for few keys and many."""
     numbers = [max(1, most // 10_000), most // 100, most]
     found: Seconds = {}
     for number in numbers:
         with datasets(Plan(events=events, keys=number), [_TINY, events]) as data:
-            found |= _in_rounds(workload, runs, {f"{number:,} keys": (data[events], data[_TINY])})
-    _print_each(f"{workload.name}: time of a record, {events:,} events", found)
+            found |= _in_rounds(work, runs, {f"{number:,} keys": (data[events], data[_TINY])})
+    _print_each(f"{work.title}: time of a record, {events:,} events", found)
     return {"seconds of a record": found}
 
 
-def _in_rounds(workload: Workload, runs: int, cases: dict[str, tuple[Dataset, Dataset]]) -> Seconds:
+def _in_rounds(work: Work, runs: int, cases: dict[str, tuple[Dataset, Dataset]]) -> Seconds:
     """Seconds of a record, with those of a run of next to nothing taken off; results are checked."""
-    run, found = BOUNDED.runs[workload.name], Seconds()
+    run, workload, found = work.run, work.workload, Seconds()
     expected = {name: canonical(workload, LOOP.runs[workload.name](data)) for name, (data, _) in cases.items()}
     for number in range(-1, runs):
         for name, (data, tiny) in cases.items():
@@ -148,37 +177,37 @@ def _beside(title: str, systems: list[System], runs: int) -> dict[str, object]:
     return {each.name: each.seconds for each in measured}
 
 
-def by_cores(workload: Workload, runs: int, events: int) -> dict[str, object]:
+def by_cores(work: Work, runs: int, events: int) -> dict[str, object]:
     """The same with one core and with all, in processes that take turns."""
     found: dict[str, list[float]] = {}
     for _ in range(runs):
         for cores in (1, CORES):
-            found.setdefault(f"{cores}", []).append(_with_cores(workload, events, cores))
+            found.setdefault(f"{cores}", []).append(_with_cores(work, events, cores))
     one, all_of_them = found["1"], found[f"{CORES}"]
     ratio = median(few / many for few, many in zip(one, all_of_them, strict=True))
     rows = [[f"local[{cores}]", rounded(median(its))] for cores, its in found.items()]
-    print_table(f"{workload.name}, {events:,} events", ["", "seconds"], rows, f"{CORES} cores: × {rounded(ratio)}")
+    print_table(f"{work.title}, {events:,} events", ["", "seconds"], rows, f"{CORES} cores: × {rounded(ratio)}")
     return {"seconds": found, "ratio": ratio}
 
 
-_CHILD = "import sys; from benchmarks.scale import run_once; run_once(sys.argv[1], int(sys.argv[2]), sys.argv[3])"
+_CHILD = "import sys; from benchmarks.scale import run_once; run_once(*sys.argv[1:])"
 
 
-def _with_cores(workload: Workload, events: int, cores: int) -> float:
+def _with_cores(work: Work, events: int, cores: int) -> float:
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
         place = f"{home}/seconds.json"
-        command = [sys.executable, "-c", _CHILD, workload.name, str(events), place]
+        command = [sys.executable, "-c", _CHILD, work.name, "columns" if work.columns else "", str(events), place]
         subprocess.run(command, check=True, env={**os.environ, CORES_VARIABLE: str(cores)})
         return float(json.loads(Path(place).read_text()))
 
 
-def run_once(workload: str, events: int, place: str) -> None:
-    """In a process of its own: a warm run, and the second one's seconds into a file."""
+def run_once(workload: str, columns: str, events: str, place: str) -> None:
+    """In a process of its own: a warm run, and the second one's seconds into a file; by columns if that says so."""
     start_own_session()
-    run = BOUNDED.runs[workload]
-    with datasets(Plan(events=events), [events]) as data:
-        run(data[events])
-        _, seconds = timed(lambda: run(data[events]))
+    run, size = Work(WORKLOADS[workload], columns == "columns").run, int(events)
+    with datasets(Plan(events=size), [size]) as data:
+        run(data[size])
+        _, seconds = timed(lambda: run(data[size]))
     Path(place).write_text(json.dumps(seconds))
 
 

@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, first_places, is_direct, is_key_column, numbered
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch, Shape, shape_of_key
@@ -60,7 +61,7 @@ class ColumnGather:
         assert key is not None, "only batches with a key of columns are kept"
         columns = [batch.table.column(number) for number in key.columns()]
         numbers = numbered(columns)
-        firsts = pa.array(first_places(numbers, int(numbers.max()) + 1))
+        firsts = of_numbers(first_places(numbers, int(numbers.max()) + 1))
         places = places_of(self._keys(key, columns, batch.table.take(firsts), firsts))
         positions = intervals.positions_of([row for _, row in places])
         order = np.argsort(positions, kind="stable")

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import numbers_in
+
 Numbers = NDArray[np.int64]
 _SPARSE = 4
 """Group numbers per row beyond which they are made dense by sorting."""
@@ -50,7 +52,7 @@ def numbered(columns: Sequence[pa.Array]) -> Numbers:
 
 def _codes(column: pa.Array) -> Numbers:
     encoded = column.dictionary_encode()
-    return np.asarray(encoded.indices).astype(np.int64)
+    return numbers_in(encoded.indices).astype(np.int64)
 
 
 def dense(groups: Numbers) -> tuple[Numbers, Numbers]:

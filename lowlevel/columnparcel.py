@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import of_bytes, of_numbers
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.lowlevel.paired import Paired
@@ -99,9 +100,9 @@ class ColumnParcel(Parcel):
 
     def of_each_record(self) -> tuple[pa.Array, pa.Array]:
         """The row of each record's key, and the encoded key."""
-        places = pa.array(np.repeat(np.arange(len(self.rows)), self.counts))
+        places = of_numbers(np.repeat(np.arange(len(self.rows)), self.counts))
         rows = pa.Array.from_buffers(pa.binary(16), len(self.rows), [None, pa.py_buffer(b"".join(self.rows))])
-        return rows.take(places), pa.array(self.keys, pa.large_binary()).take(places)
+        return rows.take(places), of_bytes(self.keys, pa.large_binary()).take(places)
 
 
 def decode_parcel(data: bytes) -> Parcel:

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.record import Batch, KeyExtractor
 
 Times = NDArray[np.int64]
@@ -91,7 +92,7 @@ class ColumnBatch(Batch):
 
     def taken(self, places: NDArray[np.int64]) -> ColumnBatch:
         """The rows at these places, in their order."""
-        return ColumnBatch(self.table.take(pa.array(places)), self.times[places], self.shape)
+        return ColumnBatch(self.table.take(of_numbers(places)), self.times[places], self.shape)
 
 
 def shape_of_key(extract: KeyExtractor, shape: Shape) -> Shape | None:

@@ -14,8 +14,8 @@ from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.worker import Bundle, Keys
 
-MOST = 100_000
-"""Records that a portion has, if no key of it has more."""
+MOST = 25_000
+"""Records that a portion has, if no key of it has more. As Python objects they take some ten megabytes."""
 _ROW = np.dtype([("place", ">u8"), ("rest", ">u8")])
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
+
 ROW = "row"
 """Name of the first column."""
 KEY = "key"
@@ -62,7 +64,7 @@ def restricted(contents: bytes, start: int, stop: int) -> bytes | None:
     here = (found >= np.uint64(start)) & (found <= np.uint64(stop - 1))
     if here.all():
         return contents if len(here) else None
-    return encode(batch.filter(pa.array(here))) if here.any() else None
+    return encode(batch.filter(of_numbers(here))) if here.any() else None
 
 
 def places(rows: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:

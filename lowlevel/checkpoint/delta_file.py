@@ -7,11 +7,12 @@ snapshots are written the same way.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_bytes, of_integers
 from headrace.lowlevel.checkpoint import envelope, paths
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.state import FORMAT_VERSION, Delta
@@ -28,6 +29,7 @@ _SCHEMAS = {
     "ids": pa.schema([("id", _BYTES), ("timestamp", _INTEGER)]),
     "segments": pa.schema([("name", _BYTES), ("contents", _BYTES)]),
 }
+_ARRAYS: dict[pa.DataType, Callable[[Any, pa.DataType], pa.Array]] = {_BYTES: of_bytes, _INTEGER: of_integers}
 _WITHOUT_SEGMENTS = 1
 """Format version of files that have none, as before there were any. A release of then goes on with such files and
 refuses others by their version; by itself it would pass over a table that it does not know, and so lose state."""
@@ -120,8 +122,9 @@ def _columns(delta: Delta, table: str) -> Iterator[Sequence[object]]:
     elif table == "marks":
         yield [row for row, _, _ in entries]
         yield [domain for _, domain, _ in entries]
-        # A tag is any string of the user's, also one that is not valid Unicode.
-        yield [tag.encode("utf-8", "surrogatepass") for _, _, tag in entries]
+        # A tag is any string of the user's, also one that is not valid Unicode. Most come many times.
+        tags = {tag: tag.encode("utf-8", "surrogatepass") for tag in {tag for _, _, tag in entries}}
+        yield [tags[tag] for _, _, tag in entries]
     else:
         yield list(entries)
     yield list(entries.values())
@@ -144,10 +147,12 @@ def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> D
 
 def _ipc(table: str, columns: Iterable[Sequence[object]]) -> memoryview:
     schema = _SCHEMAS[table]
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [_ARRAYS[field.type](values, field.type) for values, field in zip(columns, schema, strict=True)]
+    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    del arrays
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema) as stream:
-        stream.write_batch(pa.record_batch(arrays, schema=schema))
+        stream.write_batch(batch)
     return memoryview(sink.getvalue())
 
 

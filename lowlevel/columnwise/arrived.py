@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_bytes, of_numbers
 from headrace.lowlevel.columngather import joined
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
@@ -25,7 +26,7 @@ def rows_of(parcel: Parcel) -> pa.Array:
 
 def keys_of(parcel: Parcel) -> pa.Array:
     """Each encoded key of a parcel."""
-    return pa.array(parcel.keys, pa.large_binary())
+    return of_bytes(parcel.keys, pa.large_binary())
 
 
 def by_key(parcels: Sequence[Parcel], numbers: Sequence[Numbers]) -> tuple[Numbers, Numbers, Numbers, Values]:
@@ -54,7 +55,7 @@ def _values(parcels: Sequence[Parcel], order: Numbers | None) -> Values:
         for batch in batches
     ):
         table = joined(batches).table
-        return ColumnValues(table if order is None else table.take(pa.array(order)), batches[0].shape)
+        return ColumnValues(table if order is None else table.take(of_numbers(order)), batches[0].shape)
     values = list(chain.from_iterable(parcel.values for parcel in parcels))
     return ObjectValues(values if order is None else list(map(values.__getitem__, order.tolist())))
 

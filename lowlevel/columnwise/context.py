@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnwise.fields import Column, Field, Layout, as_array, fitted
 from headrace.lowlevel.columnwise.keytable import KeyTable
@@ -128,7 +128,7 @@ class ColumnContext:
             fitted(columns[name], field, len(owners), f"timer column {name!r}").copy()
             for name, field in self._layout.fields.items()
         ]
-        places = pa.array(self._numbers[owners])
+        places = of_numbers(self._numbers[owners])
         self._keep(TimerRows(self._table.rows.take(places), self._table.keys.take(places), due, held, come))
 
     def _owners(self, keys: Values) -> Numbers:

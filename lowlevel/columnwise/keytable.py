@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, first_places, numbered
 from headrace.lowlevel.columnwise.fields import Layout
 from headrace.lowlevel.state import Copy, Delta
@@ -33,7 +34,7 @@ class KeyTable:
         row, key = row.combine_chunks(), key.combine_chunks()
         numbers = numbered([row])
         count = int(numbers.max(initial=-1)) + 1
-        firsts = pa.array(first_places(numbers, count))
+        firsts = of_numbers(first_places(numbers, count))
         self.rows, self.keys = row.take(firsts), key.take(firsts)
         ends = np.cumsum([len(piece) for piece in rows])
         self.pieces: list[Numbers] = np.split(numbers, ends[:-1]) if len(rows) else []
@@ -53,7 +54,7 @@ class KeyTable:
 
     def encoded_of(self, numbers: Numbers) -> pa.Array:
         """The encoded keys of these numbers."""
-        return self.keys.take(pa.array(numbers))
+        return self.keys.take(of_numbers(numbers))
 
     def load(self, numbers: Numbers) -> None:
         """Read the state of these keys, unless that was done."""
@@ -61,7 +62,7 @@ class KeyTable:
         if not len(missing):
             return
         self._loaded[missing] = True
-        rows = cast("list[bytes]", self.rows.take(pa.array(missing)).to_pylist())
+        rows = cast("list[bytes]", self.rows.take(of_numbers(missing)).to_pylist())
         found = self._copy.states_of(rows)
         if found:
             stored = list(map(found.get, rows))
@@ -80,14 +81,14 @@ class KeyTable:
             return
         empty = ~_differ(self.state[changed], np.repeat(self.layout.defaults, len(changed)))
         size, data = self.layout.dtype.itemsize, self.state[changed].tobytes()
-        where = pa.array(changed)
+        where = of_numbers(changed)
         rows = cast("list[bytes]", self.rows.take(where).to_pylist())
         contents = [data[start : start + size] for start in range(0, len(data), size)]
         cells = delta.cells
         for row, content, is_empty in zip(rows, contents, empty.tolist(), strict=True):
             cells[row, _STATE] = None if is_empty else content
         new = changed[~self._stored[changed] & ~empty]
-        places = pa.array(new)
+        places = of_numbers(new)
         delta.keys.update(zip(self.rows.take(places).to_pylist(), self.keys.take(places).to_pylist(), strict=True))
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.coder import KeyCoder
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnwise.fields import Column, Layout
@@ -73,7 +74,7 @@ class KeyedColumns:
             rows: True for each row whose key is wanted, or their places; of all rows by default.
         """
         keys, distinct = self.keys if rows is None else self.keys[rows], self.distinct_keys
-        return distinct.take(pa.array(keys)) if isinstance(distinct, pa.Array) else distinct[keys]
+        return distinct.take(of_numbers(keys)) if isinstance(distinct, pa.Array) else distinct[keys]
 
     def key_of(self, row: int) -> object:
         """The key of one row."""
@@ -170,13 +171,13 @@ class RecordColumns(KeyedColumns):
         """A column of the values as a numpy array; see `arrow`. It must have no nulls."""
         column = self.arrow(name)
         if column.null_count:
-            row = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+            row = int(np.flatnonzero(numbers_in(column.is_null()))[0])
             where = "its value" if name is None else f"{name!r}"
             how = "" if name is None else repr(name)
             self._fail(row, self.value(row), f"{where} is None, of which numpy knows nothing; use batch.arrow({how})")
         if pa.types.is_timestamp(column.type):
             column = column.cast(pa.timestamp("us")).cast(pa.int64())
-        return cast(Column, column.to_numpy(zero_copy_only=False))
+        return cast(Column, numbers_in(column))
 
     @property
     def values(self) -> Column:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnwise.fields import Field, Layout
 from headrace.lowlevel.columnwise.timerrows import HOLD as HOLD_COLUMN
 from headrace.lowlevel.columnwise.timerrows import HOLD_TAG, NO_HOLD, STATE_ASPECT, TIMERS_ASPECT, TIMESTAMP
@@ -77,12 +78,12 @@ def marks_in(batch: pa.RecordBatch, after: int, domains: Collection[int]) -> Ite
         after: Watermark up to which timers have fired.
         domains: Those wanted.
     """
-    batch = batch.filter(pa.array(batch.column(TIMESTAMP).to_numpy() > after))
+    batch = batch.filter(of_numbers(numbers_in(batch.column(TIMESTAMP)) > after))
     keys = cast("list[bytes]", batch.column(segment.KEY).to_pylist())
     if TimeDomain.LOW_WATERMARK in domains:
         for timestamp, key in zip(batch.column(TIMESTAMP).to_pylist(), keys, strict=True):
             yield timestamp, key, int(TimeDomain.LOW_WATERMARK), HOLD_TAG
     if HOLD in domains and HOLD_COLUMN in batch.schema.names:
-        holds = batch.column(HOLD_COLUMN).to_numpy()
+        holds = numbers_in(batch.column(HOLD_COLUMN))
         for place in np.flatnonzero(holds != NO_HOLD).tolist():
             yield int(holds[place]), keys[place], HOLD, HOLD_TAG

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers, dense, first_places, numbered
 from headrace.lowlevel.columnwise.fields import Column, Field, Layout
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -73,7 +74,7 @@ class TimerRows:
 
     def taken(self, places: Numbers) -> TimerRows:
         """The rows at these places."""
-        where = pa.array(places)
+        where = of_numbers(places)
         columns = [column[places] for column in self.columns]
         return TimerRows(
             self.rows.take(where), self.keys.take(where), self.timestamps[places], self.holds[places], columns
@@ -113,7 +114,7 @@ class TimerRows:
         if not parts:
             none = np.empty(0, np.int64)
             empty = [np.empty(0, field.dtype()) for field in layout.fields.values()]
-            return cls(pa.array([], _ROW_TYPE), pa.array([], ENCODED), none, none, empty)
+            return cls(pa.nulls(0, _ROW_TYPE), pa.nulls(0, ENCODED), none, none, empty)
         return cls(
             pa.concat_arrays([part.rows for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),
@@ -126,10 +127,10 @@ class TimerRows:
 
     def encode(self, layout: Layout) -> bytes:
         """As a segment."""
-        names, columns = [segment.ROW, segment.KEY, TIMESTAMP], [self.rows, self.keys, pa.array(self.timestamps)]
+        names, columns = [segment.ROW, segment.KEY, TIMESTAMP], [self.rows, self.keys, of_numbers(self.timestamps)]
         if (self.holds != NO_HOLD).any():
             names.append(HOLD)
-            columns.append(pa.array(self.holds))
+            columns.append(of_numbers(self.holds))
         for (name, field), column in zip(layout.fields.items(), self.columns, strict=True):
             names.append(name)
             columns.append(pa.array(column, field.of_type()))
@@ -144,25 +145,25 @@ class TimerRows:
         """Those of a segment; a column that was not there when it was written has its default."""
         table = segment.decode(contents)
         found = dict(zip(table.schema.names, table.columns, strict=True))
-        holds = found[HOLD].to_numpy() if HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
+        holds = numbers_in(found[HOLD]) if HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
         columns = [
             _values(found[name], field) if name in found else np.repeat(layout.defaults[name], table.num_rows)
             for name, field in layout.fields.items()
         ]
-        return cls(table.column(0), table.column(1), found[TIMESTAMP].to_numpy(), holds, columns)
+        return cls(table.column(0), table.column(1), numbers_in(found[TIMESTAMP]), holds, columns)
 
 
 def _values(column: pa.Array, field: Field) -> Column:
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    return cast(Column, column.to_numpy(zero_copy_only=False).astype(field.dtype(), copy=False))
+    return cast(Column, numbers_in(column).astype(field.dtype(), copy=False))
 
 
 def _ranked(timestamps: Numbers) -> tuple[Numbers, Numbers]:
     """The distinct timestamps in order, and the place of each one among them."""
-    encoded = pa.array(timestamps).dictionary_encode()
-    distinct = encoded.dictionary.to_numpy()
+    encoded = of_numbers(timestamps).dictionary_encode()
+    distinct = numbers_in(encoded.dictionary)
     order = np.argsort(distinct)
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
-    return distinct[order], rank[np.asarray(encoded.indices)]
+    return distinct[order], rank[numbers_in(encoded.indices)]

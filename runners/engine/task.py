@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Protocol, cast
 
 from headrace.lowlevel.balance import Load
@@ -117,7 +118,7 @@ class _Task:
         return (data for _, data in parcel.pieces()) if number is None else [number]
 
     def finish(self, holds: dict[str, int]) -> Iterator[Row]:
-        """Send everything that is left, then the control rows, then the report."""
+        """Send everything that is left; returns the rows: parcels, each let go as it leaves, controls, the report."""
         self.router.close()
         for name, buried in self.router.buried.items():
             self.report.add_counters(name, {DEAD_LETTERS: buried})
@@ -129,13 +130,17 @@ class _Task:
         told = (self.report.greatest, holds, self.lateness, self.by_interval)
         if shape := self.shape.of(self.spec.epoch, *told):
             self.sender = self.report.sender = replace(self.sender, shape=shape)
-        for number, (interval, level, parcel) in enumerate(self.sent):
+        rows: list[Row] = []
+        if self.sender.level < len(self.program.levels):
+            rows += self.to_next_level(pack(Control(self.spec, self.sender, *told)))
+        rows.append((self.home(), DRIVER, Kind.REPORT, pack(self.report)))
+        return chain(self._parcels(), rows)
+
+    def _parcels(self) -> Iterator[Row]:
+        self.sent.reverse()
+        for number in range(len(self.sent)):
+            interval, level, parcel = self.sent.pop()
             yield (interval.owner, level, Kind.PARCEL, pack((self.sender, number, interval.number, parcel)))
-        last = self.sender.level >= len(self.program.levels)
-        if not last:
-            control = pack(Control(self.spec, self.sender, *told))
-            yield from self.to_next_level(control)
-        yield (self.home(), DRIVER, Kind.REPORT, pack(self.report))
 
     def home(self) -> int:
         """Where its report passes."""
@@ -232,8 +237,7 @@ def _with_ids(batches: Iterable[Batch]) -> Iterator[Batch]:
 def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:
     try:
         with task.metrics:
-            holds = run()
-            rows = list(task.finish(holds))
+            rows = task.finish(run())
     except Exception as error:
         yield from task.fail(error)
         return

@@ -22,11 +22,14 @@ from headrace.runners.engine.handed import Handed
 from headrace.runners.spark.allocator import TRIM
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.runners.spark.saved import Saved
 from headrace.runners.spark.writes import Writes
 
 _REMEMBERED = 16
 """Intervals of which the delta of this process's last task is kept. Often it runs the same one again, and need not read
-the delta; as soon as the interval's copy has it, it goes, as Python objects take several times the room of its file."""
+the delta; as soon as the interval's copy has it, it goes."""
+_FEW_BYTES = 2 << 20
+"""Of a delta file that is kept as Python objects, which take several times its room; larger ones are kept as bytes."""
 _LAST_TRUSTING = 2
 _LMDB = b"lmdb."
 """In the traceback of what LMDB raises."""
@@ -47,8 +50,8 @@ class SparkHost:
         self._writes = Writes(store)
         self._leased: list[tuple[str, str]] = []
         self._anew = False
-        self._saved: OrderedDict[tuple[int, int], tuple[str, dict[str, Delta | None]]] = OrderedDict()
-        """(level, interval) -> its last delta file, and what it holds by computation; None once that is let go."""
+        self._saved: OrderedDict[tuple[int, int], Saved] = OrderedDict()
+        """(level, interval) -> its last delta file."""
 
     def moves_to(self, store: Store) -> None:
         """The run goes on from a checkpoint in this place: that of before, or a copy of it that has its name.
@@ -119,18 +122,15 @@ class SparkHost:
         return copy
 
     def _read(self, plan: CopyPlan, computation: str, name: str) -> list[Delta]:
-        last, saved = self._saved.get((plan.level, plan.interval), ("", {}))
-        if name == last and computation not in saved:
-            return []
-        if name == last and (delta := saved[computation]) is not None:
-            return [delta]
+        saved = self._saved.get((plan.level, plan.interval))
+        if saved is not None and saved.name == name and (kept := saved.of(computation)) is not None:
+            return kept
         return list(plan.read(self._store, name, computation))
 
     def _forget(self, plan: CopyPlan, computation: str) -> None:
         """The computation's copy is where its task begins: what was saved before is in it, or was given up."""
-        _, saved = self._saved.get((plan.level, plan.interval), ("", {}))
-        if computation in saved:
-            saved[computation] = None
+        if (saved := self._saved.get((plan.level, plan.interval))) is not None:
+            saved.forget(computation)
 
     def seconds(self) -> float:
         """Processor time of this process: what an interval costs, whatever else the machine does."""
@@ -141,7 +141,8 @@ class SparkHost:
         path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
         self._writes.begin(path, data)
         place = (sender.level, interval)
-        self._saved[place] = (CopyPlan(sender.level, interval).after(written).last, dict(deltas))
+        name = CopyPlan(sender.level, interval).after(written).last
+        self._saved[place] = Saved(name, dict(deltas) if len(data) < _FEW_BYTES else dict.fromkeys(deltas, data))
         self._saved.move_to_end(place)
         while len(self._saved) > _REMEMBERED:
             self._saved.popitem(last=False)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import time
 from base64 import b64decode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import cast
 
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
+from headrace.lowlevel.arrays import of_bytes, of_integers
 from headrace.runners.engine.epoch import DRIVER, Row, pack, unpack
 from headrace.runners.engine.task import read_splits, run_level
 from headrace.runners.spark.allocator import settle
@@ -27,7 +29,9 @@ SCHEMA = StructType(
 ROWS_PROPERTY = "headrace.rows"
 """Local property that brings the rows of a small epoch to level 0; see `headrace.runners.spark.job`."""
 _ARROW = pa.schema([("target", pa.int32()), ("level", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
-_BATCH_BYTES = 32 << 20
+_BLOB: Callable[[pa.Scalar], bytes] = methodcaller("as_py")
+_BATCH_BYTES = 4 << 20
+"""From which on rows leave the task: they are copied into Arrow's memory first, and once more on the way out."""
 WORKED = 100
 """Kind of the row that tells the executor how long one of Spark's tasks was busy: seconds, packed."""
 
@@ -112,7 +116,9 @@ def property_rows(task: TaskContext, index: int, batches: Iterable[pa.RecordBatc
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Row]:
     """The rows of Arrow batches."""
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        *numbers, blobs = batch.columns
+        # Blobs may be large: each is copied when it is asked for.
+        yield from zip(*(column.to_pylist() for column in numbers), map(_BLOB, blobs), strict=True)
 
 
 def batches_of(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
@@ -127,16 +133,17 @@ def batches_of(rows: Iterable[Row]) -> Iterator[pa.RecordBatch]:
         held.append(row)
         size += len(row[3])
         if size >= _BATCH_BYTES:
-            yield _batch(held)
+            batch = _batch(held)
             held, size = [], 0
+            yield batch
     if held:
         yield _batch(held)
 
 
 def _batch(rows: list[Row]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _ARROW, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=_ARROW)
+    *numbers, blobs = zip(*rows, strict=True)
+    arrays = [of_integers(column, pa.int32()) for column in numbers]
+    return pa.RecordBatch.from_arrays([*arrays, of_bytes(blobs, pa.binary())], schema=_ARROW)
 
 
 def table_of(groups: Iterable[list[Row]]) -> pa.Table:

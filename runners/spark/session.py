@@ -50,8 +50,8 @@ _OURS = {
     # A table given by the driver becomes partitions batch by batch, as it was cut.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Blobs may be large: a batch ends before Arrow's 2 GiB do.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(64 << 20),
+    # Blobs may be large: a batch ends before Arrow's 2 GiB do, and a task need not hold many of them twice.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # Attempts at a task always differ, by their tokens, and the driver sees to it that they are not mixed: it runs the
     # epoch again. Spark, where it compares attempts, would give the job up instead.

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.time import SECOND
 from headrace.sdk.columns.vector import EXACT, Vector, constant, either_unsure, require, strict
 
@@ -92,7 +93,7 @@ def whole(function: Callable[..., object]) -> Callable[[Vector, Vector], Vector]
 def _filled(values: pa.Array | pa.Scalar) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     if isinstance(values, pa.Scalar):
         return np.array(values.as_py(), np.int64)
-    filled: np.ndarray[tuple[int], np.dtype[np.int64]] = values.fill_null(1).to_numpy(zero_copy_only=False)
+    filled: np.ndarray[tuple[int], np.dtype[np.int64]] = numbers_in(values.fill_null(1))
     return filled
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import Shape
 from headrace.sdk.panes import PaneInfo, pane_info
@@ -41,14 +42,14 @@ class Fired:
         """See `Shape`."""
         windows, pane = self.windows(table), self.pane
         if isinstance(pane, int):
-            return list(zip(self.value.values(table), windows, panes_of(table.column(pane).to_numpy()), strict=True))
+            return list(zip(self.value.values(table), windows, panes_of(numbers_in(table.column(pane))), strict=True))
         return [(value, window, pane) for value, window in zip(self.value.values(table), windows, strict=True)]
 
     def windows(self, table: pa.RecordBatch) -> list[BoundedWindow]:
         """The window of each row; equal ones are the same object."""
         if self.in_global:
             return [GlobalWindow()] * table.num_rows
-        bounds = np.stack([table.column(column).to_numpy() for column in (self.start, self.end)], axis=1)
+        bounds = np.stack([numbers_in(table.column(column)) for column in (self.start, self.end)], axis=1)
         distinct, places = np.unique(bounds, axis=0, return_inverse=True)
         made = [IntervalWindow.of_micros(start, end) for start, end in cast("list[list[int]]", distinct.tolist())]
         return [made[place] for place in places.reshape(-1).tolist()]
@@ -93,7 +94,7 @@ def panes_of(codes: Numbers) -> list[PaneInfo]:
 def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numbers]:
     """Of the pane of each row."""
     if isinstance(shape.pane, int):
-        codes = cast(Numbers, table.column(shape.pane).to_numpy())
+        codes = cast(Numbers, numbers_in(table.column(shape.pane)))
         return codes >> 3 & _INDEX, codes >> 1 & 3
     return np.full(table.num_rows, shape.pane.index), np.full(table.num_rows, int(shape.pane.timing))
 

@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.intervalcomputation import IntervalContext
@@ -129,7 +130,7 @@ class ColumnGrouping(ColumnCombining):
         rows, keys = parcel.of_each_record()
         places, ends, is_last = expanded(shape.starts(table), lambda start: self._frames.of(shape.buckets.code(start)))
         kept = [column[places] for column in shape.kept(table)]
-        where = pa.array(places)
+        where = of_numbers(places)
         partials = Partials(rows.take(where), keys.take(where), ends, kept, counts[places])
         late = ends <= context.watermark_before
         if late.any():
@@ -194,8 +195,8 @@ class ColumnGrouping(ColumnCombining):
         results = self._reducers.results(partials.kept, partials.counts)
         singles = tuple(Single(len(keys.columns) + number) for number in range(len(results)))
         result = Tuple(singles) if self._reducers.of_tuples else singles[0]
-        ends = pa.array(partials.ends)
-        starts = ends if self._size is None else pa.array(partials.ends - self._size)
+        ends = of_numbers(partials.ends)
+        starts = ends if self._size is None else of_numbers(partials.ends - self._size)
         columns = [*keys.columns, *results, starts, ends]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
         shape = Fired(pair(keys.shape, result), len(columns) - 2, len(columns) - 1, PANE, in_global=self._size is None)

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel import tuplekeys
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.coder import KeyCoder
 from headrace.lowlevel.columnkeys import first_places, numbered
 from headrace.lowlevel.columns import Shape
@@ -35,11 +36,11 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
     if (simple := plain_keys(encoded)) is not None:
         return Keys(Single(0), [simple])
     numbers = numbered_bytes(encoded)
-    firsts = encoded.take(pa.array(first_places(numbers, int(numbers.max(initial=-1)) + 1)))
+    firsts = encoded.take(of_numbers(first_places(numbers, int(numbers.max(initial=-1)) + 1)))
     columns = _alike(firsts, coder)
     distinct = [] if columns is not None else list(map(coder.decode, firsts.to_pylist()))
     if columns is not None or (columns := _columns(distinct)) is not None:
-        places = pa.array(numbers)
+        places = of_numbers(numbers)
         return Keys(columns.shape, [column.take(places) for column in columns.columns])
     return [distinct[number] for number in numbers.tolist()]
 

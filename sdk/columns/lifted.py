@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import Shape
 from headrace.sdk.buckets import Buckets
@@ -56,13 +57,13 @@ class Lifted:
 
     def starts(self, table: pa.RecordBatch) -> Numbers:
         """Start of each row's bucket, microseconds UTC."""
-        return cast(Numbers, table.column(len(self.key.columns())).to_numpy())
+        return cast(Numbers, numbers_in(table.column(len(self.key.columns()))))
 
     def kept(self, table: pa.RecordBatch) -> Sequence[Numbers]:
         """What the reducers keep."""
         first = len(self.key.columns()) + 1
-        return [table.column(place).to_numpy() for place in range(first, first + len(self.reducers.kept))]
+        return [numbers_in(table.column(place)) for place in range(first, first + len(self.reducers.kept))]
 
     def counts(self, table: pa.RecordBatch) -> Numbers:
         """Number of elements in each row."""
-        return cast(Numbers, table.column(table.num_columns - 1).to_numpy())
+        return cast(Numbers, numbers_in(table.column(table.num_columns - 1)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 import numpy as np
-import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.intervalcomputation import IntervalContext
@@ -98,7 +98,7 @@ class LineArrivals:
         table = parcel.batch.table
         rows, keys = parcel.of_each_record()
         places, ends, is_last = expanded(shape.starts(table), lambda start: self.frames.of(shape.buckets.code(start)))
-        where = pa.array(places)
+        where = of_numbers(places)
         lines = Lines.new(rows.take(where), keys.take(where), self.width)
         lines[START] = MIN_TIMESTAMP if self.size is None else ends - self.size
         lines[END] = ends
@@ -118,8 +118,8 @@ class LineArrivals:
                 accumulators.append((accumulator,))
                 lost = 0
         columns = np.array(found, np.int64).reshape(-1, 5).T
-        where = pa.array(columns[0])
-        rows, keys = pa.array(parcel.rows, pa.binary(16)).take(where), pa.array(parcel.keys, ENCODED).take(where)
+        where = of_numbers(columns[0])
+        rows, keys = of_equal_bytes(parcel.rows, 16).take(where), of_bytes(parcel.keys, ENCODED).take(where)
         lines = Lines.new(rows, keys, self.width, objects_of(accumulators))
         lines[START], lines[END] = columns[1], columns[2]
         lines[COUNT] = lines[FRESH] = columns[3]

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers, dense, numbered
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.parts import objects_of
@@ -94,7 +95,7 @@ class Lines:
 
     def taken(self, places: Numbers) -> Lines:
         """A copy of the lines at these places."""
-        where = pa.array(places)
+        where = of_numbers(places)
         values = None if self.values is None else self.values[places]
         return Lines(self.rows.take(where), self.keys.take(where), self.numbers[:, places], values)
 
@@ -145,7 +146,7 @@ class Lines:
                 same[name] = int(column[0])
             else:
                 fields.append(pa.field(name, pa.int64()))
-                columns.append(pa.array(column))
+                columns.append(of_numbers(column))
         if self.values is not None and self.as_values().any():
             fields.append(pa.field(_VALUE, pa.large_binary()))
             columns.append(pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary()))
@@ -163,7 +164,7 @@ class Lines:
         kept = [name for name in table.schema.names if name.startswith("kept")]
         numbers = np.empty((KEPT + len(kept), table.num_rows), np.int64)
         for place, name in enumerate((*NAMES, *kept)):
-            numbers[place] = table.column(name).to_numpy() if name in table.schema.names else same[name]
+            numbers[place] = numbers_in(table.column(name)) if name in table.schema.names else same[name]
         values = (
             objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in table.schema.names else None
         )
@@ -176,7 +177,7 @@ class Lines:
         if len(parts) == 1:
             return parts[0]
         if not parts:
-            return cls.new(pa.array([], _ROW), pa.array([], ENCODED), width)
+            return cls.new(pa.nulls(0, _ROW), pa.nulls(0, ENCODED), width)
         values = None
         if any(part.values is not None for part in parts):
             nothing = (np.full(len(part), None, object) if part.values is None else part.values for part in parts)

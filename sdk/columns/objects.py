@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 import pyarrow as pa
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.sdk.columns.keys import ENCODED
@@ -57,7 +58,7 @@ def encode(held: Iterable[Held]) -> bytes:
 def decode(contents: bytes, after: int, until: int) -> Iterator[Held]:
     """Those of a segment whose windows end after one time, and until another."""
     table = segment.decode(contents)
-    ends = table.column("end").to_numpy()
+    ends = numbers_in(table.column("end"))
     columns = (column.to_pylist() for column in table.filter(pa.array((ends > after) & (ends <= until))).columns)
     for row, key, start, end, data, count in zip(*columns, strict=True):
         yield Held(row, key, start, end, pickle.loads(cast(bytes, data)), count)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, first_places
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.intervalcomputation import IntervalContext
@@ -184,7 +185,7 @@ class ColumnPanes(ColumnCombining):
             return
         by_value = self._accumulated.only_values(panes.lines)
         if by_value.any():
-            also = set(panes.lines.rows.filter(pa.array(by_value)).to_pylist())
+            also = set(panes.lines.rows.filter(of_numbers(by_value)).to_pylist())
             by_value = np.fromiter((row in also for row in panes.lines.rows.to_pylist()), np.bool_, len(by_value))
             self._emit_values(panes.where(by_value), context)
             panes = panes.where(~by_value)

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers, dense, first_places, numbered
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.reducers import Reducers
@@ -37,7 +38,7 @@ class Partials:
 
     def taken(self, places: Numbers) -> Partials:
         """The rows at these places."""
-        where = pa.array(places)
+        where = of_numbers(places)
         kept = [column[places] for column in self.kept]
         return Partials(self.rows.take(where), self.keys.take(where), self.ends[places], kept, self.counts[places])
 
@@ -59,21 +60,21 @@ class Partials:
         counts = np.zeros(len(names), np.int64)
         np.add.at(counts, groups, self.counts)
         kept = reducers.reduced(groups, len(names), self.kept)
-        where = pa.array(first)
+        where = of_numbers(first)
         return Partials(self.rows.take(where), self.keys.take(where), self.ends[first], kept, counts)
 
     def encode(self, size: int | None) -> bytes:
         """As a segment of windows of a size in microseconds, or of the global one: a later program may have others."""
-        kept = {f"kept{number}": pa.array(column) for number, column in enumerate(self.kept)}
-        columns = {"row": self.rows, "key": self.keys, "end": pa.array(self.ends), **kept}
-        columns["count"] = pa.array(self.counts)
+        kept = {f"kept{number}": of_numbers(column) for number, column in enumerate(self.kept)}
+        columns = {"row": self.rows, "key": self.keys, "end": of_numbers(self.ends), **kept}
+        columns["count"] = of_numbers(self.counts)
         return segment.encode(pa.record_batch(columns, schema=_schema(len(self.kept), size)))
 
     @classmethod
     def decode(cls, contents: bytes) -> tuple[Partials, int | None]:
         """Those of a segment, and the size of their windows."""
         table = segment.decode(contents)
-        numbers = [cast(Numbers, column.to_numpy()) for column in table.columns[2:]]
+        numbers = [cast(Numbers, numbers_in(column)) for column in table.columns[2:]]
         told = (table.schema.metadata or {}).get(_SIZE)
         size = None if told is None else int(told)
         return cls(table.column(0), table.column(1), numbers[0], numbers[1:-1], numbers[-1]), size
@@ -85,7 +86,7 @@ class Partials:
             return parts[0]
         if not parts:
             none = np.empty(0, np.int64)
-            return cls(pa.array([], _ROW), pa.array([], ENCODED), none, [none] * width, none)
+            return cls(pa.nulls(0, _ROW), pa.nulls(0, ENCODED), none, [none] * width, none)
         return cls(
             pa.concat_arrays([part.rows for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),

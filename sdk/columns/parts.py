@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel import segment
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.reducers import LARGEST_SUM, Reducer, Reducers
@@ -44,7 +45,7 @@ class Parts:
 
     def taken(self, places: Numbers) -> Parts:
         """The rows at these places."""
-        where = pa.array(places)
+        where = of_numbers(places)
         return Parts(
             self.rows.take(where),
             self.keys.take(where),
@@ -108,7 +109,7 @@ class Parts:
     def decode(cls, contents: bytes) -> Parts:
         """Those of a segment."""
         rows, keys, *columns = segment.decode(contents).columns
-        starts, ends, due, counts = (cast(Numbers, column.to_numpy()) for column in columns[:4])
+        starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
         return cls(rows, keys, starts, ends, due, list(map(_loaded, columns[4:])), counts)
 
     @classmethod
@@ -118,7 +119,7 @@ class Parts:
             return parts[0]
         if not parts:
             none = np.empty(0, np.int64)
-            return cls(pa.array([], _ROW), pa.array([], ENCODED), none, none, none, [none] * width, none)
+            return cls(pa.nulls(0, _ROW), pa.nulls(0, ENCODED), none, none, none, [none] * width, none)
         return cls(
             pa.concat_arrays([part.rows for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),
@@ -172,5 +173,5 @@ def _stored(column: Kept) -> pa.Array:
 
 def _loaded(column: pa.Array) -> Kept:
     if pa.types.is_int64(column.type):
-        return cast(Kept, column.to_numpy())
+        return cast(Kept, numbers_in(column))
     return objects_of([pickle.loads(data) for data in column.to_pylist()])

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, dense, is_key_column, numbered
 from headrace.lowlevel.columns import ColumnBatch, Shape
 from headrace.sdk.buckets import Buckets
@@ -48,10 +49,10 @@ def portions(batch: ColumnBatch, buckets: Buckets) -> list[Portion] | None:
 
 def _cut(batch: ColumnBatch, key: Shape, value: Shape, groups: Numbers, starts: Sequence[int]) -> list[Portion]:
     order = _order(groups, len(starts))
-    values = value.values(batch.table.take(pa.array(order)))
+    values = value.values(batch.table.take(of_numbers(order)))
     stops = np.cumsum(np.bincount(groups, minlength=len(starts)))
     firsts = order[stops - np.diff(stops, prepend=0)]
-    keys = key.values(batch.table.take(pa.array(firsts)))
+    keys = key.values(batch.table.take(of_numbers(firsts)))
     found = zip(keys, starts, batch.times[firsts].tolist(), [0, *stops.tolist()], stops.tolist(), strict=False)
     return [Portion(one, start, time, values[first:stop]) for one, start, time, first, stop in found]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columns import Times
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single
 
@@ -87,7 +88,7 @@ def times_of(column: pa.Array) -> Times | None:
         exact = pc.CastOptions(pa.timestamp("us", tz=kind.tz), allow_time_truncate=True)
         return _array(pc.cast(pc.cast(column, options=exact), pa.int64()))
     if kind == pa.float64():
-        micros = column.to_numpy(zero_copy_only=False) * 1e6
+        micros = numbers_in(column) * 1e6
         # Not a number is not less either.
         return micros.astype(np.int64) if bool(np.all(np.abs(micros) < _LARGEST_SECONDS * 1e6)) else None
     if pa.types.is_signed_integer(kind):
@@ -99,5 +100,5 @@ _SECONDS = (-_LARGEST_SECONDS, _LARGEST_SECONDS)
 
 
 def _array(column: pa.Array) -> Times:
-    values: Times = column.to_numpy(zero_copy_only=False)
+    values: Times = numbers_in(column)
     return values

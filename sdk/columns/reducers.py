@@ -10,6 +10,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.sdk.contents import Combiner
 from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
@@ -60,11 +61,11 @@ class Reducer(Enum):
     def results(self, kept: Numbers, counts: Numbers) -> pa.Array:
         """What the `CombineFn` makes of its accumulators."""
         if self is not Reducer.MEAN:
-            return pa.array(counts if self is Reducer.COUNT else kept)
+            return of_numbers(counts if self is Reducer.COUNT else kept)
         if len(kept) and max(abs(int(kept.max())), abs(int(kept.min()))) >= _EXACT_FLOAT:
             # Python divides whole numbers of any size as exactly as can be.
             return pa.array([total / count for total, count in zip(kept.tolist(), counts.tolist(), strict=True)])
-        return pa.array(kept / counts)
+        return of_numbers(kept / counts)
 
 
 @dataclass(frozen=True, slots=True)

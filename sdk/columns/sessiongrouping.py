@@ -14,6 +14,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch
@@ -146,7 +147,7 @@ class ColumnSessions(ColumnCombining):
         results = self._reducers.results(cast("list[Numbers]", parts.kept), parts.counts)
         singles = tuple(Single(len(keys.columns) + number) for number in range(len(results)))
         result = Tuple(singles) if self._reducers.of_tuples else singles[0]
-        columns = [*keys.columns, *results, pa.array(parts.starts), pa.array(parts.ends)]
+        columns = [*keys.columns, *results, of_numbers(parts.starts), of_numbers(parts.ends)]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
         shape = Fired(pair(keys.shape, result), len(columns) - 2, len(columns) - 1, PANE)
         context.emit(self._output_stream, ColumnBatch(table, parts.ends - 1, shape))
@@ -170,7 +171,7 @@ class ColumnSessions(ColumnCombining):
 
 def _of_columns(parcel: ColumnParcel, shape: SessionParts) -> Parts:
     rows, keys = parcel.of_each_record()
-    starts, ends, counts, *kept = (column.to_numpy() for column in parcel.batch.table.columns[shape.first :])
+    starts, ends, counts, *kept = (numbers_in(column) for column in parcel.batch.table.columns[shape.first :])
     return Parts(rows, keys, starts, ends, ends, kept, counts)
 
 

@@ -9,6 +9,7 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, numbered
 from headrace.lowlevel.columns import ColumnBatch, Shape
 from headrace.lowlevel.computation import InlineComputation
@@ -158,10 +159,10 @@ class SessionLifting(InlineComputation):
         last = np.append(first[1:], len(times)) - 1
         sorted_times = times[runs.order]
         kept = self._reducers.reduced(runs.groups, runs.number, [column[runs.order] for column in values])
-        places = pa.array(runs.order[first])
+        places = of_numbers(runs.order[first])
         columns = [column.take(places) for column in keys]
         numbers = (sorted_times[first], sorted_times[last] + self._gap, last - first + 1, *kept)
-        columns += [pa.array(column) for column in numbers]
+        columns += [of_numbers(column) for column in numbers]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
         return ColumnBatch(table, sorted_times[first], SessionParts(key, len(kept)))
 

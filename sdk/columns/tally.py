@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import numbers_in, of_numbers
 from headrace.lowlevel.columnkeys import Numbers, dense, first_places, is_key_column, numbered
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.sdk.buckets import Buckets
@@ -72,9 +73,9 @@ class Tally:
         first = first_places(groups, count)
         kept = self._reducers.reduced(groups, count, values)
         counts = np.bincount(groups, minlength=count)
-        places = pa.array(first)
-        columns = [*(column.take(places) for column in keys), pa.array(distinct[names % len(distinct)])]
-        columns += [pa.array(column) for column in (*kept, counts)]
+        places = of_numbers(first)
+        columns = [*(column.take(places) for column in keys), of_numbers(distinct[names % len(distinct)])]
+        columns += [of_numbers(column) for column in (*kept, counts)]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
         return ColumnBatch(table, times[first], Lifted(key, self._reducers, self._buckets))
 
@@ -111,7 +112,7 @@ def _integers(table: pa.RecordBatch, shape: Shape | None) -> Numbers | None:
     column = table.column(shape.column)
     if not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type) or column.null_count:
         return None
-    return cast(Numbers, column.to_numpy().astype(np.int64))
+    return cast(Numbers, numbers_in(column).astype(np.int64))
 
 
 def _wide(column: pa.Array) -> pa.Array:

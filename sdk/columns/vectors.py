@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columns import Shape
 from headrace.lowlevel.shapes import Named
 from headrace.sdk.columns.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
@@ -103,11 +104,11 @@ def evaluated(node: Node, view: View) -> Vector:
         case Literal(value):
             return constant(value)
         case FromEngine("timestamp"):
-            return Vector("instant", pa.array(view.times))
+            return Vector("instant", of_numbers(view.times))
         case FromEngine("pane_index" | "pane_timing" as name):
-            return Vector("int", pa.array(view.panes()[name == "pane_timing"]))
+            return Vector("int", of_numbers(view.panes()[name == "pane_timing"]))
         case FromEngine(name):
-            return Vector("instant", pa.array(view.windows()[name == "window_end"]))
+            return Vector("instant", of_numbers(view.windows()[name == "window_end"]))
         case Operation("and" | "or" as name, (first, second)):
             return either(name == "and", truth(evaluated(first, view)), truth(evaluated(second, view)))
         case Operation("isin", (operand, Literal(members))):

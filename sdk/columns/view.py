@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
@@ -118,5 +119,5 @@ def filtered(batch: ColumnBatch, kept: pa.Array) -> ColumnBatch:
     count = kept.true_count
     if count == len(batch):
         return batch
-    table, times = batch.table.filter(kept), batch.times[kept.to_numpy(zero_copy_only=False).astype(np.bool_)]
+    table, times = batch.table.filter(kept), batch.times[numbers_in(kept).astype(np.bool_)]
     return ColumnBatch(table, times, batch.shape)

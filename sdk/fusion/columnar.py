@@ -11,6 +11,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.lowlevel.record import Emit
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
@@ -184,7 +185,7 @@ def _shaped(batch: ColumnBatch, shape: Shape) -> ColumnBatch:
 def _fired_windows(batch: ColumnBatch, shape: Fired) -> tuple[Times, Times]:
     if shape.in_global:
         return _everything(batch.times)
-    start, end = (batch.table.column(place).to_numpy(zero_copy_only=False) for place in (shape.start, shape.end))
+    start, end = (numbers_in(batch.table.column(place)) for place in (shape.start, shape.end))
     return start, end
 
 

@@ -10,15 +10,20 @@ import pytest
 
 from headrace.lowlevel.checkpoint import CopyPlan
 from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.intervals import Interval
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.state import Delta
-from headrace.runners.engine.epoch import Kind, Sender, pack
+from headrace.runners.engine import task as task_module
+from headrace.runners.engine.epoch import Kind, Sender, pack, unpack
 from headrace.runners.engine.inbox import Inbox
 from headrace.runners.spark import copy as copy_module
+from headrace.runners.spark import host as host_module
+from headrace.runners.spark import level as level_module
 from headrace.runners.spark.allocator import Trim, own_bytes
 from headrace.runners.spark.copies import ROOT_VARIABLE
 from headrace.runners.spark.copy import LmdbCopy
 from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.level import batches_of
 from tests.stores import DictStore
 
 KEY = encode_key("key")
@@ -69,9 +74,20 @@ def test_a_delta_is_kept_until_its_copy_has_it(tmp_path: Path, monkeypatch: pyte
     levels.host.begin(0)
     levels.host.copy("a1", 1, 0, 4, levels.plans[1])
     list(levels.host.finish([]))
-    kept = {place: list(deltas.values()) for place, (_, deltas) in levels.host._saved.items()}
+    kept = {place: list(saved.kept.values()) for place, saved in levels.host._saved.items()}
     assert kept[1, 0] == [None]
     assert kept[2, 0] != [None]
+
+
+def test_a_large_delta_is_kept_as_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copies of both computations of its level get what is theirs, and no file is read."""
+    monkeypatch.setattr(host_module, "_FEW_BYTES", 1)
+    levels = Levels(tmp_path, monkeypatch)
+    assert levels.task(1, 1) is None
+    [kept] = levels.host._saved[1, 0].kept.values()
+    assert isinstance(kept, bytes)
+    assert [levels.task(1, epoch) for epoch in (2, 3)] == [b"1", b"2"]
+    assert levels.store.read == []
 
 
 def test_a_delta_that_is_gone_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,6 +113,26 @@ def test_parcels_leave_the_inbox_one_by_one() -> None:
     assert next(taken, None) is None
     assert [parcel.stream for parcel in inbox.parcels_of(1)] == ["1.0"]
     assert list(inbox.parcels_of(0)) == []
+
+
+def test_parcels_leave_a_task_one_by_one() -> None:
+    """Each is let go as it leaves, in the order in which they were sent."""
+    task = object.__new__(task_module._Task)
+    task.sender = Sender(0, 0, "token")
+    task.sent = [(Interval(7, 0, 1), 1, b"parcel %d" % number) for number in range(4)]
+    rows = task._parcels()
+    assert unpack(next(rows)[3]) == (task.sender, 0, 7, b"parcel 0")
+    assert [parcel for *_, parcel in task.sent] == [b"parcel 3", b"parcel 2", b"parcel 1"]
+    assert [unpack(blob)[1] for *_, blob in rows] == [1, 2, 3]
+
+
+def test_batches_are_as_large_as_they_need_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch leaves as soon as it has its bytes, before the next row is made."""
+    monkeypatch.setattr(level_module, "_BATCH_BYTES", 8)
+    made: list[int] = []
+    rows = ((made.append(number) or number, 1, 2, bytes(5)) for number in range(6))
+    batches = batches_of(rows)
+    assert [(next(batches).num_rows, len(made)) for _ in range(3)] == [(2, 2), (2, 4), (2, 6)]
 
 
 def test_a_copy_lets_go_of_the_pages_that_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

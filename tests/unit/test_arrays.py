@@ -1,0 +1,94 @@
+"""Arrow arrays that are made without a look for pandas."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.arrays import numbers_in, of_bytes, of_equal_bytes, of_integers, of_numbers
+
+_SOME = """
+import sys
+import numpy as np
+import pyarrow as pa
+from headrace.lowlevel.checkpoint import DeltaHeader
+from headrace.lowlevel.checkpoint.delta_file import decode_deltas, encode_deltas
+from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.state import Delta
+from headrace.runners.spark.level import batches_of, rows_of
+from headrace.lowlevel.shapes import Single
+
+delta = Delta(cells={(bytes(16), b""): b"state"}, marks={(bytes(16), 0, "tag"): None}, ids={b"id": 1})
+assert decode_deltas(encode_deltas(DeltaHeader(1, 1, 0, "token"), {"step": delta}), "file")[1] == {"step": delta}
+table = pa.RecordBatch.from_arrays([pa.nulls(2, pa.int64())], ["value"])
+assert len(ColumnBatch(table, np.array([1, 2]), Single(0)).taken(np.array([1]))) == 1
+assert list(rows_of(batches_of([(0, 1, 2, b"blob")]))) == [(0, 1, 2, b"blob")]
+assert "pandas" not in sys.modules
+"""
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=20))))
+def test_bytes(values: list[bytes | None]) -> None:
+    """As Arrow makes them itself."""
+    for kind in (pa.binary(), pa.large_binary()):
+        made = of_bytes(values, kind)
+        made.validate(full=True)
+        assert made.equals(pa.array(values, kind))
+        assert made.null_count == values.count(None)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(-(2**31), 2**31 - 1))))
+def test_integers(values: list[int | None]) -> None:
+    """As Arrow makes them itself, of 32 bits and of 64."""
+    for kind in (pa.int32(), pa.int64()):
+        made = of_integers(values, kind)
+        made.validate(full=True)
+        assert made.equals(pa.array(values, kind))
+
+
+@given(st.lists(st.booleans()), st.integers(1, 3))
+def test_numbers(flags: list[bool], step: int) -> None:
+    """Truth values, whole numbers and floats, also where they do not lie side by side."""
+    for values in (np.array(flags, bool), np.arange(len(flags)), np.arange(len(flags)) / 7):
+        made = of_numbers(values[::step])
+        made.validate(full=True)
+        assert made.equals(pa.array(values[::step]))
+
+
+@given(st.lists(st.booleans(), max_size=40), st.integers(0, 20), st.integers(0, 20))
+def test_numbers_again(flags: list[bool], start: int, count: int) -> None:
+    """Of whole arrays and of slices, and as read-only as Arrow gives them."""
+    instants = pa.array(range(len(flags)), pa.timestamp("us"))
+    for whole in (pa.array(flags, pa.bool_()), pa.array(range(len(flags)), pa.int32()), instants, pa.nulls(len(flags))):
+        column = whole.slice(start, count)
+        expected = column.to_numpy(zero_copy_only=False)
+        found = numbers_in(column)
+        assert found.dtype == expected.dtype
+        assert found.tolist() == expected.tolist()
+        assert found.flags.writeable == expected.flags.writeable
+
+
+def test_bytes_of_a_length() -> None:
+    """Others are refused, be it that they come to the same together."""
+    assert of_equal_bytes([], 16).equals(pa.array([], pa.binary(16)))
+    with pytest.raises(ValueError, match="2 values have 3 bytes, not 2 each"):
+        of_equal_bytes([b"ab", b"c"], 2)
+
+
+def test_too_large() -> None:
+    """What has no place is an error, not something else: numbers, and bytes that 32 bits cannot address."""
+    with pytest.raises(OverflowError, match="2147483648 bytes in one array of type binary"):
+        of_bytes([bytes(1 << 30)] * 2, pa.binary())
+    with pytest.raises(OverflowError):
+        of_integers([2**63], pa.int64())
+
+
+def test_what_every_worker_does_loads_no_pandas() -> None:
+    """Delta files, columns on their way and rows between tasks."""
+    subprocess.run([sys.executable, "-c", _SOME], check=True)
