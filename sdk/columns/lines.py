@@ -158,7 +158,7 @@ class Lines:
         """Those of a segment; with `wanted`, ordered and distinct, those of keys in these places, if it is `by_key`."""
         table = segment.decode(contents)
         if wanted is not None:
-            table = table.take(pa.array(_within(segment.places(table.column(0)), wanted)))
+            table = table.take(of_numbers(_within(segment.places(table.column(0)), wanted)))
         # Before there were triggers on wall time, nobody waited for it.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[_SAME])}
         kept = [name for name in table.schema.names if name.startswith("kept")]

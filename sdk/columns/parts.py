@@ -99,7 +99,7 @@ class Parts:
         """As a segment."""
         columns = {"row": self.rows, "key": self.keys}
         numbers = {"start": self.starts, "end": self.ends, "due": self.due, "count": self.counts}
-        columns |= {name: pa.array(column) for name, column in numbers.items()}
+        columns |= {name: of_numbers(column) for name, column in numbers.items()}
         columns |= {f"kept{number}": _stored(column) for number, column in enumerate(self.kept)}
         fields = [pa.field(name, column.type) for name, column in columns.items()]
         fields[1] = fields[1].with_metadata(segment.ENCODED)
@@ -167,7 +167,7 @@ def objects_of(values: Sequence[object]) -> NDArray[np.object_]:
 
 def _stored(column: Kept) -> pa.Array:
     if column.dtype == np.int64:
-        return pa.array(column)
+        return of_numbers(column)
     return pa.array([pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for value in column.tolist()], pa.large_binary())
 
 
