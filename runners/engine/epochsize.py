@@ -101,7 +101,8 @@ class EpochSize:
         if records == 0 or (ratio >= 1 and records < self.records / 2):
             # There was no more to read: this says nothing about how long a larger one would take.
             return
-        fits = records * min(max(ratio, 1 / _MOST_AT_ONCE), _MOST_AT_ONCE)
+        # An epoch with little to read that took long, as while a host was busy, has no more to say than others.
+        fits = max(records * min(ratio, _MOST_AT_ONCE), self.records / _MOST_AT_ONCE)
         # The size that would have been right, halfway there: if every epoch costs something whatever its size, the
         # steps become smaller and do not overshoot.
         wanted = self.records ** (1 - _WEIGHT) * max(fits, 1.0) ** _WEIGHT

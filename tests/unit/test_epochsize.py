@@ -57,6 +57,13 @@ def test_one_odd_epoch_at_most_halves_it(seconds: float) -> None:
     assert 5_000 <= size.records <= 20_000
 
 
+@given(records=st.integers(0, 10_000), seconds=st.floats(0.6, 100.0))
+def test_nor_does_one_with_little_to_read_while_the_host_was_busy(records: int, seconds: float) -> None:
+    size = EpochSize.of(1.0, 1_000_000)
+    size.took(records, seconds)
+    assert 5_000 <= size.records <= 10_000
+
+
 class Slow(Computation):
     """Takes a millisecond of the simulated clock for each record."""
 
