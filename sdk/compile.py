@@ -33,9 +33,9 @@ from headrace.sdk.graph import (
     GROUPING,
     Collection,
     Graph,
-    element_step,
     is_fused,
     par_do_of,
+    planned_step,
     sides_of,
     stateful_signature,
     stream_of,
@@ -255,7 +255,7 @@ class _Compiler:
         numbers = {tag: len(plan.windowings) + i for i, tag in enumerate(outputs)}
         plan.windowings += [output.windowing for output in outputs.values()]
         if not isinstance(step.transform, WindowInto):
-            plan.steps.append(element_step(step, node, numbers))
+            plan.steps.append(planned_step(step, node, numbers))
         elif numbers:
             retracts = self._graph.may_retract(self._graph.inputs(step)[0])
             plan.steps.append(WindowStep(step.full_label, node, numbers[None], retracts))

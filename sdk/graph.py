@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias, cast
 
 from headrace.lowlevel.errors import TopologyError
@@ -159,7 +160,13 @@ def stream_of(collection: Collection) -> str:
 def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
     """A `ParDo`'s place in a stage."""
     par_do = par_do_of(step)
-    return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs, _seen(par_do), _body(par_do))
+    return ElementStep(step.full_label, par_do.fn, par_do.arguments, source, outputs)
+
+
+def planned_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
+    """The same for a plan that is to run, with what its function returns, as far as that is known."""
+    par_do = par_do_of(step)
+    return replace(element_step(step, source, outputs), seen=_seen(par_do), body=_body(par_do))
 
 
 def _body(par_do: ParDo) -> Body | None:
