@@ -18,7 +18,11 @@ MOST_DELTAS = 32
 """A plan this long is worth a snapshot, unless the state is so large that writing it would cost more than it saves."""
 _LONGEST = 16 * MOST_DELTAS
 _COST_RATIO = 4
-_SMALL_BYTES = 1 << 20
+_SMALL_BYTES = 16 << 20
+"""Replay that is soon done, half a second for each interval, however little of it is left in the state in the end.
+
+Where what is set in one epoch is gone a few epochs later, deltas are as large as the state, and snapshots cost as much.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int) -> boo
 
     >>> [is_worth_snapshot(deltas, 3_000, size) for deltas, size in ((32, 4_000), (32, 10**9), (3, 4_000))]
     [True, False, False]
+    >>> [is_worth_snapshot(10, size, 2_000_000) for size in (10_000_000, 20_000_000)]
+    [False, True]
     """
     if deltas <= 1:
         return False

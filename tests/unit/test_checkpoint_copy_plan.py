@@ -288,7 +288,10 @@ def test_a_plan_is_small() -> None:
         (grown(31), False),
         (grown(32), True),
         (grown(1, 10**9), False),
-        (grown(2, 600_000), True),
+        (grown(2, 9 << 20), True),
+        # What soon is gone again is not worth writing it all once more.
+        (grown(10).on(snapshot_of(grown(2))).after(DeltaFile(11, "t11", 15 << 20)), False),
+        (grown(10).on(snapshot_of(grown(2))).after(DeltaFile(11, "t11", 17 << 20)), True),
         (grown(10).on(snapshot_of(grown(10))), False),
         (grown(41).on(snapshot_of(grown(10))), False),
         (grown(42).on(snapshot_of(grown(10))), True),
