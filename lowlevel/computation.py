@@ -45,6 +45,9 @@ class Context(Protocol):
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """The key's named parts whose names begin with `prefix`, by name; `state` is not among them."""
 
+    def erase(self, prefix: bytes) -> None:
+        """Take away all named parts whose names begin with `prefix`; `state` is not among them."""
+
     def set_timer(
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
     ) -> None:

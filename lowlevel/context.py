@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.format import check_format
 from headrace.lowlevel.lookahead import LookAhead
 from headrace.lowlevel.metric import ENGINE, Metric, collector, report
 from headrace.lowlevel.overlay import overlaid
@@ -125,6 +126,17 @@ class KeyContext:
         stored = self._scanned(prefix) if self._known else iter(())
         changed = sorted([change for change in self._cells.items() if change[0].startswith(prefix)])
         return overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
+
+    def erase(self, prefix: bytes) -> None:
+        """See `Context.erase`."""
+        cells = self._cells
+        if self._known:
+            names = self._few if self._few is not None else [name for name, _ in self._copy.scan(self._row, prefix)]
+            self.ahead.cells_asked += 1
+            cells.update([(name, None) for name in names if name and name.startswith(prefix)])
+        for name in cells:
+            if name and name.startswith(prefix):
+                cells[name] = None
 
     def _scanned(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         self.ahead.cells_asked += 1
@@ -369,25 +381,10 @@ class KeyContext:
         """Send what was produced so far on its way."""
         for stream, (values, timestamps) in self._produced.items():
             if values:
-                self._check_format(stream, values)
+                check_format(self._place, stream, values)
                 self._produced[stream] = ([], [])
                 report(_RECORDS_OUT, len(values))
                 self._emit(stream, Batch(values, timestamps))
-
-    def _check_format(self, stream: str, values: list[object]) -> None:
-        """Refuse values that are not of the stream's record format."""
-        wanted = self._place.formats.get(stream)
-        if wanted is None or set(map(type, values)) == {wanted}:
-            return
-        for value in values:
-            if not isinstance(value, wanted):
-                raise StepError(
-                    self._place.name,
-                    None,
-                    value,
-                    f"stream {stream!r} takes records of type {wanted.__name__}, not {type(value).__name__}; "
-                    "produce that type or change the format in the topology",
-                )
 
 
 def _hold_tag(domain: int, tag: str) -> str:

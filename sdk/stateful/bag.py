@@ -11,6 +11,7 @@ from headrace.sdk.stateful.chunks import chunk, values_of
 from headrace.sdk.stateful.spec import StateSpec
 
 _NUMBER = 8
+_NONE_FULL = bytes(_NUMBER)
 _FULL = 4096
 """Bytes beyond which the first cell is not added to any more."""
 
@@ -47,12 +48,12 @@ class BagState:
         if not self._cleared and not self._added:
             return
         first = self._spec.cell
-        data = self._cells.read(first) or bytes(_NUMBER)
+        data = self._cells.read(first) or _NONE_FULL
         full = int.from_bytes(data[:_NUMBER], "big")
         if self._cleared:
             for number in range(full):
                 self._cells.erase(self._full_cell(number))
-            full, data = 0, bytes(_NUMBER)
+            full, data = 0, _NONE_FULL
         if not self._added:
             self._cells.erase(first)
             return
@@ -66,6 +67,8 @@ class BagState:
         first = self._cells.read(self._spec.cell)
         if first is None:
             return []
+        if first.startswith(_NONE_FULL):
+            return values_of(self._spec, first[_NUMBER:])
         parts = []
         for number in range(int.from_bytes(first[:_NUMBER], "big")):
             part = self._cells.read(self._full_cell(number))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from operator import attrgetter
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo
 from headrace.sdk.stateful.keywindow import KeyWindow
+from headrace.sdk.stateful.spec import State, StateSpec
 from headrace.sdk.transforms.parameters import Arguments, Constant, Given, Side, Source, StateArgument, TimerArgument
 from headrace.sdk.windowedvalue import WindowedValue
 
@@ -113,14 +115,27 @@ def _same(source: Source) -> object:
 def _maker(source: Source) -> Callable[[KeyWindow], object] | None:
     """What gives an argument that is the same for all elements of a key and window."""
     if isinstance(source, StateArgument):
-        state = source.spec
-        return lambda window: window.state(state)
+        return _state_of(source.spec)
     if isinstance(source, TimerArgument):
         timer = source.spec
         return lambda window: window.timer(timer)
     if source is Given.KEY:
-        return lambda window: window.context.key
-    return (lambda window: window.frame.window) if source is Given.WINDOW else None
+        return attrgetter("context.key")
+    return attrgetter("frame.window") if source is Given.WINDOW else None
+
+
+def _state_of(spec: StateSpec[State]) -> Callable[[KeyWindow], State]:
+    """What gives a piece of state: nearly always it is the first time in the window."""
+    name, opened = spec.name, spec.open
+
+    def state(window: KeyWindow) -> State:
+        states = window.states
+        if name in states:
+            return states[name]
+        found = states[name] = opened(window)
+        return found
+
+    return state
 
 
 def _is_by_element(source: Source) -> bool:

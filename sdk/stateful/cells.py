@@ -19,11 +19,13 @@ def prefix_of(code: bytes) -> bytes:
 class Cells:
     """Cells by name, as `Context` has them, inside one window; remembers which way the window's storage went."""
 
-    __slots__ = ("_context", "_prefix", "erased", "written")
+    __slots__ = ("context", "erased", "prefix", "written")
 
     def __init__(self, context: Context, prefix: bytes) -> None:
-        self._context = context
-        self._prefix = prefix
+        self.context = context
+        """Where they are."""
+        self.prefix = prefix
+        """What their names begin with there."""
         self.written = False
         """Whether something was put in."""
         self.erased = False
@@ -31,24 +33,24 @@ class Cells:
 
     def read(self, name: bytes) -> bytes | None:
         """Contents of a cell; None if there is none."""
-        return self._context.read(self._prefix + name)
+        return self.context.read(self.prefix + name)
 
     def write(self, name: bytes, data: bytes) -> None:
         """Replace a cell's contents."""
-        self._context.write(self._prefix + name, data)
+        self.context.write(self.prefix + name, data)
         self.written = True
 
     def erase(self, name: bytes) -> None:
         """Take a cell away."""
-        self._context.write(self._prefix + name, None)
+        self.context.write(self.prefix + name, None)
         self.erased = True
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """Cells whose names begin with a prefix, by name."""
-        length = len(self._prefix)
-        return ((cell[length:], data) for cell, data in self._context.scan(self._prefix + prefix))
+        length = len(self.prefix)
+        return ((cell[length:], data) for cell, data in self.context.scan(self.prefix + prefix))
 
     def erase_all(self, prefix: bytes = b"") -> None:
         """Take all cells away whose names begin with a prefix."""
-        for name, _ in list(self.scan(prefix)):
-            self.erase(name)
+        self.context.erase(self.prefix + prefix)
+        self.erased = True

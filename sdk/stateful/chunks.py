@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pickle
+from array import array
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 from headrace.lowlevel.coder import Coder, PickleCoder
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.stateful.spec import State, StateSpec
 
 _LENGTH = 4
-_WORD = 1 << 63
 _OWN: dict[type, type] = {VarIntCoder: int, StrUtf8Coder: str, FloatCoder: float}
 """Coders that give values of a type back just as they were, so that `pickle` may write them: it takes a tenth of the
 time. What a coder has written are bytes, so reading tells one from the other."""
@@ -47,8 +47,11 @@ def _keeps(coder: Coder, values: Sequence[object]) -> bool:
     if own is None or {own} != set(map(type, values)):
         return False
     if own is int:
-        numbers = cast("Sequence[int]", values)
-        return min(numbers) >= -_WORD and max(numbers) < _WORD
+        try:
+            array("q", cast("Sequence[int]", values))
+        except OverflowError:
+            return False
+        return True
     # Text that is not Unicode is refused by its coder.
     return own is float or all(map(str.isascii, cast("Sequence[str]", values)))
 
@@ -65,7 +68,11 @@ def values_of(spec: StateSpec[State], data: bytes) -> list[object]:
     """The values of joined chunks."""
     kind, decode = type(spec.coder), spec.coder.decode
     own = _OWN.get(kind)
-    values: list[object] = []
+    values: list[Any] = []
+    if _LENGTH + int.from_bytes(data[:_LENGTH], "big") == len(data):
+        # Nearly always there is one.
+        values = pickle.loads(data[_LENGTH:])
+        return values if kind is PickleCoder or type(values[0]) is own else list(map(decode, values))
     at = 0
     while at < len(data):
         start = at + _LENGTH

@@ -273,17 +273,21 @@ class _LiveFn:
                 windows,
                 [self._place(self._frames.of_window(window)) for window in windows],
             )
-        watermark = self._context.watermark
-        opened = [self._window(place) for place in found[1] if place.frame.closes > watermark]
-        for window in opened:
-            window.sides = sides
-        return [(window, self._process.rest(window) if self._process.is_plain else ()) for window in opened]
+        watermark, call = self._context.watermark, self._process
+        targets: list[_Target] = []
+        for place in found[1]:
+            if place.frame.closes > watermark:
+                window = self._window(place)
+                window.sides = sides
+                targets.append((window, call.rest(window) if call.is_plain else ()))
+        return targets
 
     def _window(self, place: Place) -> KeyWindow:
-        found = self._windows.get(place.cells)
-        if found is None:
-            assert self._context is not None, "turn_to() comes first"
-            found = self._windows[place.cells] = KeyWindow(place, self._context)
+        windows, name = self._windows, place.cells
+        if name in windows:
+            return windows[name]
+        assert self._context is not None, "turn_to() comes first"
+        found = windows[name] = KeyWindow(place, self._context)
         return found
 
     def _place(self, frame: Frame) -> Place:

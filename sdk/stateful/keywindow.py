@@ -9,7 +9,7 @@ from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.frames import Frame
 from headrace.sdk.stateful.cells import Cells, prefix_of
-from headrace.sdk.stateful.spec import State, StateSpec
+from headrace.sdk.stateful.spec import State
 from headrace.sdk.stateful.timer import UserTimer
 from headrace.sdk.stateful.timerspec import TimerSpec
 
@@ -36,30 +36,29 @@ class Place(NamedTuple):
         return cls(frame, prefix_of(frame.code), f"{TIMER}{frame.tag} ", CLOSING + frame.tag)
 
 
-class KeyWindow:
+class KeyWindow(Cells):
     """State and timers of one key and window. Cells are read when they are asked for and written at the end."""
 
     __slots__ = (
-        "_cells",
         "_cover",
         "_moved",
-        "_states",
         "_timers",
         "_wall_cleared",
         "_wall_set",
         "arguments",
         "at",
         "closed",
-        "context",
         "frame",
         "place",
         "sides",
+        "states",
     )
 
     def __init__(self, place: Place, context: Context) -> None:
+        # What `Cells` would do, without a call: there are more windows than anything else.
+        self.context, self.prefix, self.written, self.erased = context, place.cells, False, False
         self.place = place
         self.frame = place.frame
-        self.context = context
         self.at = MIN_TIMESTAMP
         """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
         self.closed = False
@@ -68,8 +67,8 @@ class KeyWindow:
         """Side values of the current element."""
         self.arguments: tuple[list[object], dict[str, object]] | None = None
         """How `process` is called here, made when it first is."""
-        self._cells = Cells(context, place.cells)
-        self._states: dict[str, State] = {}
+        self.states: dict[str, State] = {}
+        """Those that were asked for, by name."""
         self._timers: dict[str, UserTimer] = {}
         self._cover: str | None = None
         """Tag of a timer that was set to the instant at which the window closes."""
@@ -77,13 +76,6 @@ class KeyWindow:
         """Whether timers on the watermark were set to other instants, or taken away."""
         self._wall_set = False
         self._wall_cleared = False
-
-    def state(self, spec: StateSpec[State]) -> State:
-        """A piece of state."""
-        found = self._states.get(spec.name)
-        if found is None:
-            found = self._states[spec.name] = spec.open(self._cells)
-        return found
 
     def timer(self, spec: TimerSpec) -> UserTimer:
         """A timer."""
@@ -132,16 +124,17 @@ class KeyWindow:
         """
         # They point back here: without this, only the garbage collector would find them.
         self.arguments, self._timers = None, {}
+        states, self.states = self.states, {}
         if self.closed:
             return
         if self.frame.closes <= self.context.watermark:
             self.close(has_wall_timers)
             return
-        for state in self._states.values():
+        for state in states.values():
             state.store()
-        if self._cells.written or (self._wall_set and self._wall_timers()):
+        if self.written or (self._wall_set and self._wall_timers()):
             self._see_to_closing()
-        elif self._cells.erased or self._moved or self._wall_set or self._wall_cleared:
+        elif self.erased or self._moved or self._wall_set or self._wall_cleared:
             if not self._is_empty():
                 self._see_to_closing()
             elif self.context.timer(self.place.closing) is not None:
@@ -150,21 +143,21 @@ class KeyWindow:
     def _see_to_closing(self) -> None:
         """Have something left to fire when the window closes: a timer of the user's own that waits for it will do."""
         context, closing, closes = self.context, self.place.closing, self.frame.closes
-        if self._cover is not None and context.timer(self._cover) == closes:
+        if self._cover is not None and (not self._moved or context.timer(self._cover) == closes):
             return
         if context.timer(closing) is None:
             context.set_timer(closing, closes)
 
     def close(self, has_wall_timers: bool) -> None:
         """Take away what the window has: state, and timers that will not fire any more."""
-        self._cells.erase_all()
+        self.erase_all()
         if has_wall_timers:
             for tag in self._wall_timers():
                 self.context.delete_timer(tag, TimeDomain.WALL_TIME)
         self.closed = True
 
     def _is_empty(self) -> bool:
-        return next(self._cells.scan(), None) is None and not self._wall_timers()
+        return next(self.scan(), None) is None and not self._wall_timers()
 
     def _wall_timers(self) -> list[str]:
         return [tag for tag, _ in self.context.timers(TimeDomain.WALL_TIME) if tag.startswith(self.place.timers)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 
 import pytest
@@ -18,6 +19,7 @@ from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
 from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.stateful.bag import BagState
 from headrace.sdk.stateful.chunks import chunk, values_of
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
@@ -265,6 +267,31 @@ def test_a_window_that_opens_and_closes_in_one_bundle_leaves_nothing():
         pairs = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(FixedWindows(10))
         pairs | "step" >> beam.ParDo(KeepsEverything())
     assert runner.copies["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+
+
+def test_windows_of_keys_that_are_done_need_no_garbage_collector():
+    class Adds(beam.DoFn):
+        BAG, END = BagStateSpec("bag"), TimerSpec("end", TimeDomain.WATERMARK)
+
+        def process(
+            self, pair, window=beam.DoFn.WindowParam, bag=beam.DoFn.StateParam(BAG), end=beam.DoFn.TimerParam(END)
+        ):
+            bag.add(pair[1])
+            end.set(window.end)
+            yield sum(isinstance(each, BagState) for each in gc.get_objects())
+
+        @on_timer(END)
+        def ended(self, bag=beam.DoFn.StateParam(BAG)):
+            bag.clear()
+
+    gc.collect()
+    gc.disable()
+    try:
+        elements = [TimestampedValue((key, key), 0) for key in range(20)]
+        left = values(lambda p: p | beam.Create(elements) | beam.WindowInto(FixedWindows(9)) | beam.ParDo(Adds()))
+    finally:
+        gc.enable()
+    assert set(left) == {1}, "that of the key whose turn it is"
 
 
 def test_state_of_each_window_is_its_own():

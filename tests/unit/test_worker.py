@@ -66,15 +66,31 @@ class Mixed(Computation):
             context.write(b"l", (context.read(b"l") or b"") + bytes(FEW_BYTES // 3))
         elif record.value == "erase":
             context.write(b"c", None)
+        elif record.value == "wipe":
+            self.wipe(context, b"")
+        elif record.value == "wipe l":
+            self.wipe(context, b"l")
         elif record.value == "scan":
             context.produce("out", (context.key, list(context.scan()), list(context.scan(b"l"))))
+
+    def wipe(self, context, prefix):
+        context.erase(prefix)
 
     def process_timer(self, timer, context):
         context.produce("out", (context.key, timer, context.state))
         context.state = [*(context.state or ()), "fired"]
 
 
-deeds = st.sampled_from(["add", "set", "drop", "timer", "cell", "large", "erase", "scan", "nothing"])
+class OneByOne(Mixed):
+    """Takes cells away as they are found."""
+
+    def wipe(self, context, prefix):
+        for name, _ in list(context.scan(prefix)):
+            context.write(name, None)
+
+
+_DEEDS = ["add", "set", "drop", "timer", "cell", "large", "erase", "wipe", "wipe l", "scan", "nothing"]
+deeds = st.sampled_from(_DEEDS)
 epochs = st.lists(st.lists(st.tuples(st.integers(0, 30), deeds, st.integers(0, 40)), max_size=60), max_size=4)
 
 
@@ -87,6 +103,17 @@ def test_what_is_looked_up_together_is_what_is_looked_up_one_by_one(epochs, size
             own, its = small.bundle(*records, watermark=10 * watermark)
         assert (own, its.counters, its.delta.marks) == (out, commit.counters, commit.delta.marks)
         assert list(small.copy.dump()) == list(usual.copy.dump())
+
+
+@given(epochs)
+def test_erased_by_prefix_is_what_is_found_and_taken_away(epochs):
+    at_once, single = Bench(Mixed()), Bench(OneByOne())
+    for watermark, records in enumerate(epochs):
+        with mock.patch.multiple(worker, _FIRST_LOOK=2, _LOOK_AHEAD=3):
+            out, _ = at_once.bundle(*records, watermark=10 * watermark)
+            own, _ = single.bundle(*records, watermark=10 * watermark)
+        assert own == out
+        assert list(single.copy.dump()) == list(at_once.copy.dump())
 
 
 @pytest.mark.parametrize("asked", [True, False])
