@@ -19,7 +19,7 @@ MOST_DELTAS = 32
 _LONGEST = 16 * MOST_DELTAS
 _COST_RATIO = 4
 _SMALL_BYTES = 16 << 20
-"""Replay that is soon done, a third of a second for each interval, however little of it is left in the state in the end.
+"""Replay that is soon done, in a third of a second an interval, however little of it is left in the state in the end.
 
 Where what is set in one epoch is gone a few epochs later, deltas are as large as the state, and snapshots cost as much.
 """
