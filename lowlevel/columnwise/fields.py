@@ -20,7 +20,8 @@ Column: TypeAlias = "NDArray[np.generic]"
 """One value for each row or key."""
 Kind: TypeAlias = "type[int] | type[float] | type[bool] | pa.DataType"
 """Type of a field: `int` (64 bits), `float`, `bool`, or an Arrow type: int64, float64, bool, a timestamp in
-microseconds, or binary of a fixed width."""
+microseconds, or binary of a fixed width. What numpy gives as such a value has no zero bytes at its end, though they are
+stored: where values may end in them, produce `pa.array(values, pa.binary(width))`."""
 
 _PLAIN: dict[object, pa.DataType] = {int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 _CODES = {pa.int64(): "<i8", pa.float64(): "<f8", pa.bool_(): "?"}

@@ -118,14 +118,17 @@ class KeyedColumns:
         if not len(self):
             return sums
         sums[self.first] += np.broadcast_to(np.asarray(start, np.float64), self.key_count)
-        most = int(self.counts.max())
-        if self.key_count <= most:
-            for first, last in zip(self.first.tolist(), self.last.tolist(), strict=True):
-                np.cumsum(sums[first : last + 1], out=sums[first : last + 1])
-            return sums
-        for rank in range(1, most):
-            rows = self.first[self.counts > rank] + rank
+        active, rank, left = np.flatnonzero(self.counts > 1), 1, len(self) - self.key_count
+        # Rank by rank while that takes many rows at once; keys of which there is much more are few, and go one by one.
+        while len(active) ** 2 > left:
+            rows = self.first[active] + rank
             sums[rows] += sums[rows - 1]
+            left -= len(active)
+            rank += 1
+            active = active[self.counts[active] > rank]
+        for key in active.tolist():
+            its = sums[self.first[key] + rank - 1 : self.last[key] + 1]
+            np.cumsum(its, out=its)
         return sums
 
     def _fail(self, row: int, value: object, cause: str) -> NoReturn:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import headrace as beam
@@ -28,6 +30,8 @@ from headrace.lowlevel import (
     Topology,
     TopologyError,
 )
+from headrace.lowlevel.coder import STANDARD_KEYS
+from headrace.lowlevel.columnwise.rows import KeyedColumns
 from headrace.lowlevel.gather import Gather
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.record import Batch
@@ -319,6 +323,26 @@ def test_running_sums_of_floats_of_many_keys() -> None:
 
     ran(Calls(call), [*ROWS, (("carla", 5), 0)])
     assert found == [[0.1, 0.1, 1e17, 2e17]]
+
+
+@given(
+    counts=st.lists(st.integers(1, 4) | st.sampled_from([9, 40]), min_size=1, max_size=12),
+    start=st.sampled_from([0.0, 0.1]),
+    data=st.data(),
+)
+def test_running_sums_of_floats_are_those_of_each_key_alone(
+    counts: list[int], start: float, data: st.DataObject
+) -> None:
+    """Whether keys are about as large as each other, or a few are much larger."""
+    keys = np.repeat(np.arange(len(counts)), counts)
+    values = data.draw(st.lists(st.sampled_from([0.1, -0.3, 7.0, 1e17]), min_size=len(keys), max_size=len(keys)))
+    encoded = pa.nulls(len(counts), pa.large_binary())
+    found = KeyedColumns("step", STANDARD_KEYS, encoded, keys, keys).running_sum(np.array(values), start)
+    expected: list[float] = []
+    for key in range(len(counts)):
+        first, *rest = [value for its, value in zip(keys.tolist(), values, strict=True) if its == key]
+        expected += accumulate(rest, initial=first + start)
+    assert found.tolist() == expected
 
 
 def test_sums_of_narrow_columns_are_wide() -> None:
