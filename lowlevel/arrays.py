@@ -103,9 +103,12 @@ def numbers_in(column: pa.Array) -> NDArray[Any]:
     """
     kind, start, count = column.type, getattr(column, "offset", 0), len(column)
     of_kind = _LETTERS.get(kind)
-    if of_kind is None or column.null_count or not count or isinstance(column, pa.ChunkedArray):
+    if of_kind is None or column.null_count or isinstance(column, pa.ChunkedArray):
         found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return found
+    if not count:
+        # There need not be any buffer.
+        return np.empty(0, of_kind)
     contents = column.buffers()[1]
     if of_kind == "?":
         first = start // 8

@@ -133,7 +133,7 @@ class TimerRows:
             columns.append(of_numbers(self.holds))
         for (name, field), column in zip(layout.fields.items(), self.columns, strict=True):
             names.append(name)
-            columns.append(pa.array(column, field.of_type()))
+            columns.append(_stored(column, field.of_type()))
         fields = [
             pa.field(name, column.type, metadata=segment.ENCODED if name == segment.KEY else None)
             for name, column in zip(names, columns, strict=True)
@@ -167,3 +167,9 @@ def _ranked(timestamps: Numbers) -> tuple[Numbers, Numbers]:
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return distinct[order], rank[numbers_in(encoded.indices)]
+
+
+def _stored(column: Column, kind: pa.DataType) -> pa.Array:
+    """A column of a field of this type."""
+    made = of_numbers(column) if column.dtype.kind in "bif" else None
+    return made if made is not None and made.type == kind else pa.array(column, kind)
