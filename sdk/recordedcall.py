@@ -197,6 +197,10 @@ class WatchedBundles(Watched, BundleComputation):
         inner.process_batch(stream, batch, self._context(context, batch.timestamps[-1]))
 
 
+_QUIET = ("read", "write", "scan", "erase", "set_timer", "delete_timer", "timer", "timers", "hold", "release")
+"""What of a context produces nothing."""
+
+
 class _WatchedContext:
     """A `Context` that says what is produced; everything else is the real one's."""
 
@@ -206,7 +210,7 @@ class _WatchedContext:
         """Timestamp of what is being processed: the default for productions."""
         self._watched = watched
         # All that does not produce is called as often as before, and found without a detour.
-        for name in ("read", "write", "scan", "set_timer", "delete_timer", "timer", "timers", "hold", "release"):
+        for name in _QUIET:
             setattr(self, name, getattr(context, name))
 
     def __getattr__(self, name: str) -> object:
