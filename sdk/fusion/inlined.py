@@ -6,6 +6,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import FunctionType
+from typing import TypeAlias
 
 from headrace.sdk.source import returned_by, tree_of
 
@@ -15,10 +16,27 @@ _ALLOWED = (
     *(ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr, ast.FormattedValue),
 )
 """What has the same meaning in a loop as in a function: nothing that has names of its own, and nothing that waits."""
-_ABOUT_FRAMES = frozenset({"locals", "globals", "vars", "dir", "eval", "exec", "super", "breakpoint", "_getframe"})
+_FRAMES = {
+    "locals",
+    "globals",
+    "vars",
+    "dir",
+    "eval",
+    "exec",
+    "super",
+    "breakpoint",
+    "_getframe",
+    "currentframe",
+    "stack",
+}
 """Names of what looks at the function that it is called in."""
+_LOGS = {"log", "debug", "info", "warning", "warn", "error", "exception", "critical"}
+"""Names of what tells its file and line."""
 _CERTAIN = (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.JoinedStr, ast.Constant)
 """Expressions whose values are nothing but values."""
+
+Code: TypeAlias = "tuple[bytes, str, tuple[str, ...]]"
+"""Instructions, and the constants and names in them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +47,17 @@ class Body:
     returned: str
     names: frozenset[str]
     """The global names in it."""
-    code: bytes
+    code: Code
     """The function's own, by which it is known again in another process."""
 
     def fits(self, function: object) -> bool:
         """Whether it is the function's."""
-        return isinstance(function, FunctionType) and function.__code__.co_code == self.code
+        return isinstance(function, FunctionType) and _code_of(function) == self.code
+
+
+def _code_of(function: FunctionType) -> Code:
+    code = function.__code__
+    return code.co_code, repr(code.co_consts), code.co_names
 
 
 def body_of(function: object) -> Body | None:
@@ -54,9 +77,16 @@ def body_of(function: object) -> Body | None:
     own = tuple(each.arg for each in (*parameters.posonlyargs, *parameters.args))
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     said = names | {node.attr for node in nodes if isinstance(node, ast.Attribute)}
-    if not all(isinstance(node, _ALLOWED) for node in nodes) or said & _ABOUT_FRAMES or any(map(_is_mangled, said)):
+    if not all(map(_is_allowed, nodes)) or said & (_FRAMES | _LOGS) or any(map(_is_mangled, said)):
         return None
-    return Body(own, source, frozenset(names.difference(own)), function.__code__.co_code)
+    return Body(own, source, frozenset(names.difference(own)), _code_of(function))
+
+
+def _is_allowed(node: ast.AST) -> bool:
+    if isinstance(node, ast.Compare) and any(isinstance(operator, (ast.Is, ast.IsNot)) for operator in node.ops):
+        # A tuple that is made where it is needed is not the one that was made before.
+        return all(isinstance(each, ast.Constant) for each in node.comparators)
+    return isinstance(node, _ALLOWED)
 
 
 def _is_mangled(name: str) -> bool:
@@ -94,7 +124,7 @@ def inlined(body: Body, arguments: Sequence[Held], elsewhere: Mapping[str, str] 
         arguments: What it gets.
         elsewhere: Expressions that stand for global names, where it is not of the loop's module.
 
-    >>> inlined(Body(("pair",), "(pair[1], pair)", frozenset(), b""), [Held("(a, b)", ("a", "b"))]).text
+    >>> inlined(Body(("pair",), "(pair[1], pair)", frozenset(), (b"", "", ())), [Held("(a, b)", ("a", "b"))]).text
     '(b, (a, b))'
     """
     given = {name: Held(text) for name, text in (elsewhere or {}).items()}

@@ -1,5 +1,6 @@
 """Functions that stand in a loop do what they do when they are called: the same elements, counts and errors."""
 
+import logging
 import re
 from dataclasses import replace
 
@@ -130,6 +131,8 @@ CALLED = [
     lambda *x: x,
     Private().method(),
     lambda x: (lambda y: y)(x),
+    lambda x: x is x[0],
+    lambda x: logging.warning(x),
     print,
 ]
 
@@ -137,6 +140,15 @@ CALLED = [
 @pytest.mark.parametrize("number", range(len(CALLED)))
 def test_what_needs_a_frame_of_its_own_is_called(number):
     assert body_of(CALLED[number]) is None
+
+
+def test_a_function_of_another_release_is_known_by_its_constants_and_names():
+    body = body_of(lambda x: (x, 1))
+    assert body is not None
+    assert body.fits(lambda x: (x, 1))
+    assert not body.fits(lambda x: (x, 2))
+    assert not body_of(lambda x: x.real).fits(lambda x: x.imag)
+    assert body_of(lambda x: x is None) is not None
 
 
 def test_the_error_shows_the_function_and_its_line():
