@@ -16,17 +16,11 @@ from pathlib import Path
 
 import pyarrow as pa
 
-_SETTINGS = {
-    # M_ARENA_MAX: threads of a worker write files and wait; an arena for each would keep what it once had.
-    -8: 2,
-    # M_MMAP_THRESHOLD: larger blocks, as those of rows on their way, are never part of the heap and leave no gaps in
-    # it. Unless it is set, it grows with the largest block that was freed.
-    -3: 1 << 20,
-    # M_TRIM_THRESHOLD: what may be free at the heap's end.
-    -1: 16 << 20,
-}
-"""Of mallopt(3), by parameter."""
-_GROWN = 16 << 20
+_ARENA_MAX = -8
+"""`M_ARENA_MAX` of mallopt(3)."""
+_ARENAS = 2
+"""Threads of a worker write files and wait; an arena for each would keep what it once had."""
+_GROWN = 64 << 20
 """Bytes by which a process may grow before it is asked what it can give back."""
 _STATM = Path("/proc/self/statm")
 
@@ -36,8 +30,7 @@ def settle() -> None:
     """Once in a worker: Arrow takes its memory where all else does, so that either can use what the other has freed."""
     pa.set_memory_pool(pa.system_memory_pool())
     if (mallopt := _function("mallopt")) is not None:
-        for parameter, value in _SETTINGS.items():
-            mallopt(parameter, value)
+        mallopt(_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
