@@ -210,3 +210,10 @@ def test_lambdas_inside_each_other_are_told_apart():
     assert [tree_of(each).args.args != [] for each in (outer, inner, inner({}))] == [False, True, False]
     starts = [tree_of(each).col_offset for each in (outer, inner, inner({}))]
     assert starts == sorted(set(starts))
+
+
+def test_functions_are_called_where_somebody_wants_that(monkeypatch):
+    function = OF_DICTS[0]
+    assert tree_of(function) is not None
+    monkeypatch.setenv("HEADRACE_CALL_FUNCTIONS", "1")
+    assert tree_of(function) is None
