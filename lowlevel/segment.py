@@ -20,6 +20,10 @@ KEY = "key"
 """Name of the column with the keys, if a computation writes them down: for whoever looks into its state."""
 ENCODED = {b"encoded": b"1"}
 """Metadata of that column where its values are encoded keys; else they are the keys themselves."""
+SAME = b"same"
+"""Metadata of the schema: columns that have one value in all lines, as JSON."""
+POINTS = b"points"
+"""Metadata of the schema where lines only say which other lines are to be looked at."""
 _ROW_TYPE = pa.binary(16)
 
 

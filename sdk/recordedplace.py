@@ -15,6 +15,7 @@ from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
 from headrace.lowlevel.checkpoint.listing import StoredTimer
 from headrace.lowlevel.checkpoint.marker import read_marker
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.recordedstep import LIMIT
 from headrace.sdk.recordedtap import text_of
@@ -83,10 +84,33 @@ def _waiting(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTi
     for timer in view.timers(name, limit=LIMIT + 1):
         yield _meant(timer, has_windows)
     if has_windows:
-        for line in view.lines(name):
-            start, end = line.columns.get("start"), line.columns.get("end")
-            if isinstance(end, int):
-                yield OpenWindow(text_of(line.key), start if isinstance(start, int) else None, end)
+        assert view.manifest is not None, "something is committed"
+        for window, wake in _windows_in_columns(view, name).items():
+            yield window
+            # What was due has fired, or the watermark was there before; neither writes the window anew.
+            if wake is not None and view.manifest.wall_clock < wake <= MAX_TIMESTAMP:
+                yield WaitingTimer(window.key, wake, "trigger", True)
+
+
+def _windows_in_columns(view: CheckpointView, name: str) -> dict[OpenWindow, int | None]:
+    """Windows that lie in segments, `LIMIT` and one more at most, and the wall time that each waits for."""
+    ages: dict[OpenWindow, int] = {}
+    wakes: dict[OpenWindow, int | None] = {}
+    for line in view.lines(name):
+        start, end, age, wake = (_number(line.columns.get(column)) for column in ("start", "end", "age", "wake"))
+        if end is None:
+            continue
+        window = OpenWindow(text_of(line.key), start, end)
+        # A window is written anew when something comes for it: the line of the latest epoch says what holds.
+        if ages.get(window, -1) <= (age or 0):
+            ages[window], wakes[window] = age or 0, wake
+        if len(wakes) > LIMIT:
+            break
+    return wakes
+
+
+def _number(value: object) -> int | None:
+    return value if isinstance(value, int) else None
 
 
 def _has_windows(view: CheckpointView, name: str) -> bool:

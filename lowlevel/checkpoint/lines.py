@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.checkpoint.listing import StoredLine
-from headrace.lowlevel.segment import ENCODED, KEY, ROW
+from headrace.lowlevel.segment import ENCODED, KEY, POINTS, ROW, SAME
 
 
 def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[bytes], object]) -> Iterator[StoredLine]:
@@ -18,8 +19,14 @@ def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[byte
     >>> batch = pa.record_batch({"row": rows, "key": ["a", "b"], "sum": [3, 4]})
     >>> [(line.key, line.columns) for line in lines_in(batch, "sums", bytes)]
     [('a', {'sum': 3}), ('b', {'sum': 4})]
+    >>> same = batch.replace_schema_metadata({SAME: '{"end": 60}'})
+    >>> [line.columns for line in lines_in(same, "sums", bytes)]
+    [{'end': 60, 'sum': 3}, {'end': 60, 'sum': 4}]
     """
-    schema = batch.schema
+    schema, metadata = batch.schema, batch.schema.metadata or {}
+    if POINTS in metadata:
+        return
+    same: dict[str, object] = json.loads(metadata.get(SAME, b"{}"))
     names = schema.names
     place = names.index(KEY) if KEY in names else names.index(ROW)
     keys = batch.column(place).to_pylist()
@@ -28,7 +35,7 @@ def lines_in(batch: pa.RecordBatch, computation: str, decode_key: Callable[[byte
     others = [n for n, name in enumerate(names) if n and name != KEY]
     columns = [batch.column(n).to_pylist() for n in others]
     for key, *values in zip(keys, *columns, strict=True):
-        yield StoredLine(computation, key, dict(zip((names[n] for n in others), values, strict=True)))
+        yield StoredLine(computation, key, {**same, **dict(zip((names[n] for n in others), values, strict=True))})
 
 
 def of_row(batch: pa.RecordBatch, row: bytes) -> pa.RecordBatch:

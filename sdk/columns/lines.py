@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -30,8 +30,6 @@ NEVER = int(np.iinfo(np.int64).max)
 TIMELY, ENDED, FINISHED = 1, 2, 4
 """Flags: a pane at or after the end is on time; the end was reached when this was written; no pane comes any more."""
 _ROW = pa.binary(16)
-_SAME = b"same"
-"""Name in the metadata of a segment: the columns whose numbers are all the same, and these numbers."""
 _VALUE = "value"
 """Name of the column with accumulators that are no numbers of 64 bits."""
 
@@ -136,8 +134,8 @@ class Lines:
         places[groups[order]] = order
         return places
 
-    def encode(self) -> bytes:
-        """As a segment."""
+    def encode(self, metadata: Mapping[bytes, bytes] | None = None) -> bytes:
+        """As a segment; with `metadata` of its schema."""
         fields, columns = [pa.field("row", _ROW), pa.field("key", ENCODED, metadata=segment.ENCODED)], []
         same: dict[str, int] = {}
         for place, column in enumerate(self.numbers):
@@ -150,7 +148,9 @@ class Lines:
         if self.values is not None and self.as_values().any():
             fields.append(pa.field(_VALUE, pa.large_binary()))
             columns.append(pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary()))
-        schema = pa.schema(fields, {_SAME: json.dumps(same).encode()})
+        if same.get(NAMES[WAKE]) == NEVER:
+            del same[NAMES[WAKE]]
+        schema = pa.schema(fields, {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
         return segment.encode(pa.record_batch([self.rows, self.keys, *columns], schema=schema))
 
     @classmethod
@@ -159,8 +159,8 @@ class Lines:
         table = segment.decode(contents)
         if wanted is not None:
             table = table.take(of_numbers(_within(segment.places(table.column(0)), wanted)))
-        # Before there were triggers on wall time, nobody waited for it.
-        same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[_SAME])}
+        # Nearly always nobody waits for wall time.
+        same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}
         kept = [name for name in table.schema.names if name.startswith("kept")]
         numbers = np.empty((KEPT + len(kept), table.num_rows), np.int64)
         for place, name in enumerate((*NAMES, *kept)):

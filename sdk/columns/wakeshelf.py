@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headrace.lowlevel import segment
 from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.sdk.columns.lines import END, START, WAKE, Lines
 from headrace.sdk.columns.shelf import WAKES, Name, crowded, cuts, tier_of
@@ -105,4 +106,4 @@ class WakeShelf:
         self._written += 1
         told = _Told(name, int(lines[END].max()))
         self._names[told.encode()] = told
-        self.context.put(told.encode(), lines.encode())
+        self.context.put(told.encode(), lines.encode({segment.POINTS: b"1"}))
