@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.arrays import of_bytes, of_numbers
+from headrace.lowlevel.arrays import of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.coder import decode_key
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.lowlevel.paired import Paired
@@ -101,7 +101,7 @@ class ColumnParcel(Parcel):
     def of_each_record(self) -> tuple[pa.Array, pa.Array]:
         """The row of each record's key, and the encoded key."""
         places = of_numbers(np.repeat(np.arange(len(self.rows)), self.counts))
-        rows = pa.Array.from_buffers(pa.binary(16), len(self.rows), [None, pa.py_buffer(b"".join(self.rows))])
+        rows = of_equal_bytes(self.rows, 16)
         return rows.take(places), of_bytes(self.keys, pa.large_binary()).take(places)
 
 

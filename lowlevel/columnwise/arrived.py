@@ -9,19 +9,17 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_bytes, of_numbers
+from headrace.lowlevel.arrays import of_bytes, of_equal_bytes, of_numbers
 from headrace.lowlevel.columngather import joined
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columnwise.values import ColumnValues, ObjectValues, Values
 from headrace.lowlevel.parcel import Parcel
 
-_ROW = pa.binary(16)
-
 
 def rows_of(parcel: Parcel) -> pa.Array:
     """The row of each key of a parcel."""
-    return pa.Array.from_buffers(_ROW, len(parcel.rows), [None, pa.py_buffer(b"".join(parcel.rows))])
+    return of_equal_bytes(parcel.rows, 16)
 
 
 def keys_of(parcel: Parcel) -> pa.Array:
