@@ -7,10 +7,12 @@ much, and what grows all the same is a leak. At the end every record must be in 
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import linear_regression, median
@@ -164,13 +166,12 @@ class Watch:
 
 
 def _size(folder: Path) -> int:
+    """Bytes of the files in and below a folder from which others are taken away meanwhile."""
     total = 0
-    for path in folder.rglob("*"):
-        try:
-            total += path.stat().st_size
-        except OSError:
-            # Collected meanwhile.
-            continue
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += Path(place, name).stat().st_size
     return total
 
 
