@@ -91,6 +91,8 @@ def _module(where: str) -> ModuleType:
             return import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
+            if Path(where).is_file():
+                raise MisuseError(f"{where} is no Python file: its name does not end in .py") from error
             raise MisuseError(
                 f"there is no module {where!r}, neither in {folder} nor among the installed packages; go to the folder "
                 "that it is in, or give the path to its file"

@@ -160,6 +160,7 @@ def test_a_run_that_is_replaced_ends_with_3(folder: Path) -> None:
     [
         ("absent", "there is no module 'absent'"),
         ("absent.py", "there is no file absent.py"),
+        ("notes.md", "notes.md is no Python file: its name does not end in .py"),
         ("points:scores", "points has no 'scores'; it has built, pipeline, made"),
         ("points:number", "points:number is of type int"),
         ("points:two", "points:two takes 2 arguments (pipeline, other)"),
@@ -168,6 +169,7 @@ def test_a_run_that_is_replaced_ends_with_3(folder: Path) -> None:
     ],
 )
 def test_what_is_no_pipeline_ends_with_2(folder: Path, target: str, told: str) -> None:
+    Path("notes.md").write_text("What is not for Python.")
     result = ran(target)
     assert result.exit_code == Ending.MISUSED
     assert told in result.stderr
