@@ -51,7 +51,39 @@ class KeyContext:
         # An object without `__set__` gives way to an attribute of the same name.
         state = _State()
 
+    # Nothing but `state` lies in the dictionary, so that what each record looks at is found at once.
+    __slots__ = (
+        "__dict__",
+        "_after",
+        "_before",
+        "_cells",
+        "_coder",
+        "_copy",
+        "_emit",
+        "_encoded",
+        "_few",
+        "_held",
+        "_known",
+        "_loaded",
+        "_marks",
+        "_may_hold",
+        "_place",
+        "_produced",
+        "_row",
+        "_states",
+        "ahead",
+        "counters",
+        "delta",
+        "due",
+        "key",
+        "now",
+        "wall_time",
+        "watermark",
+    )
+
     def __init__(self, place: Keyed, copy: Copy, emit: Emit, states: KeyStates | None = None) -> None:
+        self._held = self.__dict__
+        """`state`, once it was looked at."""
         self.delta = Delta()
         self.counters: dict[str, int] = {}
         self.now = MIN_TIMESTAMP
@@ -84,7 +116,7 @@ class KeyContext:
         self._few = ahead.cells.get(row)
         """All committed cells of the key, if they were read."""
         self._loaded: object = _UNREAD
-        self.__dict__.pop("state", None)
+        self._held.pop("state", None)
         self.watermark = self._before
         self.due = due
         """Timers to fire, as a heap."""
@@ -217,13 +249,14 @@ class KeyContext:
 
     def pop_due(self) -> Timer | None:
         """The next timer to fire, taken away; None when nothing is due."""
-        while self.due:
-            negative, timestamp, tag = heappop(self.due)
-            mark = (self._row, -negative, tag)
+        due, marks, row = self.due, self._marks, self._row
+        while due:
+            negative, timestamp, tag = heappop(due)
+            mark = (row, -negative, tag)
             # What is not among the changes came from the committed marks.
-            if self._marks.get(mark, timestamp) != timestamp:
+            if marks.get(mark, timestamp) != timestamp:
                 continue
-            self._marks[mark] = None
+            marks[mark] = None
             domain = _LOW_WATERMARK
             if negative:
                 domain = _DOMAINS[-negative]
@@ -284,7 +317,7 @@ class KeyContext:
 
     def savepoint(self) -> Savepoint:
         """What the key's processing has come to, to be restored if a record turns out to be poison."""
-        held = self.__dict__.get("state", _UNREAD)
+        held = self._held.get("state", _UNREAD)
         state = None if held is _UNREAD or held is None else self._encode(held)
         metrics = collector()
         return Savepoint(
@@ -301,7 +334,7 @@ class KeyContext:
     def restore(self, saved: Savepoint) -> None:
         """Forget everything since the savepoint; the key must not have ended."""
         self._cells, self._marks, self.due = dict(saved.cells), dict(saved.marks), list(saved.due)
-        self.__dict__.pop("state", None)
+        self._held.pop("state", None)
         if saved.is_read:
             self.state = None if saved.state is None else self._coder.decode(saved.state)
         for stream, count in saved.produced.items():
@@ -316,7 +349,7 @@ class KeyContext:
 
     def end(self) -> None:
         """Close the key: its changes join the bundle's delta."""
-        state = self.__dict__.get("state", _UNREAD)
+        state = self._held.get("state", _UNREAD)
         if state is not _UNREAD:
             self._end_state(state)
         if self._cells or self._marks:
@@ -367,11 +400,17 @@ class KeyContext:
         """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""
         row, delta, cells, marks = self._row, self.delta, self._cells, self._marks
         if not self._known:
-            cells = {cell: data for cell, data in cells.items() if data is not None}
-            marks = {mark: timestamp for mark, timestamp in marks.items() if timestamp is not None}
-            if cells or marks:
+            size = len(delta.cells) + len(delta.marks)
+            for cell, data in cells.items():
+                if data is not None:
+                    delta.cells[row, cell] = data
+            for mark, timestamp in marks.items():
+                if timestamp is not None:
+                    delta.marks[mark] = timestamp
+            if len(delta.cells) + len(delta.marks) > size:
                 delta.keys[row] = self._encoded
-        elif self._few is not None and None in cells.values():
+            return
+        if self._few is not None and None in cells.values():
             cells = {cell: data for cell, data in cells.items() if data is not None or cell in self._few}
         for cell, data in cells.items():
             delta.cells[row, cell] = data
