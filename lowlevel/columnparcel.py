@@ -16,6 +16,7 @@ from headrace.lowlevel.columns import ColumnBatch, Shape, Times
 from headrace.lowlevel.paired import Paired
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.shapes import Tuple
+from headrace.lowlevel.streamed import decode_tables, encode_tables
 from headrace.lowlevel.turned import whole
 
 _MANY = 64
@@ -90,10 +91,7 @@ class ColumnParcel(Parcel):
 
     def encode(self) -> bytes:
         """See `Parcel`."""
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, self.batch.table.schema) as stream:
-            stream.write_batch(self.batch.table)
-        columns = Columns(sink.getvalue().to_pybytes(), self.batch.shape)
+        columns = Columns(encode_tables([self.batch.table], self.batch.table.schema), self.batch.shape)
         rows = b"".join(self.rows)
         content = (self.consumer, self.stream, self.keys, rows, self.counts, self.timestamps, columns, None)
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
@@ -110,7 +108,7 @@ def decode_parcel(data: bytes) -> Parcel:
     consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
     split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
     if isinstance(values, Columns):
-        table = pa.ipc.open_stream(pa.py_buffer(values.table)).read_next_batch()
+        [table] = decode_tables(values.table)
         times: Times = np.frombuffer(timestamps, np.int64)
         return ColumnParcel(consumer, stream, keys, split, counts, ColumnBatch(table, times, values.shape))
     if isinstance(values, tuple):

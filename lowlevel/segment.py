@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from headrace.lowlevel.arrays import of_numbers
+from headrace.lowlevel.streamed import encode_tables
 
 ROW = "row"
 """Name of the first column."""
@@ -35,10 +36,7 @@ def encode(batch: pa.RecordBatch) -> bytes:
     True
     """
     _check(batch)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    return bytes(memoryview(sink.getvalue()))
+    return encode_tables([batch], batch.schema)
 
 
 def decode(contents: bytes | memoryview) -> pa.RecordBatch:

@@ -6,12 +6,14 @@ writes stays invisible until its epoch is committed, and a delivery repeated aft
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain, islice
 from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.coder import PickleCoder
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.staged import Staged
+from headrace.lowlevel.uncollected import uncollected
 
 
 class Sink(Protocol):
@@ -61,16 +63,15 @@ class CallSink:
         return {"_function": None}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The rows themselves are the receipt."""
-        rows = list(batch.rows())
+        """The rows themselves are the receipt, as columns where they are."""
         try:
-            return self._coder.encode(rows)
+            return self._coder.encode(Staged.of(batch))
         except Exception as error:
-            raise self._unsendable(rows, error) from error
+            raise self._unsendable(batch.values, error) from error
 
-    def _unsendable(self, rows: list[tuple[object, int]], error: Exception) -> Exception:
+    def _unsendable(self, values: Sequence[object], error: Exception) -> Exception:
         """Names the first value that cannot be sent."""
-        for value, _ in rows:
+        for value in values:
             try:
                 self._coder.encode(value)
             except Exception as reason:
@@ -87,7 +88,14 @@ class CallSink:
     @classmethod
     def rows(cls, receipts: Sequence[bytes]) -> list[tuple[object, int]]:
         """What was staged."""
-        return [row for receipt in receipts for row in cast("list[tuple[object, int]]", cls._coder.decode(receipt))]
+        with uncollected():
+            return list(chain.from_iterable(map(cls._rows, receipts)))
+
+    @classmethod
+    def _rows(cls, receipt: bytes) -> Iterable[tuple[object, int]]:
+        staged = cls._coder.decode(receipt)
+        # A list of rows is what a tap stages, and what earlier releases did.
+        return staged.rows() if isinstance(staged, Staged) else cast("list[tuple[object, int]]", staged)
 
     def _call(self, epoch: int, rows: list[tuple[object, int]]) -> object:
         assert self._function is not None

@@ -42,7 +42,8 @@ class Turned(Sequence[object]):
         if len(set(map(len, tuples))) != 1:
             return None
         # `zip(*tuples)` would make an iterator for each of them.
-        columns = [_packed(list(map(itemgetter(place), tuples)), keys) for place in range(len(tuples[0]))]
+        items = (list(map(itemgetter(place), tuples)) for place in range(len(tuples[0])))
+        columns = [None if keys and all(map(is_, column, keys)) else packed(column) for column in items]
         return cls(columns, keys) if columns else None
 
     def taken(self, places: NDArray[np.intp]) -> Turned:
@@ -52,22 +53,23 @@ class Turned(Sequence[object]):
         return Turned(columns, _taken(self._keys, places) if None in columns else ())
 
     def __len__(self) -> int:
-        return len(self._whole()[0])
+        return len(self.whole()[0])
 
     @overload
     def __getitem__(self, place: int) -> tuple[object, ...]: ...
     @overload
     def __getitem__(self, place: slice) -> list[object]: ...
     def __getitem__(self, place: int | slice) -> object:
-        columns = self._whole()
+        columns = self.whole()
         if isinstance(place, slice):
             return list(zip(*[column[place] for column in columns], strict=True))
         return tuple([column[place] for column in columns])
 
     def __iter__(self) -> Iterator[object]:
-        return zip(*self._whole(), strict=True)
+        return zip(*self.whole(), strict=True)
 
-    def _whole(self) -> list[Sequence[object]]:
+    def whole(self) -> list[Sequence[object]]:
+        """The columns, the keys where they are one."""
         return [self._keys if column is None else column for column in self.columns]
 
 
@@ -81,9 +83,12 @@ def whole(columns: Sequence[Column], keys: Sequence[object], counts: Sequence[in
     return list(zip(*repeated, strict=True))
 
 
-def _packed(column: list[object], keys: Sequence[object]) -> Column:
-    if keys and all(map(is_, column, keys)):
-        return None
+def packed(column: list[object]) -> Sequence[object]:
+    """Whole numbers or floats as 64 bits each, if there is nothing else and they fit.
+
+    >>> packed([1, 2]), packed([1, True]), packed([1 << 63])
+    (array('q', [1, 2]), [1, True], [9223372036854775808])
+    """
     kinds = set(map(type, column))
     try:
         if kinds == {int}:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.streamed import encode_tables
 from headrace.sdk.io.tables import table_of
 from headrace.sdk.transforms.write import Write
 
@@ -37,11 +38,7 @@ class TableSink:
         if not len(batch):
             return None
         table = table_of(batch, self._schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, table.schema) as stream:
-            stream.write_table(table)
-        staged: bytes = sink.getvalue().to_pybytes()
-        return staged
+        return encode_tables(table.to_batches(), table.schema)
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """Call the function with all rows of the epoch; not at all if there are none. Raises `ValueError`."""
