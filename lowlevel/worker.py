@@ -159,11 +159,16 @@ class Worker:
     def _due(self, bundle: Bundle) -> dict[bytes, list[Due]]:
         """Committed timers that this bundle reaches, in order by row; rows in order of their earliest timer."""
         due: dict[bytes, list[Due]] = {}
+        last: Due = (0, 0, "")
         limits = ((TimeDomain.WALL_TIME, bundle.wall_time), (TimeDomain.LOW_WATERMARK, bundle.watermark))
         for domain, limit in limits:
             first = -int(domain)
             timestamps, rows, tags = self._copy.due(domain, limit)
             for row, timer in zip(rows, zip(repeat(first), timestamps, tags, strict=False), strict=True):
+                # Neighbours are often timers of several keys that say the same, and all wait here until they fire.
+                if timer == last:
+                    timer = last
+                last = timer
                 if (timers := due.get(row)) is None:
                     due[row] = [timer]
                 else:

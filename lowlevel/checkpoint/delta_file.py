@@ -30,6 +30,8 @@ _SCHEMAS = {
     "segments": pa.schema([("name", _BYTES), ("contents", _BYTES)]),
 }
 _ARRAYS: dict[pa.DataType, Callable[[Any, pa.DataType], pa.Array]] = {_BYTES: of_bytes, _INTEGER: of_integers}
+_LARGE = 1 << 20
+"""Bytes of a table that is measured before it is written."""
 _WITHOUT_SEGMENTS = 1
 """Format version of files that have none, as before there were any. A release of then goes on with such files and
 refuses others by their version; by itself it would pass over a table that it does not know, and so lose state."""
@@ -150,10 +152,22 @@ def _ipc(table: str, columns: Iterable[Sequence[object]]) -> memoryview:
     arrays = [_ARRAYS[field.type](values, field.type) for values, field in zip(columns, schema, strict=True)]
     batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
     del arrays
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema) as stream:
+    if batch.get_total_buffer_size() < _LARGE:
+        sink = pa.BufferOutputStream()
+        _write(sink, batch)
+        return memoryview(sink.getvalue())
+    # A stream that grows as it is written has twice the room in the end, and beside it what it had before.
+    counted = pa.MockOutputStream()
+    _write(counted, batch)
+    buffer = pa.allocate_buffer(counted.size())
+    with pa.FixedSizeBufferWriter(buffer) as exact:
+        _write(exact, batch)
+    return memoryview(buffer)
+
+
+def _write(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
         stream.write_batch(batch)
-    return memoryview(sink.getvalue())
 
 
 def _lists(blob: memoryview | None, count: int) -> list[list[Any]]:

@@ -7,14 +7,11 @@ its largest task, and kinds of memory that are never needed at once would add up
 
 from __future__ import annotations
 
-import ctypes
-import os
-import sys
-from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pyarrow as pa
+
+from headrace.runners.spark.system import c_function, own_bytes
 
 _ARENA_MAX = -8
 """`M_ARENA_MAX` of mallopt(3)."""
@@ -22,20 +19,19 @@ _ARENAS = 2
 """Threads of a worker write files and wait; an arena for each would keep what it once had."""
 _GROWN = 64 << 20
 """Bytes by which a process may grow before it is asked what it can give back."""
-_STATM = Path("/proc/self/statm")
 
 
 @cache
 def settle() -> None:
     """Once in a worker: Arrow takes its memory where all else does, so that either can use what the other has freed."""
     pa.set_memory_pool(pa.system_memory_pool())
-    if (mallopt := _function("mallopt")) is not None:
+    if (mallopt := c_function("mallopt")) is not None:
         mallopt(_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
     """Free memory goes back to the system, where the C library can do that; about a millisecond for 10 MiB."""
-    if (trim := _function("malloc_trim")) is not None:
+    if (trim := c_function("malloc_trim")) is not None:
         trim(0)
 
 
@@ -56,24 +52,6 @@ class Trim:
             give_back()
             own = self._least = own_bytes()
         self._least = min(self._least, own)
-
-
-def own_bytes() -> int:
-    """What this process has in memory that is no page of a file, in bytes; 0 where the system does not say."""
-    try:
-        resident, of_files = map(int, _STATM.read_bytes().split()[1:3])
-    except OSError:
-        return 0
-    return (resident - of_files) * os.sysconf("SC_PAGESIZE")
-
-
-@cache
-def _function(name: str) -> Callable[..., int] | None:
-    """Of glibc; None with another C library."""
-    if not sys.platform.startswith("linux"):
-        return None
-    found: Callable[..., int] | None = getattr(ctypes.CDLL(None), name, None)
-    return found
 
 
 TRIM = Trim()

@@ -23,6 +23,7 @@ from headrace.runners.spark.allocator import give_back
 from headrace.runners.spark.copyfilter import CopyFilter
 from headrace.runners.spark.idtable import IdTable
 from headrace.runners.spark.marktable import MarkTable
+from headrace.runners.spark.pages import PAGES
 from headrace.runners.spark.room import MAX_READERS, reserve_lock, told
 from headrace.runners.spark.segmenttable import SegmentTable
 
@@ -35,6 +36,8 @@ _MANY_CHANGES = 20_000
 """Entries that a transaction changes, each on a page of 4 KiB in the worst case."""
 _PIECE_ENTRIES = 20_000
 _PIECE_BYTES = 8 << 20
+_ENTRY_BYTES = 64
+"""About what a timer takes up."""
 
 if TYPE_CHECKING:
     Transaction = lmdb.Transaction[bytes]
@@ -187,7 +190,9 @@ class LmdbCopy:
 
     def due(self, domain: int, limit: int) -> MarkColumns:
         """See `Copy`."""
-        return self._marks.due(self._view, domain, limit)
+        found = self._marks.due(self._view, domain, limit)
+        PAGES.were_read(len(found.rows) * _ENTRY_BYTES)
+        return found
 
     def _entries(self, table: lmdb._Database, start: bytes, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Entries whose names begin with `prefix`, by name; `start` is the part of it that every key has."""
@@ -226,7 +231,9 @@ class LmdbCopy:
 
     def segment(self, name: bytes) -> bytes | None:
         """See `Copy`."""
-        return self._segments.get(self._view, name)
+        contents = self._segments.get(self._view, name)
+        PAGES.were_read(len(contents or b""))
+        return contents
 
     def count(self) -> dict[str, int]:
         """See `Copy`."""

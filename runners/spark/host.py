@@ -22,6 +22,7 @@ from headrace.runners.engine.handed import Handed
 from headrace.runners.spark.allocator import TRIM
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.runners.spark.pages import PAGES
 from headrace.runners.spark.saved import Saved
 from headrace.runners.spark.writes import Writes
 
@@ -86,6 +87,7 @@ class SparkHost:
                     self._copies.drop(*place)
             self._leased.clear()
             TRIM.task_ends()
+            PAGES.look()
 
     def token(self) -> str:
         """A token that no other attempt has: Spark may run a task again, or twice at once."""
@@ -138,6 +140,8 @@ class SparkHost:
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Write the attempt's deltas to the checkpoint, where only a commit makes them count; see `finish`."""
+        # The interval is done; its delta is about to take the most room.
+        PAGES.look()
         path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
         self._writes.begin(path, data)
         place = (sender.level, interval)

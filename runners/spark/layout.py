@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 from typing import TypeVar
 
 import numpy as np
@@ -37,6 +38,8 @@ _TAG_FROM = _ORDER.size + 1
 """Where the tag begins in an `order_name`."""
 Times = NDArray[np.int64]
 """Timestamps in microseconds."""
+_FEW_EQUAL = 4
+"""Neighbours that must be equal on average for a list to have them once."""
 _LAST_TIME = _TIME_BIAS - 1
 
 
@@ -117,10 +120,27 @@ class _Tags(dict[bytes, str]):
 def columns_of(order_names: Sequence[bytes]) -> MarkColumns:
     """`mark_of` of each, as columns."""
     times = np.frombuffer(b"".join([name[1:9] for name in order_names]), ">u8").astype(np.uint64)
-    timestamps = (times ^ np.uint64(_TIME_BIAS)).view(np.int64).tolist()
+    timestamps = _shared((times ^ np.uint64(_TIME_BIAS)).view(np.int64))
     rows = [name[9:25] for name in order_names]
     tags = _Tags()
     return MarkColumns(timestamps, rows, [tags[name[_TAG_FROM:]] for name in order_names])
+
+
+def _shared(timestamps: Times) -> list[int]:
+    """As a list, in which neighbours that are equal are one object if many are: it may stay until all have fired.
+
+    >>> same = _shared(np.array([1 << 40] * 10))
+    >>> same == [1 << 40] * 10, same[0] is same[9]
+    (True, True)
+    """
+    edges = np.flatnonzero(np.diff(timestamps)) + 1
+    if _FEW_EQUAL * len(edges) >= len(timestamps):
+        alone: list[int] = timestamps.tolist()
+        return alone
+    found: list[int] = []
+    for start, stop in pairwise([0, *edges.tolist(), len(timestamps)]):
+        found += [int(timestamps[start])] * (stop - start)
+    return found
 
 
 def entry_of(mark_name: bytes, time: bytes) -> tuple[tuple[bytes, int, str], int]:

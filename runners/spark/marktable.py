@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from itertools import chain, islice, takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +43,14 @@ class MarkTable:
 
     def due(self, view: Transaction, domain: int, limit: int) -> MarkColumns:
         """The same, all at once."""
-        return layout.columns_of(list(chain.from_iterable(self._names_until(view, domain, limit, _FIRST_LOOK))))
+        found = MarkColumns([], [], [])
+        # Names go part by part: they take more room than what is made of them.
+        for names in self._names_until(view, domain, limit, _FIRST_LOOK):
+            timestamps, rows, tags = layout.columns_of(names)
+            found.timestamps.extend(timestamps)
+            found.rows.extend(rows)
+            found.tags.extend(tags)
+        return found
 
     def _names_until(self, view: Transaction, domain: int, limit: int, size: int) -> Iterator[list[bytes]]:
         """Their `order_name`s, first a few of them, then more."""

@@ -415,3 +415,16 @@ def test_a_root_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     with pytest.raises(CheckpointError, match="set HEADRACE_COPIES"):
         copies_module.copies_root()
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 20_000])
+def test_many_due_timers_are_those_of_the_reference(tmp_path: Path, at_once: int) -> None:
+    """They are read part by part, and equal neighbours become one object: so many, a tag and a timestamp each."""
+    rows = [row_of(b"%d" % number) for number in range(50)]
+    marks = {(rows[n % 50], 0, f"tag {n // 50}"): n // at_once - 9 for n in range(20_000)}
+    copy, reference = LmdbCopy(tmp_path), MemoryCopy()
+    for each in (copy, reference):
+        each.apply(Delta(keys={row: row for row in rows}, marks=dict(marks)))
+    for limit in (-10, 100, MAX_TIMESTAMP):
+        assert list(copy.due(0, limit).marks()) == list(reference.due(0, limit).marks())
+    copy.close()

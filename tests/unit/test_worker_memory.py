@@ -19,11 +19,13 @@ from headrace.runners.engine.inbox import Inbox
 from headrace.runners.spark import copy as copy_module
 from headrace.runners.spark import host as host_module
 from headrace.runners.spark import level as level_module
-from headrace.runners.spark.allocator import Trim, own_bytes
+from headrace.runners.spark.allocator import Trim
 from headrace.runners.spark.copies import ROOT_VARIABLE
 from headrace.runners.spark.copy import LmdbCopy
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.level import batches_of
+from headrace.runners.spark.pages import let_go
+from headrace.runners.spark.system import file_bytes, own_bytes
 from tests.stores import DictStore
 
 KEY = encode_key("key")
@@ -167,3 +169,32 @@ def test_freed_memory_goes_back() -> None:
     trim.task_ends()
     assert own_bytes() < grown - (80 << 20)
     libc.free(blocks[-1])
+
+
+@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
+def test_pages_of_a_copy_go_once_they_are_read(tmp_path: Path) -> None:
+    """However much is read of segments, little of the file stays in memory, and reading finds what is there."""
+    copy = LmdbCopy(tmp_path)
+    names, contents = [b"%d" % number for number in range(40)], bytes(1 << 20)
+    copy.apply(Delta(segments=dict.fromkeys(names, contents)))
+    let_go()
+    least = file_bytes()
+    for _ in range(2):
+        assert all(copy.segment(name) == contents for name in names)
+        assert file_bytes() < least + (12 << 20)
+    copy.close()
+
+
+@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
+def test_pages_of_keys_go_when_a_task_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be read again and again before."""
+    levels = Levels(tmp_path, monkeypatch)
+    rows = [row_of(b"%d" % number) for number in range(12_000)]
+    copy = levels.host.copy("a1", 1, 0, 1, None)
+    copy.apply(Delta(cells={(row, b""): bytes(3_000) for row in rows}))
+    let_go()
+    least = file_bytes()
+    assert len(copy.states_of(rows)) == len(rows)
+    assert file_bytes() > least + (20 << 20)
+    list(levels.host.finish([]))
+    assert file_bytes() < least + (12 << 20)
