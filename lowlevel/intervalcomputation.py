@@ -7,7 +7,7 @@ segments (`headrace.lowlevel.segment`): a bundle appends what is new, and reads 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from headrace.lowlevel.computation import Computation
@@ -102,6 +102,9 @@ class IntervalContext:
 class IntervalComputation(Computation):
     """Takes all records of an interval and bundle in one call; it sets no timers but looks at the clocks itself."""
 
-    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
-        """Called in every epoch, also without records: the watermark or the wall clock may have moved."""
+    def process_interval(self, parcels: list[Parcel], context: IntervalContext) -> None:
+        """Called in every epoch, also without records: the watermark or the wall clock may have moved.
+
+        The list is the computation's own: what it takes out of it can go before the call ends.
+        """
         raise TypeError(f"{type(self).__name__} does not define process_interval(parcels, context)")

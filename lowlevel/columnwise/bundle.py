@@ -33,14 +33,17 @@ class ColumnBundle:
         self._shelf = TimerShelf(engine, self._declared.timers, self._declared.ways)
         self._set: list[TimerRows] = []
         """Timers that were set and looked at by nobody yet."""
+        self._due: list[TimerRows] = []
+        """Stored timers that are due, until they fire."""
 
-    def run(self, parcels: Sequence[Parcel]) -> None:
-        """Everything."""
-        parcels = self._unseen(parcels)
-        due = self._shelf.due()
-        if parcels or len(due):
+    def run(self, parcels: list[Parcel]) -> None:
+        """Everything. The parcels are taken out: their records go before timers fire, which need the room."""
+        its = self._unseen(parcels)
+        parcels.clear()
+        self._due.append(self._shelf.due())
+        if its or len(self._due[0]):
             self._computation.start_bundle()
-            self._work(parcels, due)
+            self._work(its)
             self._computation.finish_bundle(self._engine.emit)
         held = self._shelf.hold()
         if held is not None:
@@ -51,14 +54,19 @@ class ColumnBundle:
             parcels = [unseen(parcel, self._engine.journal_of(parcel.stream)) for parcel in parcels]
         return [parcel for parcel in parcels if len(parcel)]
 
-    def _work(self, parcels: Sequence[Parcel], due: TimerRows) -> None:
+    def _work(self, parcels: list[Parcel]) -> None:
         rows, keys = ([of(parcel) for parcel in parcels] for of in (rows_of, keys_of))
+        [due] = self._due
         table = KeyTable([*rows, due.rows], [*keys, due.keys], self._declared.state, self._engine.copy)
+        del due
         context = ColumnContext(self._engine, table, self._declared.timers, self._set.append)
         for stream in dict.fromkeys(parcel.stream for parcel in parcels):
             its = [place for place, parcel in enumerate(parcels) if parcel.stream == stream]
             self._records(context, table, [parcels[place] for place in its], [table.pieces[place] for place in its])
-        self._fire(context, table, due)
+        if parcels:
+            parcels.clear()
+            context.turn_away()
+        self._fire(context, table)
         table.save(self._engine.delta)
 
     def _records(
@@ -82,20 +90,16 @@ class ColumnBundle:
         if late := int(np.count_nonzero(batch.late)):
             self._engine.count("late", late)
 
-    def _fire(self, context: ColumnContext, table: KeyTable, due: TimerRows) -> None:
+    def _fire(self, context: ColumnContext, table: KeyTable) -> None:
         """What is due, and what becomes due by that; the rest goes to the shelf."""
-        now, layout = self._engine.watermark, self._declared.timers
+        layout = self._declared.timers
         left: list[TimerRows] = []
         for _ in range(ENDLESS):
-            new = TimerRows.joined(self._set, layout)
-            self._set.clear()
-            is_due = new.timestamps <= now
-            left.append(new.where(~is_due))
-            due = TimerRows.joined([part for part in (due, new.where(is_due)) if len(part)], layout)
-            if not len(due):
+            left.append(self._take_new())
+            found = self._in_order(table)
+            if found is None:
                 break
-            self._fire_once(context, table, due)
-            due = TimerRows.joined([], layout)
+            self._fire_once(context, table, *found)
         else:
             raise RuntimeError(
                 f"timers of step {self._engine.place.name!r} have set timers that were due {ENDLESS} times in one "
@@ -103,9 +107,24 @@ class ColumnBundle:
             )
         self._shelf.add(TimerRows.joined([part for part in left if len(part)], layout))
 
-    def _fire_once(self, context: ColumnContext, table: KeyTable, due: TimerRows) -> None:
+    def _take_new(self) -> TimerRows:
+        """Those of the timers set meanwhile that are not due; the others wait with what is."""
+        new = TimerRows.joined(self._set, self._declared.timers)
+        self._set.clear()
+        is_due = new.timestamps <= self._engine.watermark
+        self._due.append(new.where(is_due))
+        return new.where(~is_due)
+
+    def _in_order(self, table: KeyTable) -> tuple[TimerRows, Numbers] | None:
+        """What is due by key and timestamp, and the number of each one's key; None if nothing is."""
+        due = TimerRows.joined([part for part in self._due if len(part)], self._declared.timers)
+        self._due.clear()
+        if not len(due):
+            return None
         ways, numbers = self._declared.ways, table.numbers_of(due.rows)
-        timers, numbers = due.ordered(numbers) if ways is None else due.combined(numbers, ways)
+        return due.ordered(numbers) if ways is None else due.combined(numbers, ways)
+
+    def _fire_once(self, context: ColumnContext, table: KeyTable, timers: TimerRows, numbers: Numbers) -> None:
         self._engine.count("timers", len(timers))
         starts = np.flatnonzero(np.diff(numbers, prepend=-1))
         found = numbers[starts]

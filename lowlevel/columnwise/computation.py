@@ -118,7 +118,7 @@ class ColumnComputation(IntervalComputation):
         """Called with all timers that fire, sorted by key and timestamp; again for those set meanwhile and due."""
         raise TypeError(f"{type(self).__name__} set timers but does not define process_timers(due, context)")
 
-    def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
+    def process_interval(self, parcels: list[Parcel], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
         # Only workers need it, and it knows of parcels, which know of topologies.
         from headrace.lowlevel.columnwise.bundle import ColumnBundle

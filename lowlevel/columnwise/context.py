@@ -101,6 +101,10 @@ class ColumnContext:
         self._rows, self._numbers, self.watermark = rows, numbers, watermark
         self.state = StateColumns(self._table, numbers)
 
+    def turn_away(self) -> None:
+        """Let go of the rows at hand."""
+        del self._rows, self._numbers, self.state
+
     def set_timers(
         self, timestamps: Values, keys: Values | None = None, hold: Values | None = None, **columns: Values
     ) -> None:
