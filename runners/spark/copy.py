@@ -261,6 +261,7 @@ class LmdbCopy:
             yield Delta(ids={record_id: layout.timestamp_of(time) for record_id, time in pairs})
         for segments in pieces_of(self._segments.all(self._view)):
             yield Delta(segments=dict(segments))
+            PAGES.were_read(_PIECE_BYTES)
 
     def _pieces(self, table: lmdb._Database) -> Iterator[Pairs]:
         piece, size = [], 0
@@ -269,6 +270,7 @@ class LmdbCopy:
             size += len(value)
             if len(piece) >= _PIECE_ENTRIES or size >= _PIECE_BYTES:
                 yield piece
+                PAGES.were_read(_PIECE_BYTES)
                 piece, size = [], 0
         if piece:
             yield piece

@@ -443,6 +443,24 @@ def bundle(place: Keyed, copy: MemoryCopy, ids: list[bytes]) -> tuple[Commit, li
     return commit, sorted(out)
 
 
+def test_records_go_before_timers_fire() -> None:
+    """What fires at the end of the input needs the room."""
+    seen: list[int] = []
+
+    class Watching(Calls):
+        def process_timers(self, due: TimerColumns, context: ColumnContext) -> None:
+            seen.append(len(found.parcels))
+
+    computation = Watching(lambda batch, context: context.set_timers(batch.timestamps, value=1))
+    place, found = Keyed("step", computation, {"in": key_of}, frozenset(["out"])), Bundle(watermark=100)
+    gather = Gather(place, "in", lambda _: None, lambda *_: None)
+    gather.add(Batch([("a", 1), ("b", 2)], [1, 2]))
+    found.parcels = list(gather.parcels(IntervalMap.evenly(1), places_of).values())
+    assert found.parcels
+    Worker(place, MemoryCopy(), lambda *_: None).run(found)
+    assert seen == [0]
+
+
 def test_records_that_come_again() -> None:
     computation = Calls(lambda batch, context: context.produce_columns("out", batch[1]))
     place, copy = Keyed("step", computation, {"in": key_of}, frozenset(["out"])), MemoryCopy()

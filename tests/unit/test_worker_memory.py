@@ -182,6 +182,8 @@ def test_pages_of_a_copy_go_once_they_are_read(tmp_path: Path) -> None:
     for _ in range(2):
         assert all(copy.segment(name) == contents for name in names)
         assert file_bytes() < least + (12 << 20)
+    assert sum(len(delta.segments) for delta in copy.dump()) == len(names)
+    assert file_bytes() < least + (12 << 20)
     copy.close()
 
 
