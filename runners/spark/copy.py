@@ -90,6 +90,7 @@ class LmdbCopy:
             meminit=False,
             readahead=False,
         )
+        PAGES.opened(self.path)
         self._page_size = self._env.stat()["psize"]
         self._open_tables()
         self.refresh()
@@ -129,6 +130,7 @@ class LmdbCopy:
         """Let go of the files."""
         self.release()
         self._env.close()
+        PAGES.closed(self.path)
 
     @property
     def position(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from mmap import PROT_READ, mmap
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from headrace.runners.spark.copies import ROOT_VARIABLE
 from headrace.runners.spark.copy import LmdbCopy
 from headrace.runners.spark.host import SparkHost
 from headrace.runners.spark.level import batches_of
-from headrace.runners.spark.pages import let_go
+from headrace.runners.spark.pages import PAGES
 from headrace.runners.spark.system import file_bytes, own_bytes
 from tests.stores import DictStore
 
@@ -177,7 +178,7 @@ def test_pages_of_a_copy_go_once_they_are_read(tmp_path: Path) -> None:
     copy = LmdbCopy(tmp_path)
     names, contents = [b"%d" % number for number in range(40)], bytes(1 << 20)
     copy.apply(Delta(segments=dict.fromkeys(names, contents)))
-    let_go()
+    PAGES.let_go()
     least = file_bytes()
     for _ in range(2):
         assert all(copy.segment(name) == contents for name in names)
@@ -188,13 +189,28 @@ def test_pages_of_a_copy_go_once_they_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
+def test_pages_of_files_that_are_no_open_copies_stay(tmp_path: Path) -> None:
+    """Whoever has opened them may close them at any time."""
+    copy = LmdbCopy(tmp_path / "closed")
+    copy.close()
+    for name in ("closed", "another"):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "data.mdb").write_bytes(bytes(16 << 20))
+        with (tmp_path / name / "data.mdb").open("rb") as file, mmap(file.fileno(), 0, prot=PROT_READ) as mapped:
+            assert mapped.find(b"x") == -1
+            held = file_bytes()
+            PAGES.let_go()
+            assert file_bytes() > held - (4 << 20)
+
+
+@pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
 def test_pages_of_keys_go_when_a_task_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be read again and again before."""
     levels = Levels(tmp_path, monkeypatch)
     rows = [row_of(b"%d" % number) for number in range(12_000)]
     copy = levels.host.copy("a1", 1, 0, 1, None)
     copy.apply(Delta(cells={(row, b""): bytes(3_000) for row in rows}))
-    let_go()
+    PAGES.let_go()
     least = file_bytes()
     assert len(copy.states_of(rows)) == len(rows)
     assert file_bytes() > least + (20 << 20)
