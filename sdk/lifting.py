@@ -24,7 +24,7 @@ from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 
 MOST_GROUPS = 100_000
 """Groups kept before they are sent on."""
-MOST_ELEMENTS = 1_000_000
+MOST_ELEMENTS = 100_000
 """Elements kept as columns before they are reduced and sent on."""
 MOST_VALUES = 50_000
 """Values kept before they are put into accumulators."""

@@ -23,7 +23,7 @@ from headrace.sdk.columns.tally import Addends, addends_of, addends_of_pairs
 from headrace.sdk.contents import Combiner
 from headrace.sdk.windows import IntervalWindow
 
-MOST_ELEMENTS = 1_000_000
+MOST_ELEMENTS = 100_000
 """Elements kept as columns before they are combined and sent on."""
 
 
