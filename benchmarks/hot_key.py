@@ -72,7 +72,7 @@ def run(runner: SparkRunner, made: list[Text], windows: WindowFn, fanout: int | 
 
 
 def main(
-    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 3,
+    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 5,
     events: Annotated[int, typer.Option(help="texts")] = 10_000,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/hot_key.json"),
 ) -> None:

@@ -35,7 +35,7 @@ class WrongResultError(Exception):
 
 
 def main(
-    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 3,
+    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 5,
     events: Annotated[int | None, typer.Option(help="events for every system")] = None,
     workload: Annotated[list[str] | None, typer.Option(help="W1 to W5, W7 to W9; several times for several")] = None,
     peer: Annotated[list[str] | None, typer.Option(help="systems whose name contains this")] = None,

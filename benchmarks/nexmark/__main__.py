@@ -39,7 +39,7 @@ class WrongResultError(Exception):
 
 
 def main(
-    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 3,
+    runs: Annotated[int, typer.Option(min=1, help="measured rounds")] = 5,
     query: Annotated[list[str] | None, typer.Option(help="q0 to q12; several times for several")] = None,
     events: Annotated[int | None, typer.Option(min=_TINY, help="events for ours")] = None,
     beam_events: Annotated[int | None, typer.Option(min=_TINY, help="events for Beam")] = None,
