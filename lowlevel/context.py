@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from headrace.lowlevel.metric import ENGINE, Metric, collector, report
 from headrace.lowlevel.overlay import overlaid
 from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
 from headrace.lowlevel.savepoint import Due, Savepoint
-from headrace.lowlevel.softstate import SMALLEST, KeyStates
+from headrace.lowlevel.softstate import SMALLEST, KeyStates, due_at
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
@@ -353,7 +353,7 @@ class KeyContext:
         if state is not _UNREAD:
             self._end_state(state)
         if self._cells or self._marks:
-            self._merge()
+            self.delta.take(self._row, self._encoded, self._cells, self._marks, self._known, self._few)
         for values, _ in self._produced.values():
             if len(values) >= _FLUSH_AT:
                 self.flush()
@@ -366,7 +366,12 @@ class KeyContext:
         if data != self._loaded:
             self._cells[b""] = data
         if self._states is not None and data is not None and len(data) >= SMALLEST:
-            self._states.keep(self._row, data, state, self._needed_at(self._states.due_of(self._row)))
+            known = self._states.due_of(self._row)
+            stored: Iterable[tuple[int, str, int]] = ()
+            if known is None or known <= self._after:
+                known, stored = MAX_TIMESTAMP, self._copy.marks(self._row) if self._known else ()
+            due = due_at(known, stored, self._row, self._marks, self._after - self.wall_time)
+            self._states.keep(self._row, data, state, due)
 
     def _encode(self, state: object) -> bytes:
         try:
@@ -379,42 +384,6 @@ class KeyContext:
                 f"this is its state, which cannot be stored ({type(error).__name__}: {error}); "
                 "keep what it is made of instead, or give the computation a state_coder",
             ) from error
-
-    def _needed_at(self, known: int | None) -> int:
-        """When the key's next timer is due, microseconds of event time; `known` is what was known of it before."""
-        marks: dict[tuple[bytes, int, str], int | None] = {}
-        if known is None or known <= self._after:
-            known = MAX_TIMESTAMP
-            stored = self._copy.marks(self._row) if self._known else ()
-            marks.update(((self._row, domain, tag), timestamp) for domain, tag, timestamp in stored)
-        marks.update(self._marks)
-        for (_, domain, _), timestamp in marks.items():
-            if timestamp is None or domain == HOLD:
-                continue
-            if domain == TimeDomain.WALL_TIME:
-                timestamp += self._after - self.wall_time
-            known = min(known, timestamp)
-        return known
-
-    def _merge(self) -> None:
-        """Take the key's changes into the delta. A key that has nothing stored needs no entries that take away."""
-        row, delta, cells, marks = self._row, self.delta, self._cells, self._marks
-        if not self._known:
-            size = len(delta.cells) + len(delta.marks)
-            for cell, data in cells.items():
-                if data is not None:
-                    delta.cells[row, cell] = data
-            for mark, timestamp in marks.items():
-                if timestamp is not None:
-                    delta.marks[mark] = timestamp
-            if len(delta.cells) + len(delta.marks) > size:
-                delta.keys[row] = self._encoded
-            return
-        if self._few is not None and None in cells.values():
-            cells = {cell: data for cell, data in cells.items() if data is not None or cell in self._few}
-        for cell, data in cells.items():
-            delta.cells[row, cell] = data
-        delta.marks.update(marks)
 
     def flush(self) -> None:
         """Send what was produced so far on its way."""

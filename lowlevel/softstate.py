@@ -12,11 +12,13 @@ computations take part that promise to keep their state to themselves (`Computat
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.timer import HOLD, TimeDomain
 
 SMALLEST = 2_000
 """Bytes of encoded state from which keeping the object pays; smaller ones are decoded in the time of looking it up and
@@ -193,3 +195,28 @@ class KeyStates:
 
     def _taken_of(self, row: bytes) -> _Entry | None:
         return self._taken[1] if self._taken is not None and self._taken[0] == row else None
+
+
+def due_at(
+    known: int,
+    stored: Iterable[tuple[int, str, int]],
+    row: bytes,
+    changed: Mapping[tuple[bytes, int, str], int | None],
+    ahead: int,
+) -> int:
+    """When the next timer of a key is due, microseconds of event time.
+
+    Args:
+        known: No later than this.
+        stored: Domain, tag and timestamp of the marks that are committed.
+        row: The key's.
+        changed: What was set and taken away since.
+        ahead: By how much event time is ahead of the wall clock, microseconds.
+    """
+    marks: dict[tuple[bytes, int, str], int | None] = {(row, domain, tag): at for domain, tag, at in stored}
+    marks.update(changed)
+    for (_, domain, _), timestamp in marks.items():
+        if timestamp is None or domain == HOLD:
+            continue
+        known = min(known, timestamp + ahead if domain == TimeDomain.WALL_TIME else timestamp)
+    return known

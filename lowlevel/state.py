@@ -81,6 +81,36 @@ class Delta:
         tables = self.keys or self.cells or self.marks or self.ids or self.segments
         return bool(tables or self.forget_ids_before is not None)
 
+    def take(
+        self,
+        row: bytes,
+        encoded: bytes,
+        cells: Mapping[bytes, bytes | None],
+        marks: Mapping[tuple[bytes, int, str], int | None],
+        known: bool,
+        few: Mapping[bytes, bytes] | None,
+    ) -> None:
+        """Take a key's changes.
+
+        A key that has nothing stored (not `known`) needs no entries that take away, nor does a cell that is not among
+        its `few` stored ones, where these were read.
+        """
+        if not known:
+            size = len(self.cells) + len(self.marks)
+            for cell, data in cells.items():
+                if data is not None:
+                    self.cells[row, cell] = data
+            for mark, timestamp in marks.items():
+                if timestamp is not None:
+                    self.marks[mark] = timestamp
+            if len(self.cells) + len(self.marks) > size:
+                self.keys[row] = encoded
+            return
+        for cell, data in cells.items():
+            if data is not None or few is None or cell in few:
+                self.cells[row, cell] = data
+        self.marks.update(marks)
+
 
 class Copy(Protocol):
     """Committed state of one computation and interval, as one process sees it."""
