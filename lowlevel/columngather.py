@@ -18,6 +18,14 @@ from headrace.lowlevel.intervals import Interval, IntervalMap
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.tuplekeys import TupleKeys
 
+Wants = Callable[[Interval], bool]
+"""Whether records for an interval are sent on; where they are not, somebody else sends them."""
+
+
+def everything(interval: Interval) -> bool:
+    """See `Wants`: there is nobody else."""
+    return True
+
 
 class ColumnGather:
     """Batches of equal columns for one consumer of one stream.
@@ -52,9 +60,12 @@ class ColumnGather:
         self.size += len(batch)
 
     def parcels(
-        self, intervals: IntervalMap, places_of: Callable[[Sequence[object]], list[tuple[bytes, bytes]]]
+        self,
+        intervals: IntervalMap,
+        places_of: Callable[[Sequence[object]], list[tuple[bytes, bytes]]],
+        wants: Wants = everything,
     ) -> Iterable[tuple[Interval, ColumnParcel]]:
-        """Everything, by interval; the gathering starts anew."""
+        """Everything for intervals that somebody `wants`; the gathering starts anew."""
         batch = joined(self._batches)
         self._batches, self.size = [], 0
         key = self.key_of(batch)
@@ -65,7 +76,7 @@ class ColumnGather:
         places = places_of(self._keys(key, columns, batch.table.take(firsts), firsts))
         positions = intervals.positions_of([row for _, row in places])
         order = np.argsort(positions, kind="stable")
-        return self._cut(batch, numbers, places, positions, order, intervals)
+        return self._cut(batch, numbers, places, positions, order, intervals, wants)
 
     def _keys(self, key: Shape, columns: list[pa.Array], table: pa.RecordBatch, firsts: pa.Array) -> list[object]:
         """The key of each row of a table, or its bytes where equal ones could be of different types."""
@@ -87,6 +98,7 @@ class ColumnGather:
         positions: Numbers,
         order: Numbers,
         intervals: IntervalMap,
+        wants: Wants,
     ) -> Iterable[tuple[Interval, ColumnParcel]]:
         """One parcel an interval; keys are in the order in which they came, a key's records too."""
         rank = np.empty(len(order), np.int64)
@@ -97,6 +109,9 @@ class ColumnGather:
         sorted_positions = positions[order]
         edges = [0, *(np.flatnonzero(np.diff(sorted_positions)) + 1).tolist(), len(order)]
         for low, high in pairwise(edges):
+            interval = intervals.intervals[int(sorted_positions[low])]
+            if not wants(interval):
+                continue
             its = [places[number] for number in order[low:high].tolist()]
             begin = int(ends[low - 1]) if low else 0
             records = batch.taken(by_key[begin : int(ends[high - 1])])
@@ -108,7 +123,7 @@ class ColumnGather:
                 array("q", counts[low:high].tobytes()),
                 records,
             )
-            yield intervals.intervals[int(sorted_positions[low])], parcel
+            yield interval, parcel
 
 
 def joined(batches: list[ColumnBatch]) -> ColumnBatch:

@@ -186,6 +186,11 @@ class InlineComputation:
     strong_productions: bool = True
     """See `Computation`."""
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether equal bundles give equal outputs and nothing else comes of it: several tasks may run it then."""
+        return False
+
     def setup(self) -> None:
         """Called once in each process before the first batch."""
 

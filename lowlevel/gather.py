@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columngather import ColumnGather
+from headrace.lowlevel.columngather import ColumnGather, Wants, everything
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
@@ -139,10 +139,13 @@ class Gather:
                 return index
         return 0
 
-    def parcels(self, intervals: IntervalMap, places_of: PlacesOf) -> dict[Interval, Parcel]:
-        """Everything gathered, by interval, keys in the order in which they came; the gathering starts anew."""
+    def parcels(self, intervals: IntervalMap, places_of: PlacesOf, wants: Wants = everything) -> dict[Interval, Parcel]:
+        """Everything gathered, by interval, keys in the order in which they came; the gathering starts anew.
+
+        Intervals that nobody `wants` are left out.
+        """
         if self._columns.size:
-            return dict(self._columns.parcels(intervals, places_of))
+            return dict(self._columns.parcels(intervals, places_of, wants))
         if not self._keys:
             return {}
         sent = _grouped(self._keys, intervals, places_of)
@@ -151,8 +154,11 @@ class Gather:
         values = Turned.of(self._values, self._keys if self._kind in _DIRECT else ()) or self._values
         parcels = {}
         for cut in sent.cuts:
+            interval = intervals.intervals[cut.position]
+            if not wants(interval):
+                continue
             order = sent.order[cut.records]
-            parcels[intervals.intervals[cut.position]] = Parcel(
+            parcels[interval] = Parcel(
                 self.consumer,
                 self.stream,
                 sent.encoded[cut.keys],

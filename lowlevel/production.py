@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from headrace.lowlevel.collected import Collected
+from headrace.lowlevel.columngather import Wants, everything
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.gather import Gather
@@ -30,6 +31,7 @@ class Router:
     rest. `order` is `topology.inline_order()`, for callers that make many routers, and `places` what those remember of
     keys. `watermarks` are the input low
     watermarks that computations had before: by them elements are late where a part of a step runs before the shuffle.
+    Only what goes to intervals that the task `wants` to send to is shipped.
     """
 
     def __init__(
@@ -40,10 +42,12 @@ class Router:
         order: Sequence[str] | None = None,
         places: Places | None = None,
         watermarks: Mapping[str, int] | None = None,
+        wants: Wants = everything,
     ) -> None:
         self._intervals = intervals
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
+        self._wants = wants
         self._places_of = (Places() if places is None else places).of
         self._gathers: dict[str, list[Gather]] = {}
         self._inlines: dict[str, list[Inline]] = {}
@@ -113,7 +117,7 @@ class Router:
         self.emit(place.dead_letters, letters)
 
     def _send(self, gather: Gather) -> None:
-        for interval, parcel in gather.parcels(self._intervals[gather.consumer], self._places_of).items():
+        for interval, parcel in gather.parcels(self._intervals[gather.consumer], self._places_of, self._wants).items():
             self._ship(interval, parcel)
 
     def close(self) -> None:

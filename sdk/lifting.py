@@ -73,6 +73,11 @@ class LiftedCombine(InlineComputation):
         self._tally = Tally(self._reducers, self._buckets) if self._reducers and self._buckets else None
         self._groups = _Groups(combine, key_coder, step)
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether the engine combines in place of the CombineFn."""
+        return self._reducers is not None
+
     def setup(self) -> None:
         """Set the CombineFn up."""
         self._combine.setup()

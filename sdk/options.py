@@ -276,7 +276,7 @@ class EngineOptions(PipelineOptions):
             "--one_task_epochs",
             action=argparse.BooleanOptionalAction,
             default=True,
-            help="run an epoch of little work as one Spark task",
+            help="run an epoch of little work as one Spark task, or one stage",
         )
         parser.add_argument("--skew_limit", type=float, default=None, help="seconds one source may be ahead of another")
         parser.add_argument(

@@ -69,7 +69,8 @@ class RunOptions:
     of that, at least of 1,000 records and at most of `max_records_per_epoch`, a million by default. None: no aim."""
     one_task_epochs: bool = True
     """Whether Spark may run an epoch of little work as one task, without a shuffle between the levels, where that is
-    quicker by what is measured. The local runner has one process anyway."""
+    quicker by what is measured; and one that is not large as one stage of tasks that each read it, where no code of the
+    user's comes before the key. The local runner has one process anyway."""
     skew_limit: float | None = None
     """Seconds of event time by which an injector may run ahead of the least watermark of all: one that is further
     waits until the others have caught up, so that what it would bring need not be kept (paper §8.4). None: no limit."""

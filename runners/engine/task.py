@@ -13,6 +13,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
+from headrace.lowlevel.columngather import Wants, everything
 from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
@@ -86,6 +87,7 @@ class _Task:
     sender: Sender
     sent: list[tuple[Interval, int, Carried]] = field(default_factory=list)
     """Interval, level and parcel of what goes to other tasks."""
+    wants: Wants = everything
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock)
@@ -102,6 +104,7 @@ class _Task:
             program.inline_order,
             program.places,
             self.spec.committed,
+            self.wants,
         )
 
     def _ship(self, interval: Interval, parcel: Parcel) -> None:
@@ -159,8 +162,10 @@ class _Task:
             yield from self.to_next_level(pack(Control(self.spec, self.sender, failed=True)))
 
 
-def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """Level 0: read splits, run inline computations, send records to the intervals of their keys."""
+def read_splits(
+    program: Program, host: Host, index: int, rows: Iterable[Row], wants: Wants = everything
+) -> Iterator[Row]:
+    """Level 0: read splits, run inline computations, send records to the intervals of their keys, if it `wants` to."""
     task: _Task | None = None
     for row in rows:
         if row[2] != Kind.SPLIT:
@@ -168,7 +173,7 @@ def read_splits(program: Program, host: Host, index: int, rows: Iterable[Row]) -
             continue
         work = cast(Work, unpack(row[3]))
         if task is None:
-            task = _Task(program, host, work.spec, Sender(0, index, host.token()))
+            task = _Task(program, host, work.spec, Sender(0, index, host.token()), wants=wants)
         if work.stream is not None and work.split is not None:
             try:
                 with task.metrics, at(work.stream):

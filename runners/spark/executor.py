@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
 from headrace.lowlevel.injector import Split
 from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.repeatable import obstacle_to_reading_twice
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.beside import Call, Release, Threads
 from headrace.runners.engine.epoch import EpochSpec, Row, unpack, work_rows
@@ -19,10 +21,12 @@ from headrace.runners.spark.extent import Extent
 from headrace.runners.spark.job import EpochJob, fits_one
 from headrace.runners.spark.leaving import ask_to_leave
 from headrace.runners.spark.level import WORKED
-from headrace.runners.spark.onetask import limited, was_too_much
+from headrace.runners.spark.onestage import limited, was_too_much, was_unlike
 from headrace.runners.spark.shipment import Shipment, packed
 from headrace.runners.spark.snapshots import Making, begin_snapshots
 from headrace.runners.spark.streams import close_streams
+
+_log = logging.getLogger(__name__)
 
 
 class SparkExecutor:
@@ -52,41 +56,48 @@ class SparkExecutor:
 
     def splits(self) -> int:
         """One where one task is likely to read them all: of a file that is cut, each part is opened by itself."""
-        return 1 if self._extent.foresees_one() else self.parallelism
+        return 1 if self._extent.foresees_one_reader() else self.parallelism
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
-        """One Spark job, or a second one if the epoch turns out too large for one task; raises `SparkJobError`."""
-        if (found := self._run_in_one(spec, splits, rows)) is not None:
+        """One Spark job, or a second one if the epoch turns out not to be for one stage; raises `SparkJobError`."""
+        if (found := self._run_in_one_stage(spec, splits, rows)) is not None:
             return found
+        self._extent.is_spread()
         began = time.perf_counter()
         found = self._job(spec).run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
         return self._noted(found, began, is_one=False)
 
-    def _run_in_one(
+    def _run_in_one_stage(
         self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]
     ) -> list[Row] | None:
-        """The epoch in one task, if it seems small and was."""
+        """The epoch in one stage, if it seems small and was."""
         reading = [split for _, split in splits]
-        if not self._extent.is_one(reading):
+        is_one = self._extent.is_one(reading)
+        if not is_one and not self._extent.is_alike():
             return None
         given = [*work_rows(spec, limited(splits, self._extent.limit(reading))), *rows]
         if not fits_one(given):
             return None
         began = time.perf_counter()
-        found = self._job(spec).run_in_one(spec.epoch, given)
+        found = self._job(spec).run_in_one(spec.epoch, given, 1 if is_one else min(spec.tasks, self.parallelism))
         if was_too_much(found):
             self._extent.was_too_much()
             return None
-        return self._noted(found, began, is_one=True)
+        if was_unlike(found):
+            _log.info("epoch %d: what it reads may differ from reader to reader, so it is read once", spec.epoch)
+            self._extent.was_unlike()
+            return None
+        return self._noted(found, began, is_one)
 
     def _noted(self, rows: Sequence[Row], began: float, is_one: bool) -> list[Row]:
         """Without what tasks say of themselves, which is noted."""
-        busy = sum(cast(float, unpack(blob)) for _, _, kind, blob in rows if kind == WORKED)
+        busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in rows if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [row for row in rows if row[2] != WORKED]
 
     def _new_extent(self) -> Extent:
-        return Extent(len(self.topology.levels()), self.parallelism, self._one_task_epochs)
+        alike = obstacle_to_reading_twice(self.topology) is None
+        return Extent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, alike)
 
     def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:

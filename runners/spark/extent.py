@@ -1,9 +1,11 @@
-"""How far an epoch's work is spread: level by level over Spark's tasks, or all of it in one task.
+"""How far an epoch's work is spread: over Spark's tasks, level by level or after each has read it, or all in one task.
 
 Between two levels Spark ends a stage, writes what goes from task to task, and begins the next one. In one task the
-levels follow each other without that, but only one processor works. What decides is measured from epoch to epoch, on
-the same machine under the same load: how long tasks were busy, and what epochs of either way took besides. Now and then
-the other way is tried, so that a wrong estimate heals.
+levels follow each other without that, but only one processor works. Where it makes no difference who reads, several
+tasks may each read all of an epoch that is not large, and work on what is theirs: that takes less than the stage. What
+decides between one task and several is measured from epoch to epoch, on the same machine under the same load: how long
+tasks were busy, and what epochs of either way took besides. Now and then the other way is tried, so that a wrong
+estimate heals.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from headrace.lowlevel.injector import SizedSplit, Split
+from headrace.lowlevel.injector import SizedSplit, Split, TellingSplit
 
 MOST_SECONDS = 2.0
 """After which one task begins nothing more of an epoch, so that others can work beside it."""
@@ -33,13 +35,32 @@ _SMOOTHING = 0.3
 _SHARES = (0.25, 2.0)
 """Bounds of what work in one task takes of the same work spread."""
 _OPTIMISTIC_SHARE = 0.4
+_MOST_READ_ALIKE = 100_000
+"""Records up to which each of several tasks may read all. A task reads and sorts so many in some 40 ms, which is what a
+stage takes, with the columns that go from task to task made into bytes and back."""
+_MOST_READERS = 4
+"""Tasks that may do so: what they read costs as many times as much."""
 _PATIENCE = (4, 16, 256)
 """Epochs from one trial to the next: at first, after a change, and at most, once trials have changed nothing."""
 
 
 @dataclass(slots=True)
+class _Several:
+    """What epochs take that several tasks work on, in one of two ways."""
+
+    besides: float
+    """Seconds besides the work of the tasks, smoothed."""
+    stages: float
+    """Of these, the part that one task spares."""
+    share: float = 0.8
+    """What the work takes in one task, of what it takes in several that hinder each other and may read the same."""
+
+
+@dataclass(slots=True)
 class Extent:
     """Of one run's epochs, of so many levels behind the first and so many tasks at once.
+
+    `reads_alike` says whether several tasks may read the same.
 
     >>> extent = Extent(levels=2, width=2)
     >>> extent.is_one([])
@@ -53,16 +74,19 @@ class Extent:
     levels: int
     width: int
     is_allowed: bool = True
+    reads_alike: bool = False
     _besides_one: float = _FIRST_STAGE
     """Seconds that an epoch in one task takes besides the work of that task, smoothed."""
-    _besides_spread: float = field(init=False)
-    """The same of one that is spread."""
-    _share: float = 0.8
-    """What the work of an epoch takes in one task, of what it takes in several that hinder each other."""
+    _spread: _Several = field(init=False)
+    """The way of a stage for each level."""
+    _alike: _Several = field(default_factory=lambda: _Several(_FIRST_STAGE, 0.2))
+    """The way of several tasks that each read all of an epoch."""
+    _several: _Several = field(init=False)
+    """The one of the two that the next epoch goes unless it goes through one task."""
     _work: deque[float] = field(default_factory=lambda: deque(maxlen=3))
     """Of the last epochs, seconds in one task: the first ones of a process load code, which is no work to come."""
-    _last: tuple[bool, float] | None = None
-    """Whether the last epoch was in one task, and how long its tasks were busy."""
+    _last: tuple[_Several | None, float] | None = None
+    """Which way the last epoch went, None for one task, and how long its tasks were busy."""
     _records: deque[int] = field(default_factory=lambda: deque(maxlen=16))
     """That the last epochs read."""
     _prefers_one: bool = False
@@ -72,22 +96,37 @@ class Extent:
     _keeps_off: int = 0
 
     def __post_init__(self) -> None:
-        self._besides_spread = _FIRST_STAGE * (self.levels + 1)
+        stages = self.levels / (self.levels + 1)
+        self._several = self._spread = _Several(_FIRST_STAGE * (self.levels + 1), stages)
 
-    def foresees_one(self) -> bool:
-        """Whether the next epoch is likely to be run in one task, before it is known what it reads."""
-        return self.is_allowed and not self._keeps_off and self._prefers_one and self._waited + 1 < self._patience
+    def foresees_one_reader(self) -> bool:
+        """Whether each task of the next epoch is likely to read all of it, before it is known what that is."""
+        if not self.is_allowed or self._keeps_off:
+            return False
+        return (self._prefers_one and self._waited + 1 < self._patience) or self._is_for_all(None)
 
     def is_one(self, splits: Sequence[Split]) -> bool:
         """Whether the next epoch, which reads this, is to be run in one task."""
+        self._several = self._spread
         if not self.is_allowed or self._keeps_off:
             self._keeps_off = max(0, self._keeps_off - 1)
             return False
         records = _records(splits)
+        if self._is_for_all(records) and not any(isinstance(split, TellingSplit) for split in splits):
+            self._several = self._alike
         if not self._work:
             self._work.append(0.0 if records is not None and records <= _FIRST_RECORDS else inf)
         work = min(self._work) * self._growth(records)
         return self._tried(self._pays(work), work)
+
+    def is_alike(self) -> bool:
+        """Whether each task is to read all of the epoch that `is_one` was asked about, which is not to be in one."""
+        return self._several is self._alike
+
+    def _is_for_all(self, records: int | None) -> bool:
+        """Whether so many records are few enough for each task to read them; None for about as many as there were."""
+        most = max(self._records, default=None) if records is None else records
+        return self.reads_alike and 1 < self.width <= _MOST_READERS and most is not None and most <= _MOST_READ_ALIKE
 
     def _growth(self, records: int | None) -> float:
         """How much more there is to do than in the last epochs, by the number of records if it is known."""
@@ -99,7 +138,7 @@ class Extent:
         """Whether what is spared costs more than what tasks beside each other would gain."""
         if work == 0 or work >= _MOST_WORK:
             return work == 0
-        return self._besides_one + work <= self._besides_spread + work / self._share / self.width
+        return self._besides_one + work <= self._several.besides + work / self._several.share / self.width
 
     def _tried(self, is_one: bool, work: float) -> bool:
         """The way that is thought to be quicker, or from time to time the other one, if it may be quicker after all."""
@@ -113,30 +152,33 @@ class Extent:
 
     def _may_be_wrong(self, is_one: bool, work: float) -> bool:
         """Whether the other way would be quicker if what is not measured just now were as good as can be."""
+        several = self._several
         if is_one:
-            return work - work / self.width > self._besides_one * self.levels / 2
-        spread = work / self._share
+            stages = several.stages / (1 - several.stages)
+            return work - work / self.width > self._besides_one * stages / 2
+        spread = work / several.share
         alone = _OPTIMISTIC_SHARE * spread
-        gain = self._besides_spread * self.levels / (self.levels + 1)
-        return alone < _MOST_WORK and alone < gain + spread / self.width
+        return alone < _MOST_WORK and alone < several.besides * several.stages + spread / self.width
 
     def took(self, seconds: float, busy: float, is_one: bool) -> None:
         """How long an epoch took, how long its tasks were busy in all, and whether it was one task."""
-        if self._last is not None and self._last[0] != is_one:
-            self._compare(self._last[1], busy, is_one)
-        self._last = is_one, busy
+        way, several = (None if is_one else self._several), self._several
+        if self._last is not None:
+            self._compare(*self._last, way, busy)
+        self._last = way, busy
         if is_one:
             self._work.append(busy)
             self._besides_one = _smoothed(self._besides_one, seconds - busy)
         else:
-            self._work.append(busy * self._share)
-            self._besides_spread = _smoothed(self._besides_spread, seconds - busy / self.width)
+            self._work.append(busy * several.share)
+            several.besides = _smoothed(several.besides, seconds - busy / self.width)
 
-    def _compare(self, before: float, busy: float, is_one: bool) -> None:
-        """Learn from two epochs in a row that went different ways."""
-        one, spread = (busy, before) if is_one else (before, busy)
-        if one > 0 and spread > 0:
-            self._share += (min(max(one / spread, _SHARES[0]), _SHARES[1]) - self._share) / 2
+    @staticmethod
+    def _compare(before: _Several | None, busy_before: float, now: _Several | None, busy: float) -> None:
+        """Learn from two epochs in a row of which one was in one task."""
+        several, one, spread = (before, busy, busy_before) if now is None else (now, busy_before, busy)
+        if several is not None and (before is None or now is None) and one > 0 and spread > 0:
+            several.share += (min(max(one / spread, _SHARES[0]), _SHARES[1]) - several.share) / 2
 
     def read(self, records: int) -> None:
         """How many records an epoch has read."""
@@ -147,8 +189,16 @@ class Extent:
         return max(LEAST_LIMIT, _TIMES_AS_MANY * max(self._records, default=0), _records(splits) or 0)
 
     def was_too_much(self) -> None:
-        """One task has given an epoch up."""
+        """A stage has given an epoch up."""
         self._keeps_off = _KEEPS_OFF
+
+    def was_unlike(self) -> None:
+        """Tasks have not read the same, or could not tell: none of this run's epochs is tried so again."""
+        self.reads_alike = False
+
+    def is_spread(self) -> None:
+        """The epoch that `is_one` was asked about goes level by level, whatever seemed best."""
+        self._several = self._spread
 
 
 def _smoothed(value: float, measured: float) -> float:

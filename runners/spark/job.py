@@ -10,7 +10,6 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -19,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.epoch import Kind, Row, pack
 from headrace.runners.spark.level import ROWS_PROPERTY, SCHEMA, Level, rows_of, table_of
-from headrace.runners.spark.onetask import OneTask
+from headrace.runners.spark.onestage import OneStage
 from headrace.runners.spark.shipment import Shipment
 
 _SMALL = 64 << 10
@@ -42,7 +41,9 @@ class EpochJob:
         self._levels = [Level(number, shipment) for number in range(levels + 1)]
         self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
-        self._in_one = OneTask(shipment, tasks)
+        self._shipment = shipment
+        self._in_one: dict[int, DataFrame] = {}
+        """Plans of one stage, by the number of its tasks."""
 
     def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
         """Run one epoch on rows for any level; returns those that come out of the last one."""
@@ -53,16 +54,21 @@ class EpochJob:
         with self._property(groups):
             return collected(self._prepared(len(groups)), f"epoch {epoch}")
 
-    def run_in_one(self, epoch: int, rows: Sequence[Row]) -> list[Row]:
-        """Run one epoch in one task; its rows must fit (`fits_one`). It may give up: `was_too_much`."""
+    def run_in_one(self, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
+        """Run one epoch in one stage of so many tasks, which all get the rows; these must fit (`fits_one`).
+
+        It may give up, see `was_too_much` and `was_unlike`.
+        """
         with self._property([list(rows)]):
             # Without a shuffle there is nothing of its last run that Spark could give again.
-            return collected(self._one, f"epoch {epoch}")
+            return collected(self._one(width), f"epoch {epoch}")
 
-    @cached_property
-    def _one(self) -> DataFrame:
+    def _one(self, width: int) -> DataFrame:
         # Made when it is asked for: a plan takes some 10 ms, and many runs have epochs of one way only.
-        return self._range(1).mapInArrow(self._in_one, SCHEMA)
+        if (plan := self._in_one.get(width)) is None:
+            stage = OneStage(self._shipment, self._tasks, width)
+            plan = self._in_one[width] = self._range(width).mapInArrow(stage, SCHEMA)
+        return plan
 
     @contextmanager
     def _property(self, groups: list[list[Row]]) -> Iterator[None]:
@@ -89,7 +95,7 @@ class EpochJob:
 
 
 def fits_one(rows: Sequence[Row]) -> bool:
-    """Whether rows can reach the task of an epoch that has only one, as a property of the job."""
+    """Whether rows can reach the tasks of an epoch that has one stage, as a property of the job."""
     return _fit(rows, _SMALL_IN_ONE)
 
 

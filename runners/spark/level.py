@@ -33,7 +33,8 @@ _BLOB: Callable[[pa.Scalar], bytes] = methodcaller("as_py")
 _BATCH_BYTES = 4 << 20
 """From which on rows leave the task: they are copied into Arrow's memory first, and once more on the way out."""
 WORKED = 100
-"""Kind of the row that tells the executor how long one of Spark's tasks was busy: seconds, packed."""
+"""Kind of the row that tells the executor of one of Spark's tasks: how many seconds it was busy, and a hash of what it
+read where others read the same; packed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +73,10 @@ def task_begins(shipment: Shipment, whole_epoch: bool = False) -> tuple[TaskCont
     return task, contents, host
 
 
-def worked(rows: Iterable[Row], began: float) -> Iterator[Row]:
-    """The rows, and how long it took since `began` (by `perf_counter`) until they were made."""
+def worked(rows: Iterable[Row], began: float, seen: Callable[[], bytes] = bytes) -> Iterator[Row]:
+    """The rows, how long it took since `began` (by `perf_counter`) until they were made, and what was `seen` then."""
     yield from rows
-    yield (0, DRIVER, WORKED, pack(time.perf_counter() - began))
+    yield (0, DRIVER, WORKED, pack((time.perf_counter() - began, seen())))
 
 
 class _Collector:

@@ -80,6 +80,11 @@ class SessionLifting(InlineComputation):
         self._bound = 0
         """What no sum of them can be beyond."""
 
+    @property
+    def is_pure(self) -> bool:
+        """See `InlineComputation`: the engine combines in place of the CombineFn."""
+        return True
+
     def setup(self) -> None:
         """Set the CombineFn up."""
         self._combine.setup()

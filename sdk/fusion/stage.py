@@ -75,6 +75,11 @@ class Stage(InlineComputation):
         """Those that a step with weak productions puts out; what is only passed on is as strong as it came."""
         return outputs & self.plan.weak_streams(weak_inputs >= self.plan.entries.keys())
 
+    @property
+    def is_pure(self) -> bool:
+        """Whether it need not call a function of the user's. One that is seen through does no harm if it is called."""
+        return all(against is None for _, against in self.paths())
+
     def paths(self) -> Paths:
         """Each step, and where elements leave, with the reason why it never takes columns; None where it may."""
         return paths(self.plan)

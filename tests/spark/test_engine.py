@@ -39,7 +39,7 @@ from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner, job
 from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.extent import Extent
-from headrace.runners.spark.onetask import was_too_much
+from headrace.runners.spark.onestage import was_too_much
 from tests.unit.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.spark
@@ -136,8 +136,8 @@ def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
     too_much = []
     run_in_one = job.EpochJob.run_in_one
 
-    def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row]) -> list[Row]:
-        found = run_in_one(self, epoch, rows)
+    def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
+        found = run_in_one(self, epoch, rows, width)
         too_much.append(was_too_much(found))
         return found
 

@@ -50,7 +50,7 @@ def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
     extent = Extent(1, 2)
     foreseen, ways = [], []
     for _ in range(120):
-        foreseen.append(extent.foresees_one())
+        foreseen.append(extent.foresees_one_reader())
         ways += epochs(extent, 1, one=0.10, spread=0.19, work=0.2, share=0.35)
     assert sum(before != after for before, after in zip(foreseen, ways, strict=True)) < 4
     assert foreseen.count(True) > 100
@@ -99,6 +99,70 @@ def test_one_that_was_too_much_keeps_off_for_some_epochs() -> None:
     extent.took(0.05, busy=0.005, is_one=True)
     extent.was_too_much()
     assert [extent.is_one([]) for _ in range(10)] == [False] * 8 + [True] * 2
+
+
+class Telling(OfUnknownSize):
+    def told(self) -> object:
+        return None
+
+
+def is_alike(extent: Extent, splits: Sequence[Split]) -> bool:
+    """Whether the next epoch is for several tasks that read the same."""
+    return not extent.is_one(splits) and extent.is_alike()
+
+
+def test_what_is_not_large_is_read_by_several_tasks_where_that_may_be() -> None:
+    assert is_alike(Extent(1, 2, reads_alike=True), records(2_000))
+    assert not is_alike(Extent(1, 2), records(2_000))
+    assert not is_alike(Extent(1, 2, reads_alike=True), records(200_000))
+    assert not is_alike(Extent(1, 2, reads_alike=True), [OfUnknownSize()])
+    assert not is_alike(Extent(1, 2, reads_alike=True), [*records(2_000), Telling()])
+    assert not is_alike(Extent(1, 1, reads_alike=True), records(2_000))
+    assert not is_alike(Extent(1, 5, reads_alike=True), records(2_000))
+    assert not is_alike(Extent(1, 2, is_allowed=False, reads_alike=True), records(2_000))
+
+
+def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> None:
+    extent = Extent(1, 2, reads_alike=True)
+    extent.read(2_000)
+    assert is_alike(extent, [OfUnknownSize()])
+    assert extent.foresees_one_reader()
+    extent.read(200_000)
+    assert not is_alike(extent, [OfUnknownSize()])
+    assert not extent.foresees_one_reader()
+
+
+def test_after_readers_that_differed_epochs_are_spread() -> None:
+    extent = Extent(1, 2, reads_alike=True)
+    extent.was_unlike()
+    assert not is_alike(extent, records(2_000))
+    assert not extent.foresees_one_reader()
+
+
+def test_what_an_epoch_took_is_learned_of_the_way_that_it_went() -> None:
+    """One that was given up in a stage of its own is spread after all, and says nothing of that stage."""
+    extent = Extent(1, 2, reads_alike=True)
+    assert is_alike(extent, records(2_000))
+    extent.is_spread()
+    extent.took(60.0, busy=0.6, is_one=False)
+    extent.took(0.64, busy=0.6, is_one=True)
+    assert is_alike(extent, records(2_000)), "0.03 s besides, as long as nothing else was measured"
+
+
+@given(work=st.floats(0.01, 0.9), share=st.floats(0.4, 1.2), besides=st.floats(0.01, 0.2))
+def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
+    work: float, share: float, besides: float
+) -> None:
+    extent = Extent(1, 2, reads_alike=True)
+    extent.read(2_000)
+    one, alike = 0.04 + work, besides + work / share / 2
+    ways = []
+    for _ in range(400):
+        ways.append(extent.is_one([OfUnknownSize()]))
+        extent.took(*((one, work) if ways[-1] else (alike, work / share)), ways[-1])
+        extent.read(2_000)
+    if abs(one - alike) > 0.25 * max(one, alike):
+        assert ways[200:].count(one < alike) > 0.9 * 200
 
 
 @given(
