@@ -40,6 +40,8 @@ _MOST_READ_ALIKE = 100_000
 stage takes, with the columns that go from task to task made into bytes and back."""
 _MOST_READERS = 4
 """Tasks that may do so: what they read costs as many times as much."""
+_WORTH = 1.1
+"""How many times as long one task must take: all together they take more processor time than one."""
 _PATIENCE = (4, 16, 256)
 """Epochs from one trial to the next: at first, after a change, and at most, once trials have changed nothing."""
 
@@ -138,7 +140,10 @@ class Extent:
         """Whether what is spared costs more than what tasks beside each other would gain."""
         if work == 0 or work >= _MOST_WORK:
             return work == 0
-        return self._besides_one + work <= self._several.besides + work / self._several.share / self.width
+        one, several = self._besides_one + work, self._several
+        if several is self._alike:
+            return one <= _WORTH * (max(several.besides, self._besides_one) + work / several.share / self.width)
+        return one <= several.besides + work / several.share / self.width
 
     def _tried(self, is_one: bool, work: float) -> bool:
         """The way that is thought to be quicker, or from time to time the other one, if it may be quicker after all."""
