@@ -44,6 +44,8 @@ def main(
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/room.json"),
 ) -> None:
     """Measure each workload that is asked for in each way."""
+    if unknown := [each for each in way or () if each not in WAYS]:
+        raise typer.BadParameter(f"there is no way {unknown}; take some of {list(WAYS)}")
     found: dict[str, Figures] = {}
     with datasets(Plan(events=events), [events]) as data:
         for name in workload or ["W1", "W3"]:

@@ -14,17 +14,9 @@ from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers, first_places, is_direct, is_key_column, numbered
 from headrace.lowlevel.columnparcel import ColumnParcel
 from headrace.lowlevel.columns import ColumnBatch, Shape, shape_of_key
-from headrace.lowlevel.intervals import Interval, IntervalMap
+from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.tuplekeys import TupleKeys
-
-Wants = Callable[[Interval], bool]
-"""Whether records for an interval are sent on; where they are not, somebody else sends them."""
-
-
-def everything(interval: Interval) -> bool:
-    """See `Wants`: there is nobody else."""
-    return True
 
 
 class ColumnGather:

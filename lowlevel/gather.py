@@ -15,12 +15,12 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.columngather import ColumnGather, Wants, everything
+from headrace.lowlevel.columngather import ColumnGather
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.deadletter import DeadLetter
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
-from headrace.lowlevel.intervals import Interval, IntervalMap
+from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.parcel import Parcel, out_of_time
 from headrace.lowlevel.record import Batch

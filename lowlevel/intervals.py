@@ -42,6 +42,19 @@ class Interval(NamedTuple):
         return self.start < other.stop and other.start < self.stop
 
 
+Wants = Callable[[Interval], bool]
+"""Whether records for an interval are sent on; where they are not, somebody else sends them."""
+
+
+def everything(interval: Interval) -> bool:
+    """See `Wants`: there is nobody else.
+
+    >>> everything(Interval(0, 0, SPACE))
+    True
+    """
+    return True
+
+
 def place_of(row: bytes) -> int:
     """The place of a key's row in the key space.
 

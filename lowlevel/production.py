@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
 from headrace.lowlevel.collected import Collected
-from headrace.lowlevel.columngather import Wants, everything
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.gather import Gather
-from headrace.lowlevel.intervals import Interval, IntervalMap
+from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.parcel import Parcel
 from headrace.lowlevel.places import Places

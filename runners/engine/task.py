@@ -13,12 +13,11 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.balance import Load
 from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
-from headrace.lowlevel.columngather import Wants, everything
 from headrace.lowlevel.deadletter import DEAD_LETTERS
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.failure import failed_step, own_traceback
 from headrace.lowlevel.injector import Split, TellingSplit
-from headrace.lowlevel.intervals import Interval
+from headrace.lowlevel.intervals import Interval, Wants, everything
 from headrace.lowlevel.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.parcel import Parcel, sample
@@ -88,6 +87,7 @@ class _Task:
     sent: list[tuple[Interval, int, Carried]] = field(default_factory=list)
     """Interval, level and parcel of what goes to other tasks."""
     wants: Wants = everything
+    """What of it is to be sent."""
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock)

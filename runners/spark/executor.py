@@ -55,7 +55,7 @@ class SparkExecutor:
         self._snapshots: Making | None = None
 
     def splits(self) -> int:
-        """One where one task is likely to read them all: of a file that is cut, each part is opened by itself."""
+        """One where each task is likely to read them all: of a file that is cut, each part is opened by itself."""
         return 1 if self._extent.foresees_one_reader() else self.parallelism
 
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
@@ -79,7 +79,7 @@ class SparkExecutor:
         if not fits_one(given):
             return None
         began = time.perf_counter()
-        found = self._job(spec).run_in_one(spec.epoch, given, 1 if is_one else min(spec.tasks, self.parallelism))
+        found = self._job(spec).run_in_one_stage(spec.epoch, given, 1 if is_one else min(spec.tasks, self.parallelism))
         if was_too_much(found):
             self._extent.was_too_much()
             return None

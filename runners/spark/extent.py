@@ -36,10 +36,12 @@ _SHARES = (0.25, 2.0)
 """Bounds of what work in one task takes of the same work spread."""
 _OPTIMISTIC_SHARE = 0.4
 _MOST_READ_ALIKE = 100_000
-"""Records up to which each of several tasks may read all. A task reads and sorts so many in some 40 ms, which is what a
-stage takes, with the columns that go from task to task made into bytes and back."""
+"""Records up to which each of several tasks may read all. Reading and combining takes some 0.35 us a record of W1 and W4
+(docs/performance.md), so for this many about as long as a stage, whose columns are made into bytes and back besides."""
 _MOST_READERS = 4
 """Tasks that may do so: what they read costs as many times as much."""
+_SPARED_BY_ONE = 0.2
+"""Of what several tasks of one stage take besides their work, at most, by having one task instead."""
 _WORTH = 1.1
 """How many times as long one task must take: all together they take more processor time than one."""
 _PATIENCE = (4, 16, 256)
@@ -81,7 +83,7 @@ class Extent:
     """Seconds that an epoch in one task takes besides the work of that task, smoothed."""
     _spread: _Several = field(init=False)
     """The way of a stage for each level."""
-    _alike: _Several = field(default_factory=lambda: _Several(_FIRST_STAGE, 0.2))
+    _alike: _Several = field(default_factory=lambda: _Several(_FIRST_STAGE, _SPARED_BY_ONE))
     """The way of several tasks that each read all of an epoch."""
     _several: _Several = field(init=False)
     """The one of the two that the next epoch goes unless it goes through one task."""

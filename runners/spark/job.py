@@ -42,7 +42,7 @@ class EpochJob:
         self._tasks = tasks
         self._plans: dict[int, DataFrame] = {}
         self._shipment = shipment
-        self._in_one: dict[int, DataFrame] = {}
+        self._in_one_stage: dict[int, DataFrame] = {}
         """Plans of one stage, by the number of its tasks."""
 
     def run(self, epoch: int, rows: Sequence[Row], parallelism: int) -> list[Row]:
@@ -54,20 +54,20 @@ class EpochJob:
         with self._property(groups):
             return collected(self._prepared(len(groups)), f"epoch {epoch}")
 
-    def run_in_one(self, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
+    def run_in_one_stage(self, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
         """Run one epoch in one stage of so many tasks, which all get the rows; these must fit (`fits_one`).
 
         It may give up, see `was_too_much` and `was_unlike`.
         """
         with self._property([list(rows)]):
             # Without a shuffle there is nothing of its last run that Spark could give again.
-            return collected(self._one(width), f"epoch {epoch}")
+            return collected(self._one_stage(width), f"epoch {epoch}")
 
-    def _one(self, width: int) -> DataFrame:
+    def _one_stage(self, width: int) -> DataFrame:
         # Made when it is asked for: a plan takes some 10 ms, and many runs have epochs of one way only.
-        if (plan := self._in_one.get(width)) is None:
+        if (plan := self._in_one_stage.get(width)) is None:
             stage = OneStage(self._shipment, self._tasks, width)
-            plan = self._in_one[width] = self._range(width).mapInArrow(stage, SCHEMA)
+            plan = self._in_one_stage[width] = self._range(width).mapInArrow(stage, SCHEMA)
         return plan
 
     @contextmanager

@@ -102,13 +102,13 @@ Run = Callable[..., Watched]
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     widths: list[int] = []
-    run_in_one = job.EpochJob.run_in_one
+    run_in_one = job.EpochJob.run_in_one_stage
 
     def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
         widths.append(width)
         return run_in_one(self, epoch, rows, width)
 
-    monkeypatch.setattr(job.EpochJob, "run_in_one", watched)
+    monkeypatch.setattr(job.EpochJob, "run_in_one_stage", watched)
     monkeypatch.setattr(Extent, "is_one", never(Extent.is_one))
 
     def run(split: type[Numbers] = Numbers, computation: Computation | None = None, **options: object) -> Watched:

@@ -134,14 +134,14 @@ def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     too_much = []
-    run_in_one = job.EpochJob.run_in_one
+    run_in_one = job.EpochJob.run_in_one_stage
 
     def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
         found = run_in_one(self, epoch, rows, width)
         too_much.append(was_too_much(found))
         return found
 
-    monkeypatch.setattr(job.EpochJob, "run_in_one", watched)
+    monkeypatch.setattr(job.EpochJob, "run_in_one_stage", watched)
     topology = Topology()
     topology.injector("in", Growing())
     topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])

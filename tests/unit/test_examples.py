@@ -58,7 +58,7 @@ def test_dips_and_silence_are_told_once_each() -> None:
     sink = CallSink(lambda epoch, rows: alerts.extend(value for value, _ in rows))
     LocalRunner().run_topology(sensors.topology(sensors.measurements(), sink), RunOptions(max_records_per_epoch=3))
     # When the input ends, every sensor is silent; that of the valve was told before.
-    assert [alert for alert in alerts if alert[2] < 600 * SECOND] == [  # type: ignore[index]
+    assert [alert for alert in alerts if alert[2] < 600 * SECOND] == [  # type: ignore[index] - rows of an example
         ("pump", "silent", 220 * SECOND),
         ("boiler", "dip", 250 * SECOND),
         ("valve", "silent", 320 * SECOND),

@@ -31,8 +31,8 @@ class Page:
 def page(monkeypatch: pytest.MonkeyPatch) -> Page:
     page = Page()
     ipython, display = ModuleType("IPython"), ModuleType("IPython.display")
-    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined]
-    display.display = page.display  # type: ignore[attr-defined]
+    ipython.get_ipython = lambda: SimpleNamespace(kernel=object())  # type: ignore[attr-defined] - a module made up here
+    display.display = page.display  # type: ignore[attr-defined] - a module made up here
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     return page
@@ -79,7 +79,7 @@ def test_no_picture_where_there_is_another_reporter_or_none_is_wanted(page: Page
 
 
 def test_no_picture_in_a_shell_of_ipython_without_a_kernel(page: Page) -> None:
-    sys.modules["IPython"].get_ipython = lambda: None  # type: ignore[attr-defined]
+    sys.modules["IPython"].get_ipython = lambda: None  # type: ignore[attr-defined] - a module made up here
     counted().run()
     assert page.outputs == []
 

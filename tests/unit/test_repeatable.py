@@ -21,7 +21,7 @@ from headrace.lowlevel import (
 from headrace.lowlevel.repeatable import obstacle_to_reading_twice
 from headrace.pipeline import Pipeline
 from headrace.sdk.compile import compile_pipeline
-from headrace.transforms.window import FixedWindows
+from headrace.transforms.window import FixedWindows, Sessions, WindowFn
 
 first = itemgetter(0)
 
@@ -122,12 +122,12 @@ def test_what_stands_against_it(topology: Topology, reason: str) -> None:
     assert reason in str(obstacle_to_reading_twice(topology))
 
 
-def summed(folder: Path, step: object, combiner: object = sum) -> str | None:
+def summed(folder: Path, step: object, combiner: object = sum, windows: WindowFn = FixedWindows(60)) -> str | None:
     path = folder / "rows.parquet"
     pq.write_table(pa.table({"key": ["a"], "value": [1]}), path)
     pipeline = Pipeline("LocalRunner")
     pairs = pipeline | beam.io.ReadFromParquet(str(path)) | "Pair" >> step
-    _ = pairs | beam.WindowInto(FixedWindows(60)) | beam.CombinePerKey(combiner) | beam.Map(print)
+    _ = pairs | beam.WindowInto(windows) | beam.CombinePerKey(combiner) | beam.Map(print)
     return obstacle_to_reading_twice(compile_pipeline(pipeline))
 
 
@@ -140,6 +140,10 @@ def test_functions_that_are_seen_through_are_pure_and_others_are_not(tmp_path: P
     assert summed(tmp_path, beam.Map(lambda row: (row["key"], row["value"]))) is None
     assert "may run code" in str(summed(tmp_path, beam.Map(label)))
     assert "may run code" in str(summed(tmp_path, beam.FlatMap(lambda row: [(row["key"], row["value"])])))
+
+
+def test_sessions_are_combined_by_the_engine(tmp_path: Path) -> None:
+    assert summed(tmp_path, beam.Map(lambda row: (row["key"], row["value"])), windows=Sessions(60)) is None
 
 
 def test_a_combiner_of_the_users_runs_where_it_is_alone(tmp_path: Path) -> None:

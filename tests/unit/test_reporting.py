@@ -73,7 +73,7 @@ def test_the_display_shows_the_whole_and_as_many_steps_as_there_is_room_for() ->
     console = Console(file=io.StringIO(), force_terminal=True, width=120, height=8, color_system=None)
     with ProgressDisplay(console) as display:
         run(display)
-    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    shown = console.file.getvalue()  # type: ignore[attr-defined] - it is a StringIO
     assert "in 10" in shown
     assert "and " in shown
     assert "more" in shown
