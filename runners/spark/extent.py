@@ -36,7 +36,7 @@ _SHARES = (0.25, 2.0)
 """Bounds of what work in one task takes of the same work spread."""
 _OPTIMISTIC_SHARE = 0.4
 _MOST_READ_ALIKE = 100_000
-"""Records up to which each of several tasks may read all. Reading and combining takes some 0.35 us a record of W1 and W4
+"""Records up to which each of several tasks may read all. Reading and combining takes some 0.35 us a record of W1 or W4
 (docs/performance.md), so for this many about as long as a stage, whose columns are made into bytes and back besides."""
 _MOST_READERS = 4
 """Tasks that may do so: what they read costs as many times as much."""
