@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.localobjects import LocalObjects
 
@@ -123,8 +124,8 @@ class ObjectStore:
         return type(self), (self._place, self._patience), {"_was_there": self._was_there}
 
     def describe(self) -> str:
-        """See `Store`."""
-        return self._place
+        """See `Store`; what a URL has of keys is left out."""
+        return hidden(self._place)
 
     def get(self, path: str) -> bytes | None:
         """See `Store`; raises `StoreError`."""
@@ -210,7 +211,9 @@ class ObjectStore:
                 raise
             # Before it was opened for the first time it is the place that will not do.
             kind = PlaceError if self._objects is None else StoreError
-            raise kind(f"cannot {action} {self._name(path)}: {self._loss() or _reason(error)}") from error
+            # A store's own error tells the URL with its keys, in several forms.
+            cause = error if self.describe() == self._place else None
+            raise kind(f"cannot {action} {self._name(path)}: {self._loss() or hidden(_reason(error))}") from cause
 
     def _loss(self) -> str | None:
         """What to say of a directory that is gone, and everything in it."""
@@ -234,7 +237,8 @@ class ObjectStore:
                 raise ValueError(f"{place} is a symbolic link, and nothing in a checkpoint is; take it away")
 
     def _name(self, path: str) -> str:
-        return f"{self._place.rstrip('/')}/{path}" if path else self._place
+        place = self.describe()
+        return f"{place.rstrip('/')}/{path}" if path else place
 
 
 def _opened(place: str, patience: float) -> obstore.ObjectStore:
