@@ -179,7 +179,10 @@ def test_retractions_are_those_of_the_panes_before(
 
 
 def _check_numbers(panes: list[Pane], merging: bool) -> None:
-    """Every retraction takes back a pane that stands; panes that are none are numbered without gaps."""
+    """Every retraction takes back a pane that stands; panes that are none are numbered without gaps.
+
+    A session that grows or falls apart is other windows: those that come of it begin at 0, unless they stay.
+    """
     standing: dict[tuple[object, BoundedWindow], Pane] = {}
     count: Counter[tuple[object, BoundedWindow]] = Counter()
     for pane in panes:
@@ -191,8 +194,9 @@ def _check_numbers(panes: list[Pane], merging: bool) -> None:
         else:
             assert place not in standing, f"{pane} before {standing.get(place)} is taken back"
             standing[place] = pane
-            if not merging:
-                assert pane.info.index == count[place]
+            if merging and pane.info.is_first:
+                count[place] = 0
+            assert (pane.info.index, pane.info.is_first) == (count[place], count[place] == 0)
             count[place] += 1
 
 
