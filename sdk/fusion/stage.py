@@ -22,7 +22,7 @@ from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
 from headrace.sdk.fusion.throughput import Throughput
 from headrace.sdk.fusion.written import Loop
-from headrace.sdk.lifecycle import call_hook, last_outputs
+from headrace.sdk.lifecycle import call_hook, last_outputs, start_bundle
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
@@ -117,7 +117,7 @@ class _LiveStage:
     def start_bundle(self) -> None:
         self._throughput.clear()
         for step in self._plan.element_steps():
-            call_hook(step.label, step.fn.start_bundle)
+            start_bundle(step.label, step.fn)
 
     def finish_bundle(self, emit: Emit) -> None:
         for step in self._finishing:
