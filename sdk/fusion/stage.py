@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -294,15 +294,6 @@ class _LiveStage:
         return self._plan.windowings[node].window_fn.assign_all((timestamp,), (value,))[0]
 
 
-def _called_again(call: str, filename: str, variables: Mapping[str, object]) -> Exception | None:
-    """The error of a function that stands in a loop, as it comes from its own lines; None if it does not come again."""
-    try:
-        eval(compile(call, filename, "eval"), {}, dict(variables))
-    except Exception as error:
-        return error
-    return None
-
-
 _NOT_ITERABLE = re.compile(r"'(\w+)' object is not iterable")
 _EACH = "where each output is an item of what it returns; yield it, or return a list with it"
 
@@ -317,10 +308,7 @@ def _located(error: Exception, loop: Loop) -> Exception:
         return error
     # Python reads source lines for tracebacks from this cache.
     linecache.cache[loop.filename] = (1, None, [line + "\n" for line in loop.lines], loop.filename)
-    # Names of the loop's variables, or a tuple of such: nothing that the user wrote.
-    element = eval(place.variable, {}, traceback.tb_frame.f_locals)
-    if place.call is not None:
-        error = _called_again(place.call, loop.filename, traceback.tb_frame.f_locals) or error
+    element = traceback.tb_frame.f_locals[place.variable]
     returned = _NOT_ITERABLE.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if returned is not None and traceback.tb_next is None:
         cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"
