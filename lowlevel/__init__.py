@@ -46,13 +46,14 @@ from headrace.lowlevel.injectorprocess import InjectorProcess
 from headrace.lowlevel.processinjector import ProcessInjector
 from headrace.lowlevel.record import Batch, Record
 from headrace.lowlevel.redelivery import Once, by_record_id
-from headrace.lowlevel.sink import CallSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.sink import BeginningSink, CallSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Topology
 
 __all__ = [
     "BaseInjector",
     "Batch",
+    "BeginningSink",
     "BoundedInjector",
     "BundleComputation",
     "CallSink",
