@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from headrace.lowlevel.checkpoint import paths
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.fence import Seal
-from headrace.lowlevel.checkpoint.log import Position, read_entry
+from headrace.lowlevel.checkpoint.log import Position, is_seal
 from headrace.lowlevel.checkpoint.manifest import Manifest
 from headrace.lowlevel.store import Store
 
@@ -42,7 +41,7 @@ def _old_entries(store: Store, position: Position, seals: set[int]) -> Iterator[
         place = paths.number_of(path)
         if place is None or place in seals or place >= (position.manifest.previous or position.base):
             continue
-        if isinstance(read_entry(store, place), Seal):
+        if is_seal(store, place):
             seals.add(place)
         else:
             yield path
