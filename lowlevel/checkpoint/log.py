@@ -42,16 +42,6 @@ def read_entry(store: Store, place: int) -> Manifest | Seal | None:
         return decode_manifest(parts, bulk)
 
 
-def is_seal(store: Store, place: int) -> bool:
-    """Whether there is a seal at a place. What a commit names is not looked for.
-
-    After a loss of power entries may be back that were deleted, though their bulk is not.
-    """
-    path = paths.log_entry(place)
-    data = store.get(path)
-    return data is not None and envelope.unwrap_any(_VERSIONS, data, path)[0] == fence.SEAL_KIND
-
-
 def _bulk_path(parts: list[memoryview]) -> str | None:
     path = blobs_of(parts)
     if path is not None and not paths.is_blobs(path):
