@@ -22,6 +22,7 @@ from headrace.runners.engine.handed import Handed
 from headrace.runners.spark.allocator import TRIM
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.runners.spark.lastwords import LAST_WORDS
 from headrace.runners.spark.pages import PAGES
 from headrace.runners.spark.saved import Saved
 from headrace.runners.spark.writes import Writes
@@ -44,6 +45,7 @@ class SparkHost:
         self.states = StateCache(cache_bytes)
         self.handed: Handed | None = None
         """See `Host`; of the task that runs just now."""
+        self.step_begins = LAST_WORDS.step
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()

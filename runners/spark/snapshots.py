@@ -16,7 +16,8 @@ from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder, writ
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
 from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
-from headrace.runners.spark.job import SparkJobError, collected
+from headrace.runners.spark.job import collected
+from headrace.runners.spark.joberror import SparkJobError
 from headrace.runners.spark.level import SCHEMA, batches_of, rows_of, table_of
 from headrace.runners.spark.shipment import Contents, Shipment
 
