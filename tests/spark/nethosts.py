@@ -26,7 +26,9 @@ _MEMORY = "128m"
 """Of the master and of each worker, which only start executors."""
 _numbers = count(os.getpid() % 200)
 SECONDS = 10
-"""After which a host that says nothing counts as lost, everywhere."""
+"""After which an executor that says nothing counts as lost."""
+WORKER_SECONDS = 15
+"""The same of a worker, which says something four times in that time."""
 
 _QUICK = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 """So many Java processes start on few cores."""
@@ -280,8 +282,7 @@ class Cluster:
             **self.environment,
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_DAEMON_MEMORY": _MEMORY,
-            "SPARK_MASTER_OPTS": f"-Dspark.worker.timeout={SECONDS}",
-            "SPARK_DAEMON_JAVA_OPTS": _QUICK,
+            "SPARK_DAEMON_JAVA_OPTS": f"-Dspark.worker.timeout={WORKER_SECONDS} {_QUICK}",
         }
 
     def ready(self) -> None:

@@ -1,6 +1,6 @@
 """A program on a cluster of hosts, slow enough to be disturbed: `python -m tests.spark.onhosts PLACE OUT [SLOW_HOST]`.
 
-Each task notes in the folder OUT.notes where it runs. What the sinks get goes to files in OUT, and the time of each
+Tasks note in the folder OUT.notes what they do where. What the sinks get goes to files in OUT, and the time of each
 commit to the file OUT.commits.
 """
 
@@ -26,15 +26,20 @@ SLOW = 1.0
 
 
 class Slowly:
-    """Takes its time for each record, more on one host; notes which processes work, and on which host."""
+    """Takes its time for each record, more on one host; notes which processes work on which host, and at what."""
 
     def __init__(self, notes: Path, slow_host: str) -> None:
         self._notes, self._slow_host = notes, slow_host
 
     def __call__(self, record: Record) -> None:
-        host = os.environ["HEADRACE_TEST_HOST"]
-        (self._notes / f"{host}-{os.getpid()}").touch()
-        # Not for ever: Spark must have seen how long tasks take elsewhere before it finds one slow.
+        from pyspark import TaskContext
+
+        host, task = os.environ["HEADRACE_TEST_HOST"], TaskContext.get()
+        assert task is not None
+        (self._notes / f"host-{host}-{os.getpid()}").touch()
+        # An attempt's number in Spark is its own; stage and partition are those of all attempts at a task.
+        attempt = self._notes / f"task-{task.taskAttemptId()}"
+        attempt.write_text(f"stage {task.stageId()}, partition {task.partitionId()}")
         time.sleep(SLOW if host == self._slow_host else PAUSE)
 
 

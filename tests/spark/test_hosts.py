@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from tests.faults.tally import Tally
+from tests.s3 import S3, start
 from tests.spark import onhosts
-from tests.spark.nethosts import SECONDS, Cluster, Host, may_have_hosts, wait_for
+from tests.spark.nethosts import WORKER_SECONDS, Cluster, Host, may_have_hosts, wait_for
 from tests.spark.test_executors import left_in
 
 pytestmark = [
@@ -80,9 +82,9 @@ class Life:
 
         wait_for(f"{epochs} more epochs", there, LONGEST)
 
-    def worked(self) -> set[str]:
-        """Hosts and processes that ran tasks."""
-        return {path.name for path in Path(f"{self.out}.notes").iterdir()}
+    def noted(self, what: str) -> list[Path]:
+        """What tasks noted of a kind."""
+        return sorted(Path(f"{self.out}.notes").glob(f"{what}*"))
 
 
 def kill_executor(life: Life, host: Host) -> None:
@@ -107,7 +109,7 @@ def kill_host(life: Life, host: Host) -> None:
 def cut_network(life: Life, host: Host) -> None:
     """A host has no network for longer than anybody waits for it."""
     host.cut()
-    time.sleep(2 * SECONDS)
+    time.sleep(WORKER_SECONDS + 5)
     host.mend()
 
 
@@ -122,10 +124,19 @@ def kill_driver(life: Life, host: Host) -> None:
     life.start()
 
 
+Fault = Callable[[Life, Host], None]
 FAULTS = [kill_executor, stop_executor, kill_host, cut_network, fill_disk, kill_driver]
 TOLERANT = {
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "1",
+}
+
+SPECULATIVE = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "200ms",
+    "spark.speculation.multiplier": "1.5",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.minTaskRuntime": "200ms",
 }
 
 
@@ -141,14 +152,15 @@ def judge(life: Life, run: Tally) -> None:
         run.compare((minute[3] for minute in minutes if minute[0] % 2 == group), steps, f"steps of total {group}")
 
 
-def undergo(life: Life, fault: Callable[[Life, Host], None], run: Tally) -> None:
+def undergo(life: Life, fault: Fault, run: Tally) -> None:
     """Run the program, have the fault happen in its midst, and judge it."""
     host = life.cluster.hosts[0]
     life.cluster.ready()
     life.start()
     try:
         life.committed(3)
-        assert {name.partition("-")[0] for name in life.worked()} == {one.name for one in life.cluster.hosts}
+        hosts = {note.name.split("-")[1] for note in life.noted("host-")}
+        assert hosts == {one.name for one in life.cluster.hosts}
         run.plan()
         began, before = time.time(), len(life.commits())
         fault(life, host)
@@ -162,8 +174,48 @@ def undergo(life: Life, fault: Callable[[Life, Host], None], run: Tally) -> None
     assert left_in(life.cluster.folder / "temporary") == []
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_on_a_shared_folder(
-    cluster: Cluster, tmp_path: Path, tally: Callable[[int], Tally], fault: Callable[[Life, Host], None]
+@pytest.fixture(scope="module")
+def bucket(cluster: Cluster) -> Iterator[S3]:
+    """A server that all hosts reach, with the environment of workers that reaches it."""
+    server, process = start(cluster.address)
+    cluster.environment.update(server.environment)
+    yield server
+    process.kill()
+    process.wait()
+
+
+@pytest.mark.parametrize(
+    "fault", [kill_executor, *(pytest.param(fault, marks=pytest.mark.slow) for fault in FAULTS[1:])]
+)
+def test_with_a_checkpoint_in_a_shared_folder(
+    cluster: Cluster, tmp_path: Path, tally: Callable[[int], Tally], fault: Fault
 ) -> None:
     undergo(Life(cluster, tmp_path, str(tmp_path / "checkpoint"), TOLERANT), fault, tally(18))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_with_a_checkpoint_on_object_storage(
+    cluster: Cluster, bucket: S3, tmp_path: Path, tally: Callable[[int], Tally], fault: Fault
+) -> None:
+    undergo(Life(cluster, tmp_path, bucket.new_place(), TOLERANT), fault, tally(18))
+
+
+@pytest.mark.slow
+def test_speculation_runs_tasks_twice(cluster: Cluster, tmp_path: Path, tally: Callable[[int], Tally]) -> None:
+    """One host is so slow that Spark runs its tasks on the other one as well."""
+    life = Life(cluster, tmp_path, str(tmp_path / "checkpoint"), SPECULATIVE, cluster.hosts[0].name)
+    run = tally(18)
+    cluster.ready()
+    run.plan()
+    life.start()
+    try:
+        assert life.end() == 0, life.log.read_text()[-5000:]
+    finally:
+        life.kill()
+    twice = [
+        task for task, attempts in Counter(note.read_text() for note in life.noted("task-")).items() if attempts > 1
+    ]
+    run.fire(bool(twice))
+    run.note("tasks run twice at once", len(twice))
+    judge(life, run)
