@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
@@ -105,6 +106,7 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
         """The CombineFn of a function from an iterable of values (or of its own results) to one."""
+        require_combiner(function)
         return CallableCombineFn(function)
 
     @staticmethod
@@ -284,6 +286,34 @@ def curried(
         raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
     made: object = CallableCombineFn(_WithArguments(function, args, dict(kwargs)))
     return cast(CombineFn[object, object, object], made)
+
+
+def require_combiner(
+    function: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Refuse a function that cannot be called with an iterable of values, and the further arguments behind it.
+
+    >>> require_combiner(lambda a, b: a + b)
+    Traceback (most recent call last):
+      ...
+    TypeError: <lambda at ...> takes (a, b), but a function that combines is given one iterable of all values...
+    """
+    if isinstance(function, (CombineFn, type)) or not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Not every function that is written in C can be asked.
+        return
+    try:
+        signature.bind((), *args, **kwargs)
+    except TypeError as error:
+        further = f" and further arguments ({error})" if args or kwargs else ""
+        raise TypeError(
+            f"{label_of(function)} takes {signature}, but a function that combines is given one iterable of all values"
+            f"{further}; write one such as `lambda values: sum(values)`, or a CombineFn, whose add_input(accumulator, "
+            "value) takes two"
+        ) from None
 
 
 class _WithArguments:
