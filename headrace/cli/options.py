@@ -5,11 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from textwrap import fill
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from headrace.cli.ending import MisuseError, endings
@@ -20,6 +20,9 @@ from headrace.sdk.options import EngineOptions, PipelineOptions, SetupOptions, S
 from headrace.sdk.optiontable import OptionEntry, entries, option_classes
 
 _OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
+
+
+_IN = " " * 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +59,7 @@ def options(
             console.print(Text(f"{section.name}: {section.about}", style="bold"))
             for entry in section.entries:
                 console.print(Text(f"  {entry.written}  ") + Text(_kind(entry), style="dim"))
-                console.print(Padding(Text(entry.meaning), (0, 0, 0, 6)))
+                console.print(Text(fill(entry.meaning, console.width, initial_indent=_IN, subsequent_indent=_IN)))
 
 
 def _sections(kinds: Iterable[type[PipelineOptions]] = _OURS) -> list[_Section]:
