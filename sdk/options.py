@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import NoReturn, TypeVar
 
+from headrace.lowlevel.credentials import hidden
+
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
 
@@ -216,7 +218,7 @@ class PipelineOptions:
         self._values[name] = value
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.display_data()})"
+        return hidden(f"{type(self).__name__}({self.display_data()})")
 
 
 def subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
