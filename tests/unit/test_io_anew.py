@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,16 @@ class TestReplace:
         successor.deliver(2, [successor.stage(Batch(["y"], [0]), 2, 0, "t")])
         zombie.deliver(1, first)
         assert read(tmp_path) == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
+
+    def test_a_clock_too_coarse_to_tell_old_from_new_takes_nothing_away(self, tmp_path):
+        run(tmp_path, ["a"])
+        old = (tmp_path / "out-000001-00000.txt").stat()
+        sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
+        first = [sink.begin(anew=True), sink.stage(Batch(["b"], [0]), 1, 0, "t")]
+        sink.deliver(1, first)
+        os.utime(tmp_path / "out-000001-00000.txt", ns=(old.st_atime_ns, old.st_mtime_ns))
+        sink.deliver(1, first)
+        assert read(tmp_path) == {"out-000001-00000.txt": "b"}
 
     def test_what_the_pipeline_reads_is_not_replaced(self, tmp_path):
         run(tmp_path, ["a", "b"])
