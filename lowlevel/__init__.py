@@ -45,6 +45,7 @@ from headrace.lowlevel.injector import (
 from headrace.lowlevel.injectorprocess import InjectorProcess
 from headrace.lowlevel.processinjector import ProcessInjector
 from headrace.lowlevel.record import Batch, Record
+from headrace.lowlevel.redelivery import Once, by_record_id
 from headrace.lowlevel.sink import BeginningSink, CallSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Topology
@@ -79,6 +80,7 @@ __all__ = [
     "LearningInjector",
     "ManualInjector",
     "MemorySplit",
+    "Once",
     "PendingRecords",
     "PickleCoder",
     "ProcessInjector",
@@ -103,4 +105,5 @@ __all__ = [
     "TopologyChangeError",
     "TopologyError",
     "Watermarks",
+    "by_record_id",
 ]

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
+from headrace.lowlevel.credentials import hidden
+
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
 
@@ -155,7 +157,7 @@ class PipelineOptions:
         self._values[name] = value
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.display_data()})"
+        return hidden(f"{type(self).__name__}({self.display_data()})")
 
 
 def _subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:

@@ -15,6 +15,7 @@ from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
 from headrace.lowlevel.checkpoint.listing import StoredTimer
 from headrace.lowlevel.checkpoint.marker import read_marker
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.recordedstep import LIMIT
@@ -42,15 +43,16 @@ def recording_at(place: str | Path) -> Recording:
     if Path(place).is_file():
         return Recording.load(place)
     store = store_of(str(place))
+    shown = hidden(str(place))
     if "://" not in str(place) and read_marker(store) is None:
         raise RecordingError(
-            f"there is neither a recording nor a checkpoint at {place}; give a file that recording.save() wrote, or "
+            f"there is neither a recording nor a checkpoint at {shown}; give a file that recording.save() wrote, or "
             "the directory or URL of a checkpoint"
         )
     view = CheckpointView.of(store)
     if view.manifest is None:
         raise RecordingError(
-            f"nothing is committed in the checkpoint at {place} yet, so there is nothing to draw; wait for an epoch"
+            f"nothing is committed in the checkpoint at {shown} yet, so there is nothing to draw; wait for an epoch"
         )
     epoch = view.manifest.epoch
     recorded = {step.label: replace(step, committed=epoch) for step in RecordLog(store).read().steps}

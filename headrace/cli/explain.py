@@ -14,6 +14,7 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.explain import Explanation, Standing
 from headrace.lowlevel.explain import explain as why
@@ -70,7 +71,7 @@ def _ways(pipeline: Pipeline, step: str | None) -> list[Way]:
 def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanation]:
     topology = program.topology() if isinstance(program, Pipeline) else program
     if (manifest := view_of(checkpoint).manifest) is None:
-        raise MisuseError(f"nothing is committed yet in {checkpoint}")
+        raise MisuseError(f"nothing is committed yet in {hidden(checkpoint)}")
     standing = Standing.of(manifest)
     if strange := [name for name in topology.keyed if name not in standing.watermarks]:
         known = ", ".join(standing.watermarks) or "none"

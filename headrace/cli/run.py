@@ -46,8 +46,11 @@ def run(
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
     prometheus: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus at /metrics of this port."),
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
+        ),
     ] = None,
 ) -> None:
     """Run a pipeline to the end of its input.
@@ -83,12 +86,12 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
     return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
 
 
-def _reporter(progress: bool, prometheus: int | None) -> Reporter:
+def _reporter(progress: bool, prometheus: str | None) -> Reporter:
     reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False))] if progress else []
     if prometheus is not None:
         try:
-            reporters.append(PrometheusReporter(prometheus))
-        except ImportError as error:
+            reporters.append(PrometheusReporter.at(prometheus))
+        except (ImportError, ValueError) as error:
             raise MisuseError(str(error)) from error
     return Reporters(*reporters)
 

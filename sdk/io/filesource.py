@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MIN_TIMESTAMP, DurationTypes
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
 from headrace.sdk.io.filetimes import FileTimeOf, FileTimes, NamePattern, Span
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
@@ -238,7 +238,7 @@ class FileSource(Source):
         compression_type: str = CompressionTypes.AUTO,
         *,
         timestamp: TimestampOf = None,
-        max_delay: float | None = None,
+        max_delay: DurationTypes | None = None,
         validate: bool = True,
         continuous: bool = False,
         interval: float = 1.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
+from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.filetimes import FileTimeOf
 from headrace.sdk.io.timestamps import TimestampOf
 
@@ -13,7 +14,7 @@ class OtherReadOptions(TypedDict, total=False):
     """Keyword arguments of `FileSource`, which says what they mean, for readers with a `validate` of their own."""
 
     timestamp: TimestampOf
-    max_delay: float | None
+    max_delay: DurationTypes | None
     continuous: bool
     interval: float
     file_time: FileTimeOf | None

@@ -16,11 +16,12 @@ from headrace.sdk.panes import PaneInfo
 from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection, PDone, PValue
+from headrace.sdk.transforms.changelog import may_retract
 from headrace.sdk.transforms.element import DoFn, FlatMap, Map, ParDo
 from headrace.sdk.transforms.group import GroupByKey
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
-from headrace.sdk.triggers import AccumulationMode, DefaultTrigger
+from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindows
 
 Collection = PCollection[object]
@@ -109,17 +110,6 @@ def _comes_in_panes(collection: Collection) -> bool:
     return bool(sources) and all(map(_comes_in_panes, sources))
 
 
-def _may_retract(collection: Collection) -> bool:
-    """Whether windows before this one take panes back."""
-    producer = collection.producer
-    assert producer is not None
-    retracting = (
-        source.windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
-        for source in _sources(producer)
-    )
-    return any(retracting) or any(map(_may_retract, _sources(producer)))
-
-
 def _sources(step: Step) -> list[Collection]:
     return [one for one in step.inputs if isinstance(one, PCollection)]
 
@@ -134,7 +124,7 @@ class _Gather(PTransform[Collection, Collection]):
     def expand(self, inputs: Collection) -> Collection:
         """The same elements, in panes."""
         # What is taken back must be looked for where it was put.
-        shards = 1 if _may_retract(inputs) else self._shards
+        shards = 1 if may_retract(inputs) else self._shards
         grouped = inputs | "Shard" >> ParDo(_Shard(shards)) | "Group" >> GroupByKey()
         return grouped | "Ungroup" >> FlatMap(_values)
 

@@ -112,6 +112,20 @@ def test_prometheus_is_served_while_the_run_goes_on_and_not_after() -> None:
         urlopen(place)
 
 
+def test_prometheus_is_served_to_this_machine_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def served_at(reporter: PrometheusReporter) -> str:
+        with reporter:
+            assert reporter._server is not None
+            return str(reporter._server.server_address[0])
+
+    assert served_at(PrometheusReporter(port=0)) == "127.0.0.1"
+    assert served_at(PrometheusReporter.at("0")) == "127.0.0.1"
+    assert served_at(PrometheusReporter.at("0.0.0.0:0")) == "0.0.0.0"
+    for wrong in ("99999999", "host:", ":9464", "9464x", "", "-1"):
+        with pytest.raises(ValueError, match=r"cannot be served at .*give a port \(0 to 65535\), or HOST:PORT"):
+            PrometheusReporter.at(wrong)
+
+
 def test_several_reporters_are_told_as_one() -> None:
     file = io.StringIO()
     prometheus = PrometheusReporter()
