@@ -13,7 +13,7 @@ from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
-from headrace.sdk.result import PipelineResult
+from headrace.sdk.result import PipelineResult, warn_of_unmatched
 from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options, watching
 from headrace.sdk.types.check import check_inputs, type_outputs
 
@@ -180,6 +180,7 @@ class Pipeline:
                 self.result = PipelineResult(runner.run_topology(self.topology(), options))
             else:
                 self.result = self._run_recorded(runner, wanted, progress)
+        warn_of_unmatched(self.result.counters)
         return self.result
 
     def _run_recorded(

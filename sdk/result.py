@@ -54,7 +54,6 @@ class PipelineResult:
     def __init__(self, run: RunResult, recording: Recording | None = None) -> None:
         self._run = run
         self._recording = recording
-        _warn_of_unmatched(run.counters)
 
     @property
     def state(self) -> str:
@@ -106,7 +105,7 @@ class PipelineResult:
         return sum(counters.get(name, 0) for counters in self.counters.values())
 
 
-def _warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
+def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
     """Say which groupings could not take out what a retraction stood for: their results hold too much."""
     for step, counts in counters.items():
         if unmatched := counts.get(UNMATCHED_RETRACTIONS):
