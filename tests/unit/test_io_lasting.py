@@ -167,6 +167,16 @@ class TestTakenByAReader:
         with pytest.raises(FileNotFoundError, match=r"1 of 1 files of committed epoch 7 were removed before they were"):
             sink.deliver(7, receipts)
 
+    def test_also_if_another_file_has_its_name(self, tmp_path):
+        (tmp_path / "out-000007-00000.txt").write_text("another")
+        sink = sink_of(tmp_path)
+        sink.begin(anew=True)
+        receipts = staged(sink, "a")
+        (tmp_path / "_unfinished" / "out-000007-0-t0.txt").unlink()
+        with pytest.raises(FileNotFoundError, match="were removed before they were delivered"):
+            sink.deliver(7, receipts)
+        assert visible(tmp_path) == ["out-000007-00000.txt"]
+
     def test_a_driver_that_was_replaced_takes_nothing_from_its_successor(self, tmp_path):
         zombie, successor = sink_of(tmp_path), sink_of(tmp_path)
         receipts = staged(zombie, "a")
