@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.spark import lastwords
+from headrace.runners.spark.launch import start_java
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (4, 1)
@@ -132,12 +133,11 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("headrace").master(master)
     ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
-    for name, value in {**_QUIET, **ours}.items():
-        builder = builder.config(name, value)
+    conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
-        session = builder.getOrCreate()
+        start_java(conf)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkSetupError(
             f"Spark could not start its Java process with {_java()} ({error}); "
