@@ -1,7 +1,7 @@
 """Objects in a local directory, on the disk before anybody is told of them (MillWheel paper §7.1).
 
-A write is a file under a temporary name in the root, synced; then its name, by a link that fails if the name is taken or
-by a replacing rename; then its folder, synced. A loss of power leaves a whole object or none, never an empty one.
+A write is a file under a temporary name in the root, synced; then its name, by a link that fails if the name is taken
+or by a replacing rename; then its folder, synced. A loss of power leaves a whole object or none, never an empty one.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class LocalObjects:
         self.root.mkdir(parents=True, exist_ok=True)
         for made in reversed(missing):
             _keep_name(made)
+        self._lasts = bool(missing)
 
     def put(self, path: str, data: bytes) -> None:
         """Write an object, replacing one of that name. Raises OSError."""

@@ -9,7 +9,7 @@ topology.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import itemgetter
 from typing import cast
@@ -60,7 +60,7 @@ from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffl
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
-from headrace.sdk.way import Way
+from headrace.sdk.way import Way, one_for_each_step
 from headrace.sdk.windowing import Windowing
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def ways_of(pipeline: Pipeline) -> list[Way]:
     >>> pipeline = Pipeline("LocalRunner")
     >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
     >>> print(ways_of(pipeline)[-1])
-    step 'GroupByKey' takes key by key: it keeps elements instead of combining them
+    step 'GroupByKey' takes key by key: it keeps all elements; combine them (CombinePerKey) if that is enough
     """
     compiler = _Compiler(Graph(pipeline.steps))
     compiler.topology()
@@ -115,7 +115,13 @@ class _Compiler:
         self._streams: dict[str, str] = {}
         self._recognised: dict[Collection, str] = {}
         """Collection whose injector may deliver records again -> the stream that has each of them once."""
-        self.ways: list[Way] = []
+        self._grouped: list[Way] = []
+        self._elements: list[Way] = []
+
+    @property
+    def ways(self) -> list[Way]:
+        """One for each step, in the order of the topology."""
+        return one_for_each_step(self._grouped, self._elements)
 
     def topology(self) -> Topology:
         """Add every step in the order of the program."""
@@ -126,6 +132,8 @@ class _Compiler:
             add_side_input(
                 self._topology, name, collection.windowing, streams, takes_back, self._graph.lookers(collection)
             )
+        for way in self.ways if _log.isEnabledFor(logging.INFO) else ():
+            _log.info("%s", way)
         return self._topology
 
     def _add(self, step: Step) -> None:
@@ -147,7 +155,7 @@ class _Compiler:
             inputs = dict(zip(streams, transform.keys, strict=True))
             by_columns = isinstance(transform.computation, IntervalComputation)
             against = None if by_columns else f"{type(transform.computation).__name__} is no ColumnComputation"
-            self._note([Way(label, "all keys at once", "key by key", against)])
+            self._grouped.append(Way(label, "all keys at once", "key by key", against))
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())
@@ -172,11 +180,6 @@ class _Compiler:
                 "rename the step, or the computation's output"
             )
         self._streams[stream] = label
-
-    def _note(self, ways: Iterable[Way]) -> None:
-        for way in ways:
-            _log.info("%s", way)
-            self.ways.append(way)
 
     # Streams
 
@@ -238,7 +241,9 @@ class _Compiler:
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
         name = _stage_name(plan, stream)
         stage = Stage(name, plan)
-        self._note(Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths())
+        self._elements += [
+            Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths()
+        ]
         self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
     def _gate(self, step: Step) -> str:
@@ -286,7 +291,7 @@ class _Compiler:
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
         against = obstacle(windowing, combine, takes_back=takes_back, spread=fanout is not None)
-        self._note([Way(label, "all keys at once", "key by key", against)])
+        self._grouped.append(Way(label, "all keys at once", "key by key", against))
         if combine is not None and against is None and gap_of(windowing) is not None:
             self._sessions(step, windowing, combine)
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from typing import Protocol, TypeVar, cast
 
 from headrace.lowlevel.failure import failed_step
@@ -38,6 +39,28 @@ def start_bundle(label: str, fn: HasStartBundle) -> None:
             "elements in process or finish_bundle"
         )
         raise failed_step(error, label, None, None)
+
+
+class Living(Protocol):
+    """A `DoFn` or a `CombineFn`."""
+
+    def setup(self) -> None:
+        """Called once, before anything else."""
+
+    def teardown(self) -> None:
+        """Called once, after everything else."""
+
+
+def set_up(parts: Iterable[tuple[str, Living]]) -> ExitStack:
+    """Set functions up, given with their steps' labels; returns what tears all of them down, the last one first.
+
+    If one fails, those before it are torn down, and its error is raised.
+    """
+    with ExitStack() as ending:
+        for label, part in parts:
+            call_hook(label, part.setup)
+            ending.callback(call_hook, label, part.teardown)
+        return ending.pop_all()
 
 
 def last_outputs(outputs: object) -> Iterator[tuple[str | None, WindowedValue]]:

@@ -5,29 +5,21 @@ It only looks, and runs no code that the checkpoint names (`CheckpointView`): st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
-from headrace.lowlevel.checkpoint.listing import StoredTimer
-from headrace.lowlevel.checkpoint.marker import read_marker
+from headrace.lowlevel.checkpoint.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.recordedstep import LIMIT
-from headrace.sdk.recordedtap import text_of
 from headrace.sdk.recording import Recording, RecordingError, StepRecording, WatermarkStep
 from headrace.sdk.recordlog import RecordLog, store_of
+from headrace.sdk.shorttext import text_of
 from headrace.sdk.standing import OpenWindow, Standing, WaitingTimer
-
-_WINDOW = re.compile(r"u?(-?\d+):(-?\d+)|u?global")
-"""Tags of the timers that wait for the end of a window, or its closing."""
-_NAMED = re.compile(r"t(?:-?\d+:-?\d+|global|[0-9a-f]*) (\d+):(.*)", re.DOTALL)
-"""Tags of the timers of a `DoFn`: window, length of the name, name and dynamic tag."""
+from headrace.sdk.storedtimer import has_windows, meant_by
 
 
 def recording_at(place: str | Path) -> Recording:
@@ -44,7 +36,7 @@ def recording_at(place: str | Path) -> Recording:
         return Recording.load(place)
     store = store_of(str(place))
     shown = hidden(str(place))
-    if "://" not in str(place) and read_marker(store) is None:
+    if "://" not in str(place) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(
             f"there is neither a recording nor a checkpoint at {shown}; give a file that recording.save() wrote, or "
             "the directory or URL of a checkpoint"
@@ -82,10 +74,10 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
 
 
 def _waiting(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTimer]:
-    has_windows = _has_windows(view, name)
+    in_windows = has_windows(view, name)
     for timer in view.timers(name, limit=LIMIT + 1):
-        yield _meant(timer, has_windows)
-    if has_windows:
+        yield meant_by(timer, in_windows)
+    if in_windows:
         assert view.manifest is not None, "something is committed"
         for window, wake in _windows_in_columns(view, name).items():
             yield window
@@ -113,32 +105,3 @@ def _windows_in_columns(view: CheckpointView, name: str) -> dict[OpenWindow, int
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-def _has_windows(view: CheckpointView, name: str) -> bool:
-    """Whether it is a grouping or a `DoFn` with state, whose tags of timers say windows."""
-    assert view.manifest is not None, "something is committed"
-    member = view.manifest.topology.of_kind(COMPUTATION).get(name)
-    return member is not None and "windows" in dict(member.signature)
-
-
-def _meant(timer: StoredTimer, has_windows: bool) -> OpenWindow | WaitingTimer:
-    """What a timer waits for: the end of a window, or what user code set it for.
-
-    >>> end = StoredTimer("Sum", "red", "0:60000000", TimeDomain.LOW_WATERMARK, 60_000_000)
-    >>> _meant(end, True)
-    OpenWindow(key='red', start=0, end=60000000)
-    >>> _meant(replace(end, tag="t0:60000000 4:idle"), True)
-    WaitingTimer(key='red', timestamp=60000000, tag='idle', is_wall=False)
-    """
-    key, tag, is_wall = text_of(timer.key), timer.tag, timer.domain is TimeDomain.WALL_TIME
-    if has_windows:
-        if (window := _WINDOW.fullmatch(tag)) is not None:
-            if not is_wall:
-                start, end = window.groups()
-                return OpenWindow(key, None if start is None else int(start), None if end is None else int(end))
-            tag = "trigger"
-        elif (named := _NAMED.fullmatch(tag)) is not None:
-            length, names = int(named[1]), named[2]
-            tag = f"{names[:length]} {names[length:]}".strip()
-    return WaitingTimer(key, timer.timestamp, text_of(tag), is_wall)

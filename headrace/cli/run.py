@@ -44,6 +44,9 @@ def run(
     ] = None,
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
+    details: Annotated[
+        bool, typer.Option("--details", help="Where progress is lines of JSON, have them tell of each step, too.")
+    ] = False,
     prometheus: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +65,7 @@ def run(
     """
     flags = flags_of(option or [], checkpoint)
     with endings():
-        watched = _Watched(_reporter(progress, prometheus))
+        watched = _Watched(_reporter(progress, details, prometheus))
         start = _start(load(target, runner, flags), runner, flags, watched)
         try:
             with watched.reporter:
@@ -85,8 +88,8 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
     return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
 
 
-def _reporter(progress: bool, prometheus: str | None) -> Reporter:
-    reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False))] if progress else []
+def _reporter(progress: bool, details: bool, prometheus: str | None) -> Reporter:
+    reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False), details)] if progress else []
     if prometheus is not None:
         try:
             reporters.append(PrometheusReporter.at(prometheus))

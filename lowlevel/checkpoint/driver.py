@@ -10,7 +10,7 @@ from headrace.lowlevel.checkpoint.change import Change, Consent, change_of
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.garbage import collect
+from headrace.lowlevel.checkpoint.garbage import Garbage
 from headrace.lowlevel.checkpoint.log import Position, look, read_entry, take_over
 from headrace.lowlevel.checkpoint.manifest import Manifest, encode_manifest
 from headrace.lowlevel.checkpoint.marker import ensure_marker, ensure_same
@@ -51,7 +51,7 @@ class Checkpoint:
         self._topology = topology
         self._position = position
         self._before: Manifest | None = None
-        self._seals: set[int] = set()
+        self._garbage = Garbage()
         self._doubtful = False
         self.change: Change | None = None
         """From the topology of the last commit to that of this driver, as long as it is not committed."""
@@ -208,6 +208,7 @@ class Checkpoint:
             place += 1
         self._before = self.manifest
         self._position = Position(place, place, manifest)
+        self._garbage.commits.add(place)
 
     def _rival_at(self, place: int, entry: bytes) -> Manifest | Seal | None:
         """Write the entry at a place; if that is taken, what is there."""
@@ -240,10 +241,12 @@ class Checkpoint:
     def collect_garbage(self) -> list[str]:
         """Delete what neither the last two commits nor another driver can need; returns the names of what it was.
 
-        Takes several operations: call it away from the hot path, every some epochs.
+        Takes several operations: call it away from the hot path, every some epochs. Raises `StoreError` if some of it
+        could not be deleted, which harms nobody and may be tried again; `CheckpointError` if the commit before the last
+        cannot be read.
         """
         manifest = self.manifest
         if self._before is None and manifest is not None and manifest.previous:
             entry = read_entry(self.store, manifest.previous)
             self._before = entry if isinstance(entry, Manifest) else None
-        return collect(self.store, self.generation, self._position, self._before, self._seals)
+        return self._garbage.collect(self.store, self.generation, self._position, self._before)

@@ -12,15 +12,19 @@ from headrace.lowlevel.store import Store
 KIND = "checkpoint"
 FORMAT_VERSION = 1
 """Of the arrangement of a checkpoint's objects."""
+ELSEWHERE = "give the directory or URL that --checkpoint names when the pipeline is run"
+"""What to do where a checkpoint is only looked at."""
 
 
-def read_marker(store: Store) -> str | None:
+def read_marker(store: Store, remedy: str = "give an empty or new directory") -> str | None:
     """The checkpoint's identity; None where there is nothing at all.
+
+    `remedy` is what to do about a place that holds something else.
 
     Raises `CheckpointError` for a place that holds something else, or a checkpoint of another format.
     """
     try:
-        if (data := _marker_or_nothing(store)) is None:
+        if (data := _marker_or_nothing(store, remedy)) is None:
             return None
         envelope.unwrap(KIND, FORMAT_VERSION, data, f"{paths.MARKER} in {store.describe()}")
     except DamagedError as error:
@@ -35,7 +39,7 @@ def read_marker(store: Store) -> str | None:
     return _identity(data)
 
 
-def _marker_or_nothing(store: Store) -> bytes | None:
+def _marker_or_nothing(store: Store, remedy: str) -> bytes | None:
     data = store.get(paths.MARKER)
     if data is None:
         if store.is_empty():
@@ -45,7 +49,7 @@ def _marker_or_nothing(store: Store) -> bytes | None:
     if data is None:
         raise CheckpointError(
             f"{store.describe()} holds files but is no checkpoint of Headrace (it has no object {paths.MARKER!r}); "
-            "give an empty or new directory"
+            f"{remedy}"
         )
     return data
 

@@ -27,10 +27,10 @@ def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool
 
     >>> from headrace.sdk.windows import FixedWindows
     >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, spread=False)
-    'it keeps elements instead of combining them'
+    'it keeps all elements; combine them (CombinePerKey) if that is enough'
     """
     if combine is None:
-        return "it keeps elements instead of combining them"
+        return "it keeps all elements; combine them (CombinePerKey) if that is enough"
     if takes_back:
         return "its input may have retractions"
     if reducers_of(combine) is None:

@@ -114,21 +114,38 @@ def seen_through(function: object, arguments: Arguments, spread: bool = False, a
         spread: Whether the element is spread over the first of them.
         as_truth: Whether only the truth of the result matters.
     """
+    found = _looked_at(function, arguments, spread, as_truth)
+    return found if isinstance(found, Seen) else None
+
+
+def why_called(function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False) -> str | None:
+    """Why a function is called for each element, for its author; None if it is seen through. As `seen_through`.
+
+    >>> why_called(print, Arguments((Given.ELEMENT,)))
+    'there is no Python source of it to look into'
+    """
+    found = _looked_at(function, arguments, spread, as_truth)
+    return found if isinstance(found, str) else None
+
+
+def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: bool) -> Seen | str:
     tree = tree_of(function)
-    returned = None if tree is None else returned_by(tree)
-    if tree is None or returned is None:
-        return None
+    if tree is None:
+        return "there is no Python source of it to look into"
+    if (returned := returned_by(tree)) is None:
+        return "it is more than one returned expression"
+    if _is_too_deep(returned):
+        return f"it is more than {_DEEPEST} levels deep"
     given = _given(tree.args, arguments, spread)
     if given is None:
-        return None
+        return "its parameters are more than the element, its timestamp, window and pane"
     reading = _Reading(given, cast(FunctionType, function))
     try:
-        _check_depth(returned)
         value = reading.truth(returned) if as_truth else reading.value(returned)
-    except _Unread:
-        return None
+    except _Unread as unread:
+        return f"columns cannot do `{ast.unparse(unread.tree):.60}`"
     width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
-    return None if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
+    return "it returns a constant" if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
 
 
 def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:
@@ -155,14 +172,17 @@ def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Map
 class _Unread(Exception):
     """Something in the source is nothing that columns do."""
 
+    def __init__(self, tree: ast.expr) -> None:
+        super().__init__(tree)
+        self.tree = tree
 
-def _check_depth(tree: ast.AST) -> None:
-    """Raise `_Unread` for expressions too deep for functions that call themselves: to read, pickle and compute them."""
+
+def _is_too_deep(tree: ast.AST) -> bool:
+    """Whether an expression is too deep for functions that call themselves: to read, pickle and compute it."""
     level = [tree]
     for _ in range(_DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
-    if level:
-        raise _Unread
+    return bool(level)
 
 
 def _meaning(function: FunctionType, name: str) -> object:
@@ -245,8 +265,8 @@ class _Reading:
             case ast.Call(ast.Name(name), [argument], []) if name in _CALLS:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):
-                return self._method(of, name, arguments)
-        raise _Unread
+                return self._method(tree, of, name, arguments)
+        raise _Unread(tree)
 
     def truth(self, tree: ast.expr) -> Node:
         """An expression of which only the truth matters."""
@@ -260,19 +280,19 @@ class _Reading:
     def _item(self, of: ast.expr, place: str | int | Attribute) -> Node:
         found = self.node(of)
         if not isinstance(found, ItemOf):
-            raise _Unread
+            raise _Unread(of)
         return ItemOf((*found.way, place))
 
     def _attribute(self, of: ast.expr, name: str) -> Node:
         if name.startswith("__"):
             # Inside a class Python takes it for another name.
-            raise _Unread
+            raise _Unread(of)
         source = self._given.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(source, Given):
             if source is Given.TIMESTAMP and name == "micros":
                 return Operation("micros", (FromEngine("timestamp"),))
             if (source, name) not in _FROM_ENGINE:
-                raise _Unread
+                raise _Unread(of)
             return FromEngine(_FROM_ENGINE[source, name])
         if name == "micros" and isinstance(instant := self.node(of), FromEngine):
             return Operation("micros", (instant,))
@@ -282,7 +302,7 @@ class _Reading:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
             return Operation("is_null" if isinstance(operator, ast.Is) else "is_not_null", (self.node(left),))
         if type(operator) not in _COMPARISONS:
-            raise _Unread
+            raise _Unread(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
 
     def _means(self, name: str, what: object) -> bool:
@@ -295,13 +315,13 @@ class _Reading:
 
     def _called(self, name: str, argument: ast.expr) -> Node:
         if not self._means(name, getattr(builtins, name)):
-            raise _Unread
+            raise _Unread(argument)
         match argument:
             case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._given.get(of) is Given.PANE:
                 return FromEngine("pane_timing")
         return Operation(_CALLS[name], (self.node(argument),))
 
-    def _method(self, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
+    def _method(self, call: ast.expr, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
         if name == "get" and len(arguments) == 1 and isinstance(key := arguments[0], ast.Constant):
             if type(key.value) is str:
                 # Where there is no such column the function is called.
@@ -310,4 +330,4 @@ class _Reading:
             isinstance(each, ast.Constant) and type(each.value) is str for each in arguments
         ):
             return Operation(name, (self.node(of), *map(self.node, arguments)))
-        raise _Unread
+        raise _Unread(call)

@@ -20,11 +20,12 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIME
 from headrace.sdk.buckets import EXACT
 from headrace.sdk.columns.expression import Expression
 from headrace.sdk.columns.fired import Fired, index_and_timing
-from headrace.sdk.columns.seen import Seen
+from headrace.sdk.columns.seen import Seen, why_called
 from headrace.sdk.columns.shape import pair
-from headrace.sdk.columns.view import Unable, View, filtered, obstacle
+from headrace.sdk.columns.view import ColumnFunction, Unable, View, filtered, obstacle
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, Step, WindowStep, always_one_window
 from headrace.sdk.fusion.throughput import Throughput
+from headrace.sdk.ptransform import label_of
 from headrace.sdk.source import CALLED, is_watched
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.transforms.parameters import Given
@@ -40,6 +41,8 @@ _DEFECT = (
 )
 _KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP, Given.PANE)
 """What an expression may be given; a tuple, as constants among the arguments need not have a hash."""
+_REMEDY = "return only fields, items, arithmetic and comparisons of the element, or name its fields (col, Select)"
+"""What makes a function one that need not be called."""
 
 
 class RunLoop(Protocol):
@@ -74,6 +77,8 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
     if reader.seen is not None:
         return None
     function = _function(reader)
+    if not isinstance(function, ColumnFunction):
+        return _called(function)
     if isinstance(reader.fn, FilterFn) and not isinstance(function, Expression):
         return obstacle(function) or "its condition is no column expression"
     if isinstance(reader.fn, MapTupleFn) is not getattr(function, "takes_items", False):
@@ -84,6 +89,10 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
 def _is_replaceable(step: ElementStep, seen: Seen) -> bool:
     """Whether nobody can tell that a step's function is not called."""
     return not is_watched() and seen.is_still(_function(step))
+
+
+def _called(function: object) -> str:
+    return f"{label_of(function)} is called for each"
 
 
 def _function(step: ElementStep) -> object:
@@ -241,24 +250,37 @@ Paths = list[tuple[str, str | None]]
 
 
 def paths(plan: StagePlan) -> Paths:
-    """Each step and exit of a stage, with the reason why it never takes columns, None if it may."""
+    """Each step and exit of a stage, with the reason why it never takes columns, None if it may.
+
+    Behind a step that takes elements one by one the reason is that step.
+    """
     found: Paths = []
 
     def follow(node: int, form: Form, against: str | None) -> None:
         for _, reader in plan.consumers(node):
-            why = against or obstacle_to(plan, reader, form)
+            why = against or _with_remedy(reader, obstacle_to(plan, reader, form))
             found.append((reader.label, why))
+            # The first step that calls a function is the one to change.
+            behind = against or (why and f"step {reader.label!r} gives them so")
             if isinstance(reader, WindowStep):
-                follow(reader.output, reader.output_form(form, plan.windowings[reader.output]), why and _behind(reader))
+                follow(reader.output, reader.output_form(form, plan.windowings[reader.output]), behind)
             elif isinstance(reader, ElementStep):
                 after = reader.output_form(form, plan.windowings[node])
                 for output in reader.outputs.values():
-                    follow(output, after, why and _behind(reader))
+                    follow(output, after, behind)
 
     for form in dict.fromkeys(plan.entries.values()):
         follow(0, form, None)
     return found
 
 
-def _behind(reader: ElementStep | WindowStep) -> str:
-    return f"it comes behind {reader.label}"
+def _with_remedy(reader: Step | Exit, why: str | None) -> str | None:
+    """Why a function is called for each element, and what its author can do; any other reason as it is."""
+    if not (isinstance(reader, ElementStep) and isinstance(fn := reader.fn, FunctionDoFn)):
+        return why
+    if why != _called(fn.function):
+        return why
+    if getattr(fn.function, "__module__", "").startswith("headrace."):
+        return "this part of the transform is written for one at a time"
+    reason = why_called(fn.function, reader.arguments, fn.spread, isinstance(fn, FilterFn))
+    return f"{why}, as {reason}; {_REMEDY}"

@@ -22,7 +22,7 @@ from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
 from headrace.sdk.fusion.throughput import Throughput
 from headrace.sdk.fusion.written import Loop
-from headrace.sdk.lifecycle import call_hook, last_outputs, start_bundle
+from headrace.sdk.lifecycle import call_hook, last_outputs, set_up, start_bundle
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
@@ -55,12 +55,7 @@ class Stage(InlineComputation):
         """Set the steps' functions up, in copies of their own: what they open must not stick to the plan."""
         plan = shipped(self.plan, self.name)
         self._live = _LiveStage(self.name, plan)
-        with ExitStack() as ending:
-            for step in plan.element_steps():
-                call_hook(step.label, step.fn.setup)
-                ending.callback(call_hook, step.label, step.fn.teardown)
-            # Only if all are set up will `teardown` be called; otherwise those that are end here.
-            self._ending = ending.pop_all()
+        self._ending = set_up((step.label, step.fn) for step in plan.element_steps())
 
     def teardown(self) -> None:
         """Tear the steps' functions down, all of them even if one fails, and let go of them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
@@ -105,6 +106,7 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
         """The CombineFn of a function from an iterable of values (or of its own results) to one."""
+        require_combiner(function)
         return CallableCombineFn(function)
 
     @staticmethod
@@ -289,8 +291,36 @@ def curried(
     return CallableCombineFn(function).with_arguments(args, dict(kwargs))
 
 
+def require_combiner(
+    function: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Refuse a function that cannot be called with an iterable of values, and the further arguments behind it.
+
+    >>> require_combiner(lambda a, b: a + b)
+    Traceback (most recent call last):
+      ...
+    TypeError: <lambda at ...> takes (a, b), but a function that combines is given one iterable of all values...
+    """
+    if isinstance(function, (CombineFn, type)) or not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Not every function that is written in C can be asked.
+        return
+    try:
+        signature.bind((), *args, **kwargs)
+    except TypeError as error:
+        further = f" and further arguments ({error})" if args or kwargs else ""
+        raise TypeError(
+            f"{label_of(function)} takes {signature}, but a function that combines is given one iterable of all values"
+            f"{further}; write one such as `lambda values: sum(values)`, or a CombineFn, whose add_input(accumulator, "
+            "value) takes two"
+        ) from None
+
+
 class WithArguments:
-    """A function of an iterable with its further arguments."""
+    """A function of an iterable with its further arguments; its label is the function's."""
 
     def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.function, self._args, self._kwargs = function, args, kwargs

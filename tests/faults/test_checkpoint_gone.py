@@ -54,7 +54,9 @@ def another(place: Path) -> None:
     ensure_marker(ObjectStore(place), "somebody else", 0)
 
 
-@pytest.mark.parametrize("step", ["plan", "run level 0 task 0", "saved level 1 task 1", "commit", "committed", "delivered"])
+@pytest.mark.parametrize(
+    "step", ["plan", "run level 0 task 0", "saved level 1 task 1", "commit", "committed", "delivered"]
+)
 @pytest.mark.parametrize("gone", [removed, emptied, without_marker, another])
 def test_a_run_whose_checkpoint_goes_stops_at_the_next_commit(
     tmp_path: Path, gone: Callable[[Path], None], step: str

@@ -312,8 +312,9 @@ def test_the_way_of_each_step_is_told():
     kept | "Beside" >> beam.Map(col.number)
     told = dict(stage_of(pipeline, "In").paths())
     assert told["Keep"] is None
-    assert told["Double"].startswith("plain_row is a function")
-    assert told["After"] == "it comes behind Double"
+    assert told["Double"] is not None
+    assert told["Double"].startswith("plain_row is called for each, as ")
+    assert told["After"] == "step 'Double' gives them so"
     assert told["Beside"] is None
 
 

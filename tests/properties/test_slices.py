@@ -12,7 +12,10 @@ import pytest
 
 from headrace import Row, col
 from headrace.lowlevel.arrays import numbers_in
+from headrace.lowlevel.coder import KeyCoder
+from headrace.lowlevel.columnkeys import numbered
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.tuplekeys import TupleKeys, plain_keys
 from headrace.sdk.columns.reading import shape_of_rows
 from headrace.sdk.columns.vector import from_its_start, normal
 from headrace.sdk.columns.vectors import mask_of, shape_of
@@ -140,6 +143,28 @@ def test_parts_are_filtered_by_conditions_on_parts(kind):
 def test_numbers_of_parts(kind):
     for part in parts_of(kind):
         assert numbers_in(part).tolist() == part.to_numpy(zero_copy_only=False).tolist() or part.null_count
+
+
+KEYS = [pa.int64(), pa.int16(), pa.uint8(), pa.string(), pa.large_string()]
+
+
+@pytest.mark.parametrize("kind", KEYS, ids=str)
+def test_keys_of_parts(kind):
+    coder = KeyCoder()
+    for part in parts_of(kind):
+        if part.null_count or not len(part):
+            continue
+        values = part.to_pylist()
+        order = {value: number for number, value in enumerate(dict.fromkeys(values))}
+        assert numbered([part]).tolist() == [order[value] for value in values]
+        pairs = list(zip(values, values, strict=True))
+        keys = TupleKeys.like(pairs[0], coder.encode)
+        encoded = keys.encoded([part, part])
+        assert encoded.to_pylist() == list(map(coder.encode, pairs))
+        for first in range(0, len(values), 5):
+            assert [column.to_pylist() for column in keys.decoded(encoded.slice(first, 7))] == [values[first:][:7]] * 2
+            single = pa.array(map(coder.encode, values), pa.large_binary()).slice(first, 7)
+            assert plain_keys(single).to_pylist() == values[first:][:7]
 
 
 def test_texts_begin_where_their_memory_begins():
