@@ -29,6 +29,17 @@ class KeyEncodingError(HeadraceError, TypeError):
         )
 
 
+class CoderError(HeadraceError, TypeError):
+    """A registered coder that cannot be used where it is needed."""
+
+    def __init__(self, kind: str, coder: str, problem: str) -> None:
+        self.kind, self.coder, self.problem = kind, coder, problem
+        super().__init__(kind, coder, problem)
+
+    def __str__(self) -> str:
+        return f"the coder {self.coder} that is registered for type {self.kind} {self.problem}"
+
+
 class StepError(HeadraceError, RuntimeError):
     """User code raised. The epoch was given up: nothing of it is committed.
 

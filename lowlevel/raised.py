@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import types
+from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from typing import cast
 
 import cloudpickle
@@ -81,7 +81,6 @@ def _typed(error: StepError, original: BaseException) -> StepError:
     return made
 
 
-@lru_cache(maxsize=256)
 def _both(kind: type[BaseException]) -> type[BaseException]:
     """The class of step errors that are of the other class, too. It shows as a step error, as that is what it says."""
     own = {"__module__": StepError.__module__, "__qualname__": StepError.__qualname__, "__reduce__": _reduce}
@@ -99,7 +98,7 @@ def _made(kind: type[BaseException], args: tuple[object, ...], state: dict[str, 
     while built_in.__flags__ & _HEAP:
         assert built_in.__base__ is not None
         built_in = built_in.__base__
-    made = cast(BaseException, built_in.__new__(kind, *args))
+    made = cast("Callable[..., BaseException]", built_in.__new__)(kind, *args)
     made.args = args
     for name, value in state.items():
         if name in _members(kind):

@@ -172,7 +172,7 @@ def test_an_exception_ends_the_program_only_if_it_is_one_that_does():
 def test_it_can_be_pickled():
     error = as_raised(failed_step(Odd(1, 2), "Step", "k", 5))
     again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error) and str(again) == str(error) and again.code == 1
+    assert isinstance(again, StepError) and isinstance(again, Odd) and str(again) == str(error) and again.code == 1
     assert isinstance(again.__cause__, Odd)
 
 
