@@ -14,7 +14,7 @@ from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
-from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.running import Runner, find_recorded, find_runner, labels_to_record, run_options, watching
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -173,9 +173,10 @@ class Pipeline:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
-        runner = find_runner(self.runner)
+        wanted = labels_to_record(self._record, self.options)
+        runner = find_runner(self.runner) if wanted is None else find_recorded(self.runner)
         with watching(self.options) as progress:
-            if (wanted := labels_to_record(self._record, self.options)) is None:
+            if wanted is None:
                 options = run_options(self.options, progress=progress)
                 self.result = PipelineResult(runner.run_topology(self.topology(), options))
             else:

@@ -10,9 +10,14 @@ import atexit
 import os
 import subprocess
 import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, cast
 
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that say nothing about this run."""
@@ -33,7 +38,8 @@ def start_java(conf: SparkConf) -> None:
     passing = threading.Thread(target=pass_on, args=(reading, 2), name="headrace-java-errors", daemon=True)
     passing.start()
     try:
-        gateway = launch_gateway(conf, {"stderr": writing})
+        launch = cast("Callable[[SparkConf, dict[str, object]], JavaGateway]", launch_gateway)
+        gateway = launch(conf, {"stderr": writing})
     except BaseException:
         os.close(writing)
         passing.join(_PATIENCE_SECONDS)
