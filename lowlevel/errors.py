@@ -77,6 +77,22 @@ class CheckpointError(HeadraceError, RuntimeError):
     """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""
 
 
+EMPTY = "it is empty"
+"""What is wrong with an object that has no bytes."""
+
+
+class DamagedError(CheckpointError):
+    """An object of a checkpoint that is empty, or whose bytes do not fit its checksum."""
+
+    def __init__(self, name: str, damage: str, remedy: str = "") -> None:
+        self.name, self.damage = name, damage
+        self.remedy = remedy or "put an intact copy of the file there, or start over on an empty checkpoint"
+        super().__init__(name, damage, self.remedy)
+
+    def __str__(self) -> str:
+        return f"{self.name} is damaged ({self.damage}); {self.remedy}"
+
+
 class CollectedError(CheckpointError):
     """What a reader of a checkpoint was looking at has been deleted, as the run has gone on; reading again helps."""
 

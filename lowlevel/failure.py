@@ -20,7 +20,7 @@ def own_traceback(error: BaseException) -> str:
     """The traceback without the engine's own frames above the user's code, so far as there are user frames."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = next((i for i, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
-    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])]
+    lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames else []
     return "".join([*lines, *traceback.format_exception_only(error)])
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import cast
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.redelivery import Once, by_record_id
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
@@ -110,6 +113,8 @@ class _Compiler:
         self._graph = graph
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
+        self._recognised: dict[Collection, str] = {}
+        """Collection whose injector may deliver records again -> the stream that has each of them once."""
         self._grouped: list[Way] = []
         self._elements: list[Way] = []
 
@@ -138,7 +143,7 @@ class _Compiler:
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
             for tag, output in step.outputs.items():
-                self._topology.injector(self._stream(output), transform.injector_of(tag))
+                self._inject(output, transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif (signature := stateful_signature(step)) is not None:
@@ -160,6 +165,14 @@ class _Compiler:
             if self._graph.begins_stage(output):
                 self._stage(output)
 
+    def _inject(self, output: Collection, injector: Injector) -> None:
+        """Add an injector; whatever it may deliver again comes to the steps once."""
+        stream = stream_of(output)
+        self._topology.injector(stream, injector)
+        if injector.record_ids:
+            self._recognised[output] = once = f"{stream}#once"
+            self._topology.computation(once, Once(once), {stream: by_record_id}, [once])
+
     def _claim(self, stream: str, label: str) -> None:
         if stream in self._streams:
             raise TopologyError(
@@ -177,7 +190,7 @@ class _Compiler:
         if isinstance(producer.transform, RunComputation):
             assert collection.tag is not None
             return collection.tag
-        return stream_of(collection)
+        return self._recognised.get(collection) or stream_of(collection)
 
     def _into(self, step: Step, index: int) -> Exit:
         """How the elements of an input reach a step that is no part of a stage."""
@@ -251,9 +264,9 @@ class _Compiler:
             if is_fused(step) and not sides_of(step):
                 self._plan_step(plan, step, node)
             elif (leave := self._into(step, index)).stream not in plan.entries:
-                plan.exits.append(_at(leave, node))
+                plan.exits.append(replace(leave, source=node))
         if collection in self._graph.side_inputs:
-            plan.exits.append(_at(self._into_side(collection), node))
+            plan.exits.append(replace(self._into_side(collection), source=node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
         outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
@@ -277,8 +290,7 @@ class _Compiler:
         streams = _forms(entry)
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
-        identified = any(stream in self._topology.id_slacks() for stream in streams)
-        against = obstacle(windowing, combine, takes_back=takes_back, identified=identified, spread=fanout is not None)
+        against = obstacle(windowing, combine, takes_back=takes_back, spread=fanout is not None)
         self._grouped.append(Way(label, "all keys at once", "key by key", against))
         if combine is not None and against is None and gap_of(windowing) is not None:
             self._sessions(step, windowing, combine)
@@ -384,10 +396,6 @@ def _forms(entry: Exit) -> dict[str, InputForm]:
 def _percentile_of(transform: object) -> float | None:
     """The percentile of the watermark that a step asks for; None for all records."""
     return transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
-
-
-def _at(leave: Exit, node: int) -> Exit:
-    return Exit(leave.label, node, leave.stream, leave.form, leave.keyed, leave.spare)
 
 
 def _stage_name(plan: StagePlan, stream: str) -> str:

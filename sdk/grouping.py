@@ -22,7 +22,7 @@ from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.sdk.arrivals import Arrival, Arrivals, InputForm, sorter, together
 from headrace.sdk.contents import Combiner
 from headrace.sdk.keywindows import KeyWindows
-from headrace.sdk.panes import PaneInfoTiming, is_retraction, pane_info
+from headrace.sdk.panes import UNMATCHED_RETRACTIONS, PaneInfoTiming, is_retraction, pane_info
 from headrace.sdk.rules import Rules
 from headrace.sdk.shownpanes import ShownPane
 from headrace.sdk.statesignature import combiner_kind, windowing_signature
@@ -34,8 +34,6 @@ from headrace.sdk.windowstate import WindowState
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 OUTSIDE = "outside_windows"
 """Counter of elements that the window function put into no window."""
-UNMATCHED = "unmatched_retractions"
-"""Counter of retractions of elements that were not there, because they came too late."""
 
 
 class Grouping(BundleComputation):
@@ -223,12 +221,12 @@ class Grouping(BundleComputation):
         state = windows.find(frame)
         if state is None or state.progress is FINISHED:
             if state is None and frame.closes > windows.watermark:
-                context.count(UNMATCHED, arrival.elements)
+                context.count(UNMATCHED_RETRACTIONS, arrival.elements)
                 return 0
             return arrival.lost
         found = self._rules.contents.remove(state, arrival.items, context)
         if found < arrival.elements:
-            context.count(UNMATCHED, arrival.elements - found)
+            context.count(UNMATCHED_RETRACTIONS, arrival.elements - found)
         if found:
             state.live -= found
             state.fresh += found

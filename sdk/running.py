@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.topology import Topology
+from headrace.sdk.knownoptions import check_known
 from headrace.sdk.options import EngineOptions, PipelineOptions
 
 if TYPE_CHECKING:
@@ -126,7 +127,11 @@ def run_options(
         options: Of the pipeline.
         recorder: Is told each epoch, too.
         progress: What is told each epoch instead of what the options name.
+
+    Raises:
+        ValueError: An option that nobody declares, or a value that makes no sense; nothing has run.
     """
+    check_known(options)
     view = options.view_as(EngineOptions)
     progress = progress or _called(view.progress)
     given = {

@@ -11,13 +11,10 @@ import os
 import subprocess
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
-
-if TYPE_CHECKING:
-    from py4j.java_gateway import JavaGateway
+from py4j.java_gateway import JavaGateway
+from pyspark import SparkConf, SparkContext, java_gateway
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
 """Lines that say nothing about this run."""
@@ -38,7 +35,8 @@ def start_java(conf: SparkConf) -> None:
     passing = threading.Thread(target=pass_on, args=(reading, 2), name="headrace-java-errors", daemon=True)
     passing.start()
     try:
-        launch = cast("Callable[[SparkConf, dict[str, object]], JavaGateway]", launch_gateway)
+        # Spark says nothing of its types.
+        launch = cast("Callable[[SparkConf, dict[str, int]], JavaGateway]", java_gateway.launch_gateway)
         gateway = launch(conf, {"stderr": writing})
     except BaseException:
         os.close(writing)

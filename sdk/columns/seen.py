@@ -43,6 +43,12 @@ class Seen:
     value: Value
     spread: int | None = None
     """How many items an element is spread over, None if it is not."""
+    names: tuple[tuple[str, object], ...] = ()
+    """The global names in its source, with what they meant when it was read."""
+
+    def is_still(self, function: object) -> bool:
+        """Whether it is what the function returns: global names may have been given other meanings since."""
+        return isinstance(function, FunctionType) and all(_meaning(function, name) is its for name, its in self.names)
 
     def node(self) -> Node | None:
         """What it returns, if that is one value."""
@@ -128,6 +134,8 @@ def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: b
         return "there is no Python source of it to look into"
     if (returned := returned_by(tree)) is None:
         return "it is more than one returned expression"
+    if _is_too_deep(returned):
+        return f"it is more than {_DEEPEST} levels deep"
     given = _given(tree.args, arguments, spread)
     if given is None:
         return "its parameters are more than the element, its timestamp, window and pane"
@@ -137,7 +145,7 @@ def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: b
     except _Unread as unread:
         return f"columns cannot do `{ast.unparse(unread.tree):.60}`"
     width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
-    return "it returns a constant" if isinstance(value, Literal) else Seen(value, width)
+    return "it returns a constant" if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
 
 
 def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:
@@ -169,6 +177,21 @@ class _Unread(Exception):
         self.tree = tree
 
 
+def _is_too_deep(tree: ast.AST) -> bool:
+    """Whether an expression is too deep for functions that call themselves: to read, pickle and compute it."""
+    level = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
+def _meaning(function: FunctionType, name: str) -> object:
+    """What a global name means in a function now; None if nothing, or None."""
+    scope = function.__globals__
+    own = scope.get("__builtins__", builtins)
+    return scope.get(name, (own if isinstance(own, dict) else vars(own)).get(name))
+
+
 _FROM_ENGINE = {
     (Given.WINDOW, "start"): "window_start",
     (Given.WINDOW, "end"): "window_end",
@@ -193,6 +216,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
 _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 _CONSTANTS = (str, int, float, bool)
+_DEEPEST = 60
+"""Levels of a syntax tree; Python stops at a thousand calls inside each other, of which a level may take several."""
 
 
 class _Reading:
@@ -200,6 +225,8 @@ class _Reading:
 
     def __init__(self, given: Mapping[str, Value | Given], function: FunctionType) -> None:
         self._given, self._function = given, function
+        self.names: dict[str, object] = {}
+        """The global names that were read, with their meanings."""
 
     def value(self, tree: ast.expr) -> Value:
         """What an expression gives. Raises `_Unread`."""
@@ -210,9 +237,7 @@ class _Reading:
             if len(set(names)) == len(tree.keys):
                 return Made(tuple(map(self.value, tree.values)), tuple(names))
         match tree:
-            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if (
-                self._global(name) is typing.cast
-            ):
+            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if self._means(name, typing.cast):
                 return self.value(behind)
         return Literal(None) if isinstance(tree, ast.Constant) and tree.value is None else self.node(tree)
 
@@ -237,7 +262,7 @@ class _Reading:
                 return Operation("not", (self.truth(operand),))
             case ast.Compare(left, [operator], [right]):
                 return self._compared(left, operator, right)
-            case ast.Call(ast.Name(name), [argument], []) if name in _CALLS and self._is_builtin(name):
+            case ast.Call(ast.Name(name), [argument], []) if name in _CALLS:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):
                 return self._method(tree, of, name, arguments)
@@ -280,20 +305,17 @@ class _Reading:
             raise _Unread(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
 
-    def _is_builtin(self, name: str) -> bool:
-        """Whether a name means Python's own function."""
-        scope = self._function.__globals__
-        own = scope.get("__builtins__", builtins)
-        found = (own if isinstance(own, dict) else vars(own)).get(name)
-        return name not in scope and self._is_global(name) and found is getattr(builtins, name)
-
-    def _global(self, name: str) -> object:
-        return self._function.__globals__.get(name) if self._is_global(name) else None
-
-    def _is_global(self, name: str) -> bool:
-        return name not in self._given and name not in self._function.__code__.co_freevars
+    def _means(self, name: str, what: object) -> bool:
+        """Whether a name is global and means this."""
+        is_global = name not in self._given and name not in self._function.__code__.co_freevars
+        if not is_global or _meaning(self._function, name) is not what:
+            return False
+        self.names[name] = what
+        return True
 
     def _called(self, name: str, argument: ast.expr) -> Node:
+        if not self._means(name, getattr(builtins, name)):
+            raise _Unread(argument)
         match argument:
             case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._given.get(of) is Given.PANE:
                 return FromEngine("pane_timing")

@@ -13,17 +13,20 @@ import pyarrow as pa
 
 from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.failure import own_traceback
 from headrace.lowlevel.record import Emit
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.buckets import EXACT
 from headrace.sdk.columns.expression import Expression
 from headrace.sdk.columns.fired import Fired, index_and_timing
-from headrace.sdk.columns.seen import why_called
+from headrace.sdk.columns.seen import Seen, why_called
 from headrace.sdk.columns.shape import pair
 from headrace.sdk.columns.view import ColumnFunction, Unable, View, filtered, obstacle
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, Step, WindowStep, always_one_window
 from headrace.sdk.fusion.throughput import Throughput
 from headrace.sdk.ptransform import label_of
+from headrace.sdk.source import CALLED, is_watched
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.transforms.parameters import Given
 from headrace.sdk.windowing import Windowing
@@ -31,6 +34,11 @@ from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 
 _log = logging.getLogger(__name__)
 
+_DEFECT = (
+    "This is a defect of Headrace, not of your code: the step is computed for many elements at once, and that failed. "
+    f"Please report it with what follows. With {CALLED}=1 in the environment, functions are called for each element; "
+    "what a column expression computes can be written as a function."
+)
 _KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP, Given.PANE)
 """What an expression may be given; a tuple, as constants among the arguments need not have a hash."""
 _REMEDY = "return only fields, items, arithmetic and comparisons of the element, or name its fields (col, Select)"
@@ -76,6 +84,11 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
     if isinstance(reader.fn, MapTupleFn) is not getattr(function, "takes_items", False):
         return "its function takes the items of the element"
     return obstacle(function)
+
+
+def _is_replaceable(step: ElementStep, seen: Seen) -> bool:
+    """Whether nobody can tell that a step's function is not called."""
+    return not is_watched() and seen.is_still(_function(step))
 
 
 def _called(function: object) -> str:
@@ -127,12 +140,18 @@ class ColumnRun:
 
     def _ways(self, reader: Step | Exit, form: Form, batch: ColumnBatch) -> list[_Onward] | None:
         """Where the batch goes at a reader and as what; None if its elements are to be taken one by one."""
+        if isinstance(reader, ElementStep) and reader.seen is not None and not _is_replaceable(reader, reader.seen):
+            return None
         try:
             return list(self._way(reader, form, batch))
-        except Exception as error:
-            # Whatever stands against columns, the loop over the elements has their results, or the error to show.
-            _log.debug("step %r takes a batch element by element: %s", reader.label, error)
+        except Unable as unable:
+            # The loop over the elements has their results, or the error to show.
+            _log.debug("step %r takes a batch element by element: %s", reader.label, unable)
             return None
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise StepError(reader.label, None, None, f"{_DEFECT}\n{own_traceback(error)}") from error
 
     def _readers_of(self, node: int, form: Form) -> list[Step | Exit | None]:
         """What reads a collection; None in the place of a reader that never takes columns."""

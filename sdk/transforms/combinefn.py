@@ -176,6 +176,10 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
         """The function's name."""
         return label_of(self.function)
 
+    def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> AnyCombineFn:
+        """That of the function with further arguments: its other methods have none to give them to."""
+        return cast(AnyCombineFn, CallableCombineFn(WithArguments(self.function, args, kwargs)))
+
     def create_accumulator(self) -> list[object]:
         """See `CombineFn`."""
         return []
@@ -284,8 +288,7 @@ def curried(
         return function.with_arguments(args, dict(kwargs))
     if not callable(function):
         raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
-    made: object = CallableCombineFn(_WithArguments(function, args, dict(kwargs)))
-    return cast(CombineFn[object, object, object], made)
+    return CallableCombineFn(function).with_arguments(args, dict(kwargs))
 
 
 def require_combiner(
@@ -316,14 +319,16 @@ def require_combiner(
         ) from None
 
 
-class _WithArguments:
+class WithArguments:
     """A function of an iterable with its further arguments; its label is the function's."""
 
     def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
+        self.function, self._args, self._kwargs = function, args, kwargs
 
     def __call__(self, values: Iterable[object]) -> object:
-        return self._function(values, *self._args, **self._kwargs)
+        """The function's result."""
+        return self.function(values, *self._args, **self._kwargs)
 
     def default_label(self) -> str:
-        return label_of(self._function)
+        """That of the function."""
+        return label_of(self.function)

@@ -111,9 +111,12 @@ def test_run_takes_whatever_makes_a_pipeline(folder: Path, target: str) -> None:
 
 
 def test_options_reach_the_pipeline_and_the_engine(folder: Path) -> None:
-    result = ran("points.py", "--option=most=4", "-o", "max_records_per_epoch=1", "--checkpoint=state")
+    result = ran("points.py", "--most=4", "--max_records_per_epoch=1", "--checkpoint=state")
     assert result.stdout == "done: 3 epochs, 3 records in, 1 out, 0 late, 0 dropped\n"
-    assert ran("points.py", "--option=most=4", "--checkpoint=state").stdout == "done: there was nothing left to do\n"
+    assert (
+        ran("points.py", "-o", "most=4", "--option=max_records_per_epoch=1", "--checkpoint=state").stdout
+        == "done: there was nothing left to do\n"
+    )
 
 
 def test_progress_is_lines_of_json_where_there_is_no_terminal(folder: Path) -> None:
