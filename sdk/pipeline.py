@@ -15,7 +15,7 @@ from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult, warn_of_unmatched
-from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.running import Runner, find_recorded, find_runner, labels_to_record, run_options, watching
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -175,8 +175,9 @@ class Pipeline:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
+        wanted = labels_to_record(self._record, self.options)
         try:
-            self.result = self._run(find_runner(self.runner))
+            self.result = self._run(find_runner(self.runner) if wanted is None else find_recorded(self.runner), wanted)
         except StepError as error:
             made = as_raised(error)
             if made is error:
@@ -185,9 +186,9 @@ class Pipeline:
         warn_of_unmatched(self.result.counters)
         return self.result
 
-    def _run(self, runner: Runner) -> PipelineResult:
+    def _run(self, runner: Runner, wanted: Sequence[str] | None) -> PipelineResult:
         with watching(self.options) as progress:
-            if (wanted := labels_to_record(self._record, self.options)) is None:
+            if wanted is None:
                 options = run_options(self.options, progress=progress)
                 return PipelineResult(runner.run_topology(self.topology(), options))
             return self._run_recorded(runner, wanted, progress)
