@@ -54,7 +54,7 @@ def run(
 
     Options are those of the engine (such as max_records_per_epoch or latency_aim) and of the pipeline itself. Ends with
     0 when the input has ended, 1 when a step failed, 2 when there is no such pipeline, 3 when another run has taken the
-    checkpoint over, 130 after Ctrl-C.
+    checkpoint over, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP, which let the epoch end.
 
     Example: headrace run scores.py:pipeline --checkpoint=state/scores -o max_records_per_epoch=10000
     """

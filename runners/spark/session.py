@@ -19,6 +19,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.engine.signals import FORKS
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (4, 1)
@@ -131,7 +132,9 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     for name, value in {**_QUIET, **ours}.items():
         builder = builder.config(name, value)
     try:
-        session = builder.getOrCreate()
+        # Java would end at a signal to all processes of a service, and could not end the epoch. It ends with this one.
+        with FORKS.ignoring():
+            session = builder.getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkSetupError(
             f"Spark could not start its Java process with {_java()} ({error}); "
