@@ -13,7 +13,7 @@ from headrace.sdk.frames import RECORD, Frame
 from headrace.sdk.ledger import Ledger
 from headrace.sdk.merging import Merged, merge_windows
 from headrace.sdk.rules import Rules
-from headrace.sdk.shownpanes import ShownPanes
+from headrace.sdk.shownpanes import ShownPane, ShownPanes
 from headrace.sdk.triggers import Moment
 from headrace.sdk.windows import Sessions
 from headrace.sdk.windows.coder import decode_interval
@@ -109,7 +109,10 @@ class KeyWindows:
         return windows
 
     def _join(self, merged: Merged) -> None:
-        """Let one window take over what several hold: content, progress, panes, timers and holds."""
+        """Let one window take over what several hold: content, progress, timers, holds, and panes to take back.
+
+        Numbers of panes are not passed on: they belong to a window, which counts from 0 unless it was there before.
+        """
         frame, rules = merged.frame, self._rules
         frames = {part.code: part for part in merged.parts}
         if rules.takes_back:
@@ -127,9 +130,9 @@ class KeyWindows:
         rules.contents.merge(target, parts)
         target.fresh = sum(part.fresh for part in parts)
         target.live = sum(part.live for part in parts)
-        target.index = max(part.index for part in parts)
-        target.nonspeculative = max(part.nonspeculative for part in parts)
-        target.timely = not moment.past_end or any(part.timely for part in parts)
+        # A window has one pane ON_TIME at most.
+        waits = not target.nonspeculative and any(part.timely for part in parts)
+        target.timely = not moment.past_end or waits
         target.stamp = reduce(rules.windowing.timestamp_combiner.combine, stamps) if stamps else None
         target.due = frame.closes if moment.past_end else frame.end
         target.changed = True
@@ -151,7 +154,8 @@ class KeyWindows:
     def split(self, state: WindowState) -> list[WindowState]:
         """What becomes of a merged window from which elements were taken back: what held it together may be gone.
 
-        The first of several windows takes back what the one put out; to all of them their elements are new.
+        The first of several windows takes back what the one put out. To all of them their elements are new, and each
+        counts its panes anew unless it has the bounds of the one.
         """
         rules, contents = self._rules, self._rules.contents
         if not rules.merging or not state.live:
@@ -168,24 +172,40 @@ class KeyWindows:
         contents.discard(state, self._context)
         self.free(state)
         parts = [self._part_of(state, merged, held) for merged in groups]
+        self._inherit(parts, state, panes)
+        return parts
+
+    def _inherit(self, parts: list[WindowState], whole: WindowState, panes: list[ShownPane]) -> None:
+        """Pass on what a window that fell apart has put out."""
         first = parts[0]
-        first.index, first.nonspeculative, first.stamp = state.index, state.nonspeculative, state.stamp
+        first.stamp = whole.stamp
         if panes:
+            if first.shown:
+                panes = [*self.shown.take(first.frame), *panes]
             self.shown.put(first.frame, panes)
             first.shown = True
-        return parts
+        for part in parts:
+            if part.frame.code == whole.frame.code:
+                part.index, part.nonspeculative = whole.index, whole.nonspeculative
 
     def _part_of(self, whole: WindowState, merged: Merged, held: dict[bytes, list[object]]) -> WindowState:
         """A window with some of the elements of one that falls apart."""
         frame, rules = merged.frame, self._rules
         moment = self.moment(frame, self.watermark)
-        part = self._open[frame.code] = WindowState(frame)
+        # A window of these bounds may be there: one that waits to say that everything was taken back.
+        part = self.find(frame)
+        progresses = [whole.progress]
+        if part is None:
+            part = self._open[frame.code] = WindowState(frame)
+            part.due = frame.closes if moment.past_end else frame.end
+            part.timely = not moment.past_end
+        else:
+            progresses.append(part.progress)
         items = [member for of in merged.parts for member in held[of.code]]
         rules.contents.add(part, items)
-        part.live = part.fresh = len(items)
-        part.progress = rules.trigger.on_merge([whole.progress], moment)
-        part.due = frame.closes if moment.past_end else frame.end
-        part.timely = not moment.past_end
+        part.live += len(items)
+        part.fresh += len(items)
+        part.progress = rules.trigger.on_merge(progresses, moment)
         part.changed = True
         self.set_wake(part)
         return part

@@ -14,6 +14,13 @@ from headrace.sdk.windowedvalue import WindowedValue
 T = TypeVar("T")
 
 
+class HasStartBundle(Protocol):
+    """A `DoFn`, as far as the beginning of a bundle goes."""
+
+    def start_bundle(self) -> object:
+        """See `DoFn`."""
+
+
 def call_hook(label: str, hook: Callable[[], T]) -> T:
     """Call a function's life-cycle hook; what it raises is the step's failure."""
     try:
@@ -21,6 +28,17 @@ def call_hook(label: str, hook: Callable[[], T]) -> T:
             return hook()
     except Exception as error:
         raise failed_step(error, label, None, None) from error
+
+
+def start_bundle(label: str, fn: HasStartBundle) -> None:
+    """Begin a bundle. A `start_bundle` that returns anything is refused, as nothing would come of it."""
+    outputs = call_hook(label, fn.start_bundle)
+    if outputs is not None:
+        error = RuntimeError(
+            f"start_bundle returned {outputs!r:.200}, but there is no element yet whose output that could be; put out "
+            "elements in process or finish_bundle"
+        )
+        raise failed_step(error, label, None, None)
 
 
 class Living(Protocol):

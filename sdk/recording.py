@@ -107,6 +107,8 @@ class StepRecording:
     """The first and the last of each run of epochs that was recorded; empty where that is not known."""
     committed: int = 0
     """The last epoch of the checkpoint that it was read from; 0 if it was not."""
+    restarts: tuple[int, ...] = ()
+    """Processing times of the first epochs of further drivers: the run was stopped or killed before, and went on."""
     standing: Standing | None = None
     """What a checkpoint knows of a step that was not recorded; None for one that was."""
 
@@ -132,6 +134,7 @@ class StepRecording:
             timers=self.timers + later.timers,
             left_out=self.left_out + later.left_out,
             epochs=_joined(self.epochs + later.epochs),
+            restarts=tuple(sorted({*self.restarts, *later.restarts})),
         )
 
     def keys(self) -> list[str]:
@@ -241,6 +244,7 @@ def _step(told: Mapping[str, Any]) -> StepRecording:
     }
     given |= {name: _number(told.get(name, 0)) for name in ("dropped", "left_out", "committed")}
     given["epochs"] = tuple((_number(first), _number(last)) for first, last in told.get("epochs", ()))
+    given["restarts"] = tuple(map(_number, told.get("restarts", ())))
     if (standing := told.get("standing")) is not None:
         given["standing"] = Standing.of(standing)
     return StepRecording(_text(told["label"]), **given)

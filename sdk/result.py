@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk.metrics.results import MetricResults
+from headrace.sdk.panes import UNMATCHED_RETRACTIONS
 from headrace.sdk.recording import Recording, RecordingError
 
 if TYPE_CHECKING:
     from headrace.sdk.running import RunResult
+
+_log = logging.getLogger(__name__)
 
 
 class PipelineState:
@@ -98,3 +103,16 @@ class PipelineResult:
     def counter(self, name: str) -> int:
         """A counter, summed over all steps."""
         return sum(counters.get(name, 0) for counters in self.counters.values())
+
+
+def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
+    """Say which groupings could not take out what a retraction stood for: their results hold too much."""
+    for step, counts in counters.items():
+        if unmatched := counts.get(UNMATCHED_RETRACTIONS):
+            _log.warning(
+                "step %r: %d retractions took back what was not there, and were left out. Either what they take back "
+                "was dropped as late, or a step before gives another value for a retraction than for the pane that it "
+                "takes back; put ToChangelog() before that step to have retractions as ordinary elements",
+                step,
+                unmatched,
+            )

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from headrace.lowlevel.authority import Authority
 from headrace.lowlevel.checkpoint import Change
+from headrace.lowlevel.checkpoint.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
 from headrace.lowlevel.injector import LearningInjector
@@ -30,6 +31,7 @@ from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.ownership import Ownership, divided
 from headrace.runners.engine.plan import Plan, delivered
 from headrace.runners.engine.running import Changes, Request
+from headrace.runners.engine.sinks import Receipts, after, begun, deliver, finish
 from headrace.runners.engine.snapshots import Snapshots
 from headrace.runners.engine.steps import EveryStep, Steps
 from headrace.runners.engine.stragglers import Stragglers
@@ -66,6 +68,8 @@ class Driver:
         self._straggler_delay = int(options.straggler_delay * 1e6)
         self._changes = changes or Changes(topology)
         self._topology = topology
+        self._begun: Receipts = {}
+        """Of sinks, for the next commit."""
         self._state = self._recover()
         self._begin(topology)
 
@@ -94,6 +98,7 @@ class Driver:
                     self._wait(plan)
                     continue
                 self.step(plan)
+            finish(self._topology.sinks, self._state.epoch)
         except FencedError:
             raise
         except Exception:
@@ -114,7 +119,7 @@ class Driver:
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots.ready(spec.epoch))
-        self._changes.committed, self._unsettled = spec.epoch, False
+        self._changes.committed, self._unsettled, self._begun = spec.epoch, False, {}
         self._steps.step("committed", spec.epoch)
         laps.end("commit")
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
@@ -122,7 +127,7 @@ class Driver:
         self._executor.committed(spec.epoch, sum(records))
         self._acknowledge()
         self._steps.step("deliver", spec.epoch)
-        self._deliver(self._state)
+        deliver(self._topology.sinks, spec.epoch, self._state.receipts)
         self._steps.step("delivered", spec.epoch)
         laps.end("deliver")
         self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.kept())
@@ -139,11 +144,13 @@ class Driver:
     def _recover(self) -> State:
         state = self._journal.recover()
         if state is None:
+            self._begun = begun(self._topology.sinks)
             return State.beginning(self._topology)
-        self._deliver(state)
-        if (change := self._journal.change) is None:
-            return state
-        return self._succeed(state, change, self._topology)
+        change = self._journal.change
+        old = self._topology.sinks if change is None else change.old.of_kind(SINK_KIND)
+        new = begun(self._topology.sinks, old)
+        deliver(self._topology.sinks, state.epoch, state.receipts)
+        return state if change is None else self._succeed(state, change, self._topology, new)
 
     def _begin(self, topology: Topology) -> None:
         """Get ready for the epochs of a topology, whose state is that of the last commit."""
@@ -183,26 +190,29 @@ class Driver:
             given.validate()
             self._state.journal = self._authority.journal()
             change = self._journal.change_to(self._state, given, request.consent)
+            new = begun(given.sinks, self._topology.sinks)
             topology, switch = self._executor.prepare(given)
         except Exception as refusal:
             request.done.set_exception(refusal)
             return
-        self._state = self._succeed(self._state, change, topology)
+        self._state = self._succeed(self._state, change, topology, new)
         switch()
         self._snapshots.forget()
         self._changes.topology, self._sizes = given, {}
         self._begin(topology)
         request.done.set_result(self._state.epoch)
 
-    def _succeed(self, state: State, change: Change, topology: Topology) -> State:
+    def _succeed(self, state: State, change: Change, topology: Topology, new: Receipts) -> State:
         """Commit a change of topology, an epoch of its own."""
         if change.is_one:
             _log.info("the pipeline has changed: %s", change.summary)
         self._steps.step("change", state.epoch + 1)
         tasks = max((each.tasks for each in state.intervals.values()), default=self._executor.parallelism)
-        state = self._journal.succeed(state, change, topology, tasks)
+        state = replace(state, receipts=after(self._begun, new))
+        state, self._begun = self._journal.succeed(state, change, topology, tasks), {}
         self._changes.committed = state.epoch
         self._steps.step("changed", state.epoch)
+        deliver(topology.sinks, state.epoch, state.receipts)
         return state
 
     def _take_over(self) -> Authority:
@@ -350,7 +360,7 @@ class Driver:
             pending=outcome.pending + self._stragglers.unacknowledged(),
             counters=summed(old.counters, outcome.counters),
             metrics=added(old.metrics, outcome.metrics),
-            receipts=outcome.receipts,
+            receipts=after(self._begun, outcome.receipts),
         )
 
     def _position(self, stream: str, position: object, outcome: Outcome) -> object:
@@ -373,8 +383,3 @@ class Driver:
         for stream, injector in self._topology.injectors.items():
             if (committed := getattr(injector, "committed", None)) is not None:
                 committed(self._state.positions[stream])
-
-    def _deliver(self, state: State) -> None:
-        for name, (_, sink) in self._topology.sinks.items():
-            if receipts := state.receipts.get(name):
-                sink.deliver(state.epoch, receipts)

@@ -35,6 +35,7 @@ class LocalExecutor:
     """Nothing is kept decoded."""
     handed = None
     """Tests shall see what travels as bytes."""
+    step_begins = None
 
     def __init__(
         self,

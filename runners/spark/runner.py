@@ -22,7 +22,7 @@ from headrace.runners.engine.steps import Steps
 from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
-from headrace.runners.spark.job import SparkJobError
+from headrace.runners.spark.joberror import SparkJobError
 from headrace.runners.spark.packages import prepare_workers
 from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
 from headrace.runners.spark.shipment import Shipment, packed

@@ -8,7 +8,7 @@ import io
 import lzma
 import re
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from os import PathLike
 from os.path import abspath
@@ -20,6 +20,7 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
+_ATTEMPTS = 10
 _Opener = Callable[[object, str], AbstractContextManager[object]]
 _OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open})
 
@@ -94,6 +95,18 @@ def match(pattern: str) -> list[Found]:
     )
 
 
+def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
+    """What file system a pattern is for, the pattern, and whether it has the file of a path there.
+
+    >>> [matcher(pattern)[2]("/a/b.csv") for pattern in ("/a", "/a/*.csv", "/a/b.csv", "/a/*.txt")]
+    [True, True, True, False]
+    """
+    system, path = filesystem_of(pattern)
+    forms = [path] if _MAGIC.search(path) else [path, path.rstrip("/") + "/*"]
+    expressions = [re.compile(_expression(form)) for form in forms]
+    return system.type_name, pattern, lambda file: any(one.fullmatch(file) for one in expressions)
+
+
 def _found(pattern: str, path: str, info: fs.FileInfo) -> Found:
     """The file under a name that `filesystem_of` understands, in the manner of the pattern."""
     if info.type != fs.FileType.File:
@@ -153,11 +166,19 @@ def open_input(path: str, compression: str = "uncompressed") -> Iterator[BinaryI
 @contextmanager
 def open_output(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
     """A new file to write to, compressed on the way; its folder is made if need be."""
-    system, inner = filesystem_of(path)
-    system.create_dir(inner.rpartition("/")[0], recursive=True)
     with ExitStack() as opened:
-        by_arrow = "zstd" if compression == "zstd" else None
-        file = opened.enter_context(system.open_output_stream(inner, compression=by_arrow))
+        file = opened.enter_context(_created(path, "zstd" if compression == "zstd" else None))
         if opener := _OPENERS.get(compression):
             file = opened.enter_context(opener(file, "wb"))
         yield cast(BinaryIO, file)
+
+
+def _created(path: str, compression: str | None) -> AbstractContextManager[object]:
+    system, inner = filesystem_of(path)
+    folder = inner.rpartition("/")[0]
+    for _ in range(_ATTEMPTS):
+        system.create_dir(folder, recursive=True)
+        # A run that ends removes the folder of staged files if it is empty, also if that of another run is the same.
+        with suppress(FileNotFoundError):
+            return cast("AbstractContextManager[object]", system.open_output_stream(inner, compression=compression))
+    raise FileNotFoundError(f"{folder} was removed {_ATTEMPTS} times before a file could be made in it")

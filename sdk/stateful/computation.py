@@ -21,7 +21,7 @@ from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.fusion.plan import Form
 from headrace.sdk.grouping import OUTSIDE
-from headrace.sdk.lifecycle import call_hook, set_up
+from headrace.sdk.lifecycle import call_hook, set_up, start_bundle
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.shipping import shipped
 from headrace.sdk.stateful.call import Call
@@ -183,7 +183,7 @@ class _LiveFn:
         """A bundle begins; the one before may have failed halfway."""
         self._context = None
         self._outputs.clear()
-        call_hook(self._label, self.fn.start_bundle)
+        start_bundle(self._label, self.fn)
 
     def turn_to(self, context: Context) -> None:
         """Begin with a key, if this is the first call for it."""

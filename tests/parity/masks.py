@@ -41,7 +41,6 @@ class Mask:
 
 FACT_1 = "fact 1: a real-time timer's timestamp is used as the watermark, so a late pane is called EARLY"
 FACT_2 = "fact 2: what is still buffered when the watermark reaches infinity is not flushed"
-FACT_6 = "fact 6: a session that merges begins to count its panes anew"
 BORDER = "at a watermark of just the end of a window and its lateness the runner still takes elements"
 HELD = "a pane is EARLY as long as the output watermark is held before the end of its window"
 CLOSED = "a session that is closed is not forgotten: what touches it later joins it"

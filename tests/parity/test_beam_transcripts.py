@@ -20,14 +20,11 @@ from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, TimestampCombiner
 from headrace.sdk.windowstate import TOMBSTONE
 from tests.harness import Harness
-from tests.parity.masks import FACT_6
 from tests.transcripts.pipelines import play_as_pipeline
 from tests.transcripts.transcript import Action, Add, Step, Transcript, Watermark, play
 
 pytestmark = pytest.mark.parity
 
-RENUMBERED = {"early_late_sessions": FACT_6}
-"""Transcripts whose `index` is not compared, and why."""
 FLUSHED = {"garbage_collection": {"window": [20, 30], "value": [25], "timing": "ON_TIME", "last": True}}
 """What is still buffered when the watermark reaches infinity (fact 2); the transcripts end before."""
 STILL_OPEN = "both windows' triggers have finished, and neither is closed; Beam does not look at `state` either"
@@ -79,7 +76,7 @@ def _steps(document: Mapping[str, Any]) -> Iterator[Step]:
             step = Step(_action(word, given))
         elif word == "expect":
             assert step
-            step = replace(step, panes=tuple(_pane(pane, document["name"]) for pane in given))
+            step = replace(step, panes=tuple(map(_pane, given)))
         else:
             assert word == "state"
     assert step
@@ -92,7 +89,7 @@ def _action(word: str, given: Any) -> Action:
     return Watermark(given * SECOND)
 
 
-def _pane(given: Mapping[str, Any], name: str) -> dict[str, object]:
+def _pane(given: Mapping[str, Any]) -> dict[str, object]:
     """A pane in our words: windows with their end, timestamps that are not cut to whole seconds."""
     first, last = given["window"]
     pane: dict[str, object] = {"window": [first, last + 1]}
@@ -108,7 +105,7 @@ def _pane(given: Mapping[str, Any], name: str) -> dict[str, object]:
         pane["last"] = given["final"]
     if "nonspeculative_index" in given:
         pane["nonspeculative"] = given["nonspeculative_index"]
-    if "index" in given and name not in RENUMBERED:
+    if "index" in given:
         pane["index"] = given["index"]
     return pane
 
@@ -122,7 +119,7 @@ BAD = [transcript_of(document, name) for name, document in NAMED if "error" in d
 def test_all_are_there() -> None:
     assert (len(GOOD), len(BAD)) == (13, 5)
     names = {document["name"] for document in DOCUMENTS}
-    assert names >= set(RENUMBERED) | set(FLUSHED)
+    assert names >= set(FLUSHED)
 
 
 @pytest.mark.parametrize("transcript", GOOD, ids=lambda each: each.name)

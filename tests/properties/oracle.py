@@ -145,8 +145,6 @@ class Oracle:
             joined.awaited = joined.awaited or any(part.awaited for part in parts)
             joined.values = [value for part in parts for value in part.values]
             joined.fresh = sum(part.fresh for part in parts)
-            joined.panes = max(part.panes for part in parts)
-            joined.spoken = max(part.spoken for part in parts)
             joined.times = [time for part in parts for time in part.times]
             joined.shown = [pane for part in parts for pane in part.shown]
             self.open = [one for one in self.open if one not in parts]

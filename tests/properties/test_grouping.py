@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import groupby
+from collections.abc import Iterable, Iterator
+from itertools import groupby, pairwise
 from typing import cast
 
 from hypothesis import given
@@ -16,7 +17,7 @@ from headrace.sdk.arrivals import InputForm
 from headrace.sdk.contents import Combiner
 from headrace.sdk.grouping import OUTSIDE, Grouping
 from headrace.sdk.lifting import LiftedCombine, liftable
-from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Never
 from headrace.sdk.windowing import Windowing
@@ -75,11 +76,9 @@ def test_every_element_contributes_or_is_counted(windowing: Windowing, script: S
 @given(windowings(triggers=TREES | st.sampled_from([DefaultTrigger(), Never()])), scripts())
 def test_panes_are_numbered(windowing: Windowing, script: Script) -> None:
     """Index from 0; EARLY* ON_TIME? LATE*; non-speculative index from 0; first and last once."""
-    if windowing.window_fn.is_merging():
-        return
     panes = sorted(_results(run(windowing, script)), key=_group)
-    for _, group in groupby(panes, key=_group):
-        its = [pane.info for pane in group]
+    windows = ([pane.info for pane in group] for _, group in groupby(panes, key=_group))
+    for its in _lives(windows, windowing.window_fn.is_merging()):
         assert [info.index for info in its] == list(range(len(its)))
         assert [info.is_first for info in its] == [info.index == 0 for info in its]
         assert not any(info.is_last for info in its[:-1])
@@ -89,6 +88,13 @@ def test_panes_are_numbered(windowing: Windowing, script: Script) -> None:
         assert {info.nonspeculative_index for info in speculative} <= {-1}
         rest = its[len(speculative) :]
         assert [info.nonspeculative_index for info in rest] == list(range(len(rest)))
+
+
+def _lives(windows: Iterable[list[PaneInfo]], merging: bool) -> Iterator[list[PaneInfo]]:
+    """The panes of each window; a session that has finished, or become part of one, may begin anew."""
+    for infos in windows:
+        begins = [at for at, info in enumerate(infos) if at == 0 or (merging and info.is_first)]
+        yield from (infos[begin:stop] for begin, stop in pairwise([*begins, len(infos)]))
 
 
 def _results(harness: Harness) -> list[Pane]:

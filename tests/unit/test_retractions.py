@@ -8,17 +8,24 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CallSink, Computation, TopologyError
+from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
+from headrace.sdk.arrivals import InputForm
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.sdk.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.testing.util import assert_that, equal_to
-from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
+from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
 from headrace.transforms.window import (
     FixedWindows,
     GlobalWindow,
     GlobalWindows,
+    IntervalWindow,
     Sessions,
     TimestampedValue,
     WindowedValue,
 )
+from tests.harness import Harness
 from tests.unit.collected import values
 
 RETRACTING = AccumulationMode.ACCUMULATING_AND_RETRACTING
@@ -230,3 +237,58 @@ def test_a_pane_looked_at_is_enough_for_a_sink():
         return team_totals(p) | beam.Filter(lambda pair, pane=beam.DoFn.PaneInfoParam: not pane.is_retraction)
 
     assert values(build).count(("b", 5)) == 2
+
+
+def windowed(value, start, end, pane=None):
+    return "k", (value, (IntervalWindow(start, end),), pane), start * SECOND
+
+
+def taken_back(value, start, end):
+    return windowed(value, start, end, pane_info(True, False, PaneInfoTiming.EARLY, 0, -1, True))
+
+
+def sessions(trigger):
+    windowing = Windowing.of(Sessions(10), trigger, RETRACTING, allowed_lateness=1000)
+    return Harness(Grouping(windowing, None, InputForm.WINDOWED, takes_back=True))
+
+
+def numbered(panes):
+    return [(str(pane.window), pane.value, pane.info.index, pane.info.is_retraction) for pane in panes]
+
+
+def test_parts_of_a_session_that_falls_apart_are_numbered_from_0():
+    harness = sessions(Always())
+    harness.feed([windowed("left", 0, 10), windowed("bridge", 8, 18), windowed("right", 15, 25)])
+    harness.feed([windowed("more", 9, 19)])
+    harness.panes.clear()
+    harness.feed([taken_back("bridge", 8, 18), taken_back("more", 9, 19)])
+    assert numbered(harness.panes) == [
+        ("[0.0, 25.0)", ["left", "bridge", "right", "more"], 1, True),
+        ("[0.0, 10.0)", ["left"], 0, False),
+        ("[15.0, 25.0)", ["right"], 0, False),
+    ]
+    harness.panes.clear()
+    harness.feed([windowed("again", 15, 25)])
+    assert numbered(harness.panes) == [
+        ("[15.0, 25.0)", ["right"], 0, True),
+        ("[15.0, 25.0)", ["right", "again"], 1, False),
+    ]
+
+
+def test_a_part_finds_a_window_of_its_bounds_that_waits_to_be_taken_back():
+    """What that window has put out is taken back with what the whole has, and its panes are numbered on."""
+    harness = sessions(AfterWatermark(late=AfterCount(9)))
+    harness.feed([windowed("first", 2, 12)])
+    harness.advance(20 * SECOND)
+    harness.feed([taken_back("first", 2, 12)])
+    harness.feed([windowed("left", 2, 8), windowed("middle", 5, 12), windowed("right", 11, 18)])
+    harness.feed([taken_back("right", 11, 18)])
+    harness.advance(MAX_TIMESTAMP)
+    assert numbered(harness.panes) == [
+        ("[2.0, 12.0)", ["first"], 0, False),
+        ("[2.0, 18.0)", ["left", "middle", "right"], 0, False),
+        ("[2.0, 12.0)", ["first"], 0, True),
+        ("[2.0, 18.0)", ["left", "middle", "right"], 0, True),
+        ("[2.0, 12.0)", ["left", "middle"], 1, False),
+    ]
+    assert not any(harness.stored().values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.parity.masks import CLOSED, FACT_6, KEPT_HOLD, Mask
+from tests.parity.masks import CLOSED, KEPT_HOLD, Mask
 from tests.parity.watching import IN_TIME_AND_LATE, stream, streaming, watch
 
 
@@ -64,23 +64,20 @@ def stream_windowed_again_after_grouping(beam, p):
     return sums | "Large" >> beam.WindowInto(beam.window.FixedWindows(20)) | "Again" >> beam.CombinePerKey(sum)
 
 
-@streaming(masks=(Mask(FACT_6, ("is_first", "index", "nonspeculative_index")),))
+@streaming
 def stream_sessions_merge_after_an_early_pane(beam, p):
     trigger = beam.trigger.AfterWatermark(early=beam.trigger.AfterCount(1))
     return watch(beam, p, [0, [(1, 1)], [(2, 5)], [(4, 30)], 100], trigger, "ACCUMULATING", beam.window.Sessions(10))
 
 
-LATE_SESSION = Mask(FACT_6, ("is_first", "index", "nonspeculative_index"))
-
-
-@streaming(masks=(LATE_SESSION,))
+@streaming
 def stream_sessions_grow_by_a_late_element(beam, p):
     trigger = beam.trigger.AfterWatermark(late=beam.trigger.AfterCount(1))
     script = [0, [(1, 1)], 20, [(2, 5)], [(4, 40)], 100]
     return watch(beam, p, script, trigger, window=beam.window.Sessions(10), allowed_lateness=100)
 
 
-@streaming(masks=(LATE_SESSION,))
+@streaming
 def stream_sessions_grow_beyond_the_watermark(beam, p):
     script = [0, [(1, 1)], 12, [(2, 8)], [(4, 60)], 100]
     trigger = beam.trigger.DefaultTrigger()
