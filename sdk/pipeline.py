@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import cast
 
-from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.errors import HeadraceError, TopologyError
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult
 from headrace.sdk.running import Runner, find_recorded, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.tracebacks import shorten
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -169,6 +170,13 @@ class Pipeline:
             StepError: A step raised; the message names it and what it was at.
             RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
+        try:
+            return self._run()
+        except HeadraceError as error:
+            shorten(error)
+            raise
+
+    def _run(self) -> PipelineResult:
         if not self.steps:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
@@ -205,4 +213,8 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is None and self.steps:
-            self.run().wait_until_finish()
+            try:
+                self.run().wait_until_finish()
+            except HeadraceError as error:
+                shorten(error)
+                raise
