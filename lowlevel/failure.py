@@ -20,7 +20,7 @@ def failed_step(error: Exception, step: str, key: object, value: object) -> Step
 def own_traceback(error: BaseException) -> str:
     """The traceback without the engine's own frames above the user's code, so far as there are user frames."""
     frames = traceback.extract_tb(error.__traceback__)
-    inner = next((i for i, frame in enumerate(frames) if not _is_engine(frame.filename)), 0)
+    inner = next((i for i, frame in enumerate(frames) if not is_engine(frame.filename)), 0)
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames else []
     return "".join([*lines, *traceback.format_exception_only(error)])
 
@@ -31,5 +31,6 @@ _ENGINE = tuple(join(folder, layer) + sep for folder in (_PACKAGE, "headrace") f
 """Where the engine's own code is; what it generates has file names that begin with the package's name."""
 
 
-def _is_engine(filename: str) -> bool:
+def is_engine(filename: str) -> bool:
+    """Whether a file is the engine's own code."""
     return filename.startswith(_ENGINE)

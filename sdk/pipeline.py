@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import cast
 
-from headrace.lowlevel.errors import StepError, TopologyError
+from headrace.lowlevel.errors import HeadraceError, StepError, TopologyError
 from headrace.lowlevel.raised import as_raised
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
@@ -16,6 +16,7 @@ from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, 
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
 from headrace.sdk.result import PipelineResult, warn_of_unmatched
 from headrace.sdk.running import Runner, find_recorded, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.tracebacks import shorten
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -171,22 +172,24 @@ class Pipeline:
                 so that `except ValueError` catches a `ValueError` of a step; what was raised is its `__cause__`.
             RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
-        if not self.steps:
-            raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
-        for check in self.checks:
-            check()
-        wanted = labels_to_record(self._record, self.options)
         try:
-            self.result = self._run(find_runner(self.runner) if wanted is None else find_recorded(self.runner), wanted)
-        except StepError as error:
-            made = as_raised(error)
+            self.result = self._run()
+        except HeadraceError as error:
+            made = as_raised(error) if isinstance(error, StepError) else error
+            shorten(made)
             if made is error:
                 raise
             raise made from made.__cause__
         warn_of_unmatched(self.result.counters)
         return self.result
 
-    def _run(self, runner: Runner, wanted: Sequence[str] | None) -> PipelineResult:
+    def _run(self) -> PipelineResult:
+        if not self.steps:
+            raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
+        for check in self.checks:
+            check()
+        wanted = labels_to_record(self._record, self.options)
+        runner = find_runner(self.runner) if wanted is None else find_recorded(self.runner)
         with watching(self.options) as progress:
             if wanted is None:
                 options = run_options(self.options, progress=progress)
@@ -215,4 +218,8 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is None and self.steps:
-            self.run().wait_until_finish()
+            try:
+                self.run().wait_until_finish()
+            except HeadraceError as error:
+                shorten(error)
+                raise
