@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -105,7 +106,22 @@ def engine_session(session: SparkSession) -> SparkSession:
         for name, value in _OURS.items():
             sibling.conf.set(name, value)
         session.__dict__[_SIBLING] = sibling
+        _let_java_end_quietly(session)
     return sibling
+
+
+def _let_java_end_quietly(session: SparkSession) -> None:
+    """Keep a thread of Spark's from printing a traceback when its Java process ends: whoever needs Java says so."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    told: Callable[[object, object], None] = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 def make_active(session: SparkSession) -> None:

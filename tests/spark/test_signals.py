@@ -34,6 +34,10 @@ class Work(Computation):
         time.sleep(0.2 if record.value < LONG else 1000)
 
 LONG = int(sys.argv[1])
+if sys.argv[2:]:
+    from pyspark.sql import SparkSession
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder.getOrCreate().sparkContext.setLogLevel("OFF")
 made = Topology()
 made.injector("in", Endless())
 made.computation("work", Work(), {"in": lambda value: 1}, ["out"])
@@ -47,9 +51,9 @@ def said(err: str) -> list[str]:
     return [line for line in err.splitlines() if not line.startswith("WARNING: Using incubator modules")]
 
 
-def command(folder: Path, long: int) -> list[str]:
+def command(folder: Path, long: int, *more: str) -> list[str]:
     (folder / "program.py").write_text(PROGRAM)
-    return [sys.executable, "program.py", str(long)]
+    return [sys.executable, "program.py", str(long), *more]
 
 
 def test_a_signal_to_all_processes_lets_the_epoch_end(tmp_path: Path) -> None:
@@ -59,6 +63,16 @@ def test_a_signal_to_all_processes_lets_the_epoch_end(tmp_path: Path) -> None:
         _, err = process.communicate()
     told = f"stopped by SIGTERM: epoch {committed(tmp_path)} is committed; start it again to go on from there"
     assert (process.returncode, said(err)) == (143, [told])
+
+
+def test_java_that_ends_with_all_processes_is_no_news(tmp_path: Path) -> None:
+    with running(command(tmp_path, 2, "a session of its own"), tmp_path) as process:
+        wait_for(process, "epoch 2")
+        os.killpg(process.pid, signal.SIGTERM)
+        _, err = process.communicate()
+    told = "stopped by SIGTERM before the end of the epoch: epoch 2 is committed; start it again to go on from there"
+    assert process.returncode == 143 and err.splitlines()[-1] == told
+    assert "Traceback" not in err
 
 
 def test_an_epoch_that_goes_on_is_left_at_once(tmp_path: Path) -> None:
