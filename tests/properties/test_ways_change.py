@@ -28,6 +28,7 @@ from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.triggers import AccumulationMode, AfterCount, Repeatedly
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import FixedWindows, Sessions
+from tests.depth import examples
 from tests.harness import Pane
 from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
 from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
@@ -113,7 +114,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 TURNS = st.lists(st.integers(0, 2), min_size=1, max_size=8)
 COUNTS = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 pytestmark = pytest.mark.usefixtures("small")
-quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(max_examples=examples(50, 2_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quickly
