@@ -56,7 +56,12 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
     """Of one computation that was not recorded."""
     assert view.manifest is not None, "something is committed"
     moves: list[WatermarkStep] = []
+    restarts: list[int] = []
+    driver = None
     for commit in view.commits():
+        if driver not in (None, commit.generation):
+            restarts.append(commit.wall_clock)
+        driver = commit.generation
         watermark = commit.input_watermarks.get(name)
         if watermark is not None and (not moves or moves[-1].watermark != watermark):
             moves.append(WatermarkStep(commit.wall_clock, watermark))
@@ -70,7 +75,7 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
         min((its.oldest for its in pending), default=None),
         len(found) > LIMIT,
     )
-    return StepRecording(name, watermarks=tuple(moves), committed=epoch, standing=standing)
+    return StepRecording(name, watermarks=tuple(moves), committed=epoch, restarts=tuple(restarts), standing=standing)
 
 
 def _waiting(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTimer]:

@@ -65,6 +65,15 @@ def find_runner(wanted: Runner | str | None) -> Runner:
     return cast(Callable[[], Runner], getattr(import_module(module), kind))()
 
 
+def find_recorded(wanted: Runner | str | None) -> Runner:
+    """As `find_runner`, for a run that is recorded: a clock that nobody can move shows the time of the machine."""
+    runner = find_runner(wanted)
+    keep_time = getattr(runner, "keep_time", None)
+    if runner is not wanted and keep_time is not None:
+        keep_time()
+    return runner
+
+
 def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions) -> Sequence[str] | None:
     """Labels of the steps to record, none for all; None where nothing is to be recorded.
 

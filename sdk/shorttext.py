@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from html import escape
 from itertools import islice
 from reprlib import Repr
 
@@ -21,3 +22,15 @@ def text_of(value: object) -> str:
         value = list(islice(value, _ITEMS + 1))
     text = _short.repr(value)
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for a notebook: HTML, whose texts are only text.
+
+    >>> table("<a>", ["step"], [["Sum"]])
+    '<div>&lt;a&gt;</div><table><thead><tr><th>step</th></tr></thead><tbody><tr><td>Sum</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<div>{escape(title)}</div>{whole}"

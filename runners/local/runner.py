@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.clock import Clock, ManualClock
+from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock
 from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.journal import Journal, NoJournal
@@ -46,6 +46,10 @@ class LocalRunner:
         self._parallelism = parallelism
         self.copies: dict[tuple[str, int], MemoryCopy] = {}
         """Committed state of the last run, by computation and interval: for tests that count what is left."""
+
+    def keep_time(self) -> None:
+        """Go by the machine's clock, but without waiting: nobody moves the clock, and its times are to be shown."""
+        self.clock = SkippingClock()
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
         """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`."""

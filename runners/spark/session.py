@@ -21,6 +21,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.engine.signals import FORKS
 from headrace.runners.spark import lastwords
 from headrace.runners.spark.launch import start_java
 
@@ -136,7 +137,9 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
     conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
-        start_java(conf)
+        # Java would end at a signal to all processes of a service, and could not end the epoch. It ends with this one.
+        with FORKS.ignoring():
+            start_java(conf)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkSetupError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from os import PathLike, fspath
@@ -16,7 +16,7 @@ from pyarrow import fs
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.fileparts import Old, Output, Part, Place, Receipt, output_of
 from headrace.sdk.io.files import Path, absolute, matcher
-from headrace.sdk.io.lasting import keep_files, keep_names
+from headrace.sdk.io.lasting import keep_files, keep_names, sync_names
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
@@ -64,6 +64,8 @@ class FileSink:
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
         self._repeatable = True
+        """Whether an earlier life of this run may have delivered what is delivered next."""
+        self._delivered: int | None = None
 
     @property
     def output(self) -> Output:
@@ -82,7 +84,7 @@ class FileSink:
 
         Raises `FileExistsError`.
         """
-        self._repeatable = not anew
+        self._repeatable, self._delivered = not anew, None
         if not anew or self._if_exists == "append":
             return None
         output = self.output
@@ -139,9 +141,10 @@ class FileSink:
         """On the driver: give the parts of a committed epoch their names, and clean up."""
         own = self.place
         told = [Receipt.decode(receipt, own, epoch) for receipt in receipts]
+        self._repeatable |= epoch == self._delivered
         for place, some in groupby(told, lambda one: one.place):
             self._deliver_at(place, list(some), epoch)
-        self._repeatable = False
+        self._repeatable, self._delivered = False, epoch
         self._clean(epoch)
 
     def _deliver_at(self, place: Place, receipts: Sequence[Receipt], epoch: int) -> None:
@@ -151,30 +154,34 @@ class FileSink:
         staged = [f"{output.hidden}/{part.name}" for part in parts]
         finals = output.finals(parts, epoch, self._if_exists == "append")
         if here:
-            self._remove([old for one in receipts for old in one.replaced], {*staged, *finals})
+            self._remove([old for one in receipts for old in one.replaced], dict(zip(staged, finals, strict=True)))
         else:
             _log.warning(
                 "files of epoch %d were staged for %s…%s and are delivered there; those of later epochs go to %s…%s",
                 *(epoch, place.prefix, place.suffix, self.place.prefix, self._suffix),
             )
         self._move(output, parts, staged, finals, epoch)
-        keep_names(output.system, {output.hidden, *(final.rpartition("/")[0] for final in finals)})
+        sync_names(output.system, {output.hidden, *map(_folder, finals)})
         if not here:
             _remove_hidden(output)
 
-    def _remove(self, listed: Sequence[Old], own: set[str]) -> None:
-        """Remove files of an earlier run that are what they were when this one began."""
+    def _remove(self, listed: Sequence[Old], own: Mapping[str, str]) -> None:
+        """Remove files of an earlier run that are what they were when this one began.
+
+        `own` is what the epoch has staged, and as what it is delivered: what is staged no more is there already.
+        """
         if not listed:
             return
         output = self.output
+        staged = [one.path for one in output.system.get_file_info([*own]) if one.type == fs.FileType.File]
+        kept = {*staged, *(final for path, final in own.items() if path not in set(staged))}
         olds = {f"{output.folder}/{old.path}": old for old in listed if output.owns(old, self.columns)}
-        there = [one for one in output.system.get_file_info([*olds]) if one.type == fs.FileType.File]
+        there = [one for one in output.system.get_file_info([*olds.keys() - kept]) if one.type == fs.FileType.File]
         same = [one.path for one in there if Old.of(one, output.folder) == olds[one.path]]
         for path in same:
-            if path not in own:
-                with suppress(FileNotFoundError):
-                    output.system.delete_file(path)
-        keep_names(output.system, {path.rpartition("/")[0] for path in same})
+            with suppress(FileNotFoundError):
+                output.system.delete_file(path)
+        sync_names(output.system, map(_folder, same))
         if replaced := sorted(path for path in same if not path.startswith(f"{output.hidden}/")):
             _log.warning(
                 "this run began anew, so its files replace those of an earlier one (%d, such as %s); if_exists says "
@@ -192,11 +199,10 @@ class FileSink:
             if one.type == fs.FileType.File and part.size not in (None, one.size):
                 raise OSError(
                     f"{one.path} of committed epoch {epoch} has {one.size} bytes, but {part.size} were staged: it was "
-                    f"cut or changed since, and nothing of the epoch is at {final} or beside it. Put it back as it "
-                    "was, or remove it to give its rows up, and run again"
+                    f"cut or changed since, and nothing was moved to {final} or beside it. Put it back as it was, or "
+                    "remove it to give its rows up, and run again"
                 )
-        for folder in {final.rpartition("/")[0] for part, final in zip(parts, finals, strict=True) if part.folder}:
-            output.system.create_dir(folder, recursive=True)
+        _make_folders(output.system, {_folder(final) for part, final in zip(parts, finals, strict=True) if part.folder})
         gone, changed = [], []
         for part, one, there, final in zip(parts, before, after, finals, strict=True):
             if one.type == fs.FileType.File and _moved(output.system, one.path, final):
@@ -204,7 +210,7 @@ class FileSink:
             if there.type != fs.FileType.File and one.type == fs.FileType.File:
                 # Another driver that has taken over, or that was replaced, was quicker.
                 there = output.system.get_file_info(final)
-            if there.type != fs.FileType.File:
+            if there.type != fs.FileType.File or not self._repeatable:
                 gone.append(final)
             elif part.size not in (None, there.size):
                 changed.append(final)
@@ -265,6 +271,17 @@ def _remove_hidden(output: Output) -> None:
     if isinstance(output.system, fs.LocalFileSystem):
         with suppress(OSError):
             os.rmdir(output.hidden)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _make_folders(system: fs.FileSystem, places: Collection[str]) -> None:
+    """Make folders that last: what is moved into one that a loss of power takes back is gone with it."""
+    for place in places:
+        system.create_dir(place, recursive=True)
+    keep_names(system, map(_folder, places))
 
 
 def _moved(system: fs.FileSystem, staged: str, final: str) -> bool:

@@ -257,7 +257,9 @@ def test_explain_says_which_way_steps_go_and_who_holds_watermarks(folder: Path) 
 
 
 def test_draw_writes_mermaid_and_svg(folder: Path) -> None:
-    compiled = call("draw", "points.py").stdout
+    own = call("draw", "points.py").stdout
+    assert ("Filter" in own, "level 1" in own, "#" in own.partition("classDef")[0]) == (True, False, False)
+    compiled = call("draw", "points.py", "--view=compiled").stdout
     assert compiled.startswith("flowchart LR")
     assert "==>|shuffle|" in compiled
     assert "Filter" in call("draw", "points.py", "--view=written").stdout

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import headrace as beam
 from headrace.cli.app import app
 from headrace.cli.ending import Ending
+from headrace.sdk.compile import ways_of
 
 PROGRAM = """
 import headrace as beam
@@ -140,3 +143,11 @@ def test_a_name_that_is_no_module_is_refused_with_one_that_is(folder: Path) -> N
         assert f"try `headrace new {better}`" in told
         assert not (folder / name).exists()
     assert "does not begin with a digit" in refused("new", "9lives")
+
+
+@pytest.mark.parametrize("function", [print, [].append, len, "{}".format, str.upper, Path, partial(max, 3)])
+def test_any_function_has_a_reason_whatever_it_is_made_of(function: object) -> None:
+    pipeline = beam.Pipeline("LocalRunner")
+    _ = pipeline | beam.Create(["a"]) | "Call" >> beam.Map(function)
+    [way] = ways_of(pipeline)
+    assert "is called for each, as there is no Python source of it to look into; return only" in str(way)

@@ -141,7 +141,8 @@ class TestReplace:
         successor.begin(anew=False)
         successor.deliver(1, first)
         successor.deliver(2, [successor.stage(Batch(["y"], [0]), 2, 0, "t")])
-        zombie.deliver(1, first)
+        with pytest.raises(FileNotFoundError, match="were removed before they were delivered"):
+            zombie.deliver(1, first)
         assert read(tmp_path) == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
 
     def test_a_clock_too_coarse_to_tell_old_from_new_takes_nothing_away(self, tmp_path):
