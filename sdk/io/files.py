@@ -93,9 +93,10 @@ def _reaching(pattern: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not _URL.match(pattern):
             raise
+        said = _LONG.sub(" ", str(error)).strip()[:800]
         raise ReachError(
-            f"{_KEY.sub('://…@', pattern)} cannot be looked at: {_LONG.sub(' ', str(error)).strip()[:800]}; look at the network, the name of the "
-            "place and the credentials for it, and start again; nothing has been read"
+            f"{_KEY.sub('://…@', pattern)} cannot be looked at: {said}; look at the network, the name of the place and "
+            "the credentials for it, and start again; nothing has been read"
         ) from error
 
 
