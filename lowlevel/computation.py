@@ -7,11 +7,14 @@ neither: it runs on whole batches where they are produced, before any key is ext
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headrace.lowlevel.coder import Coder, PickleCoder, coder_name
 from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.timer import TimeDomain, Timer
+
+if TYPE_CHECKING:
+    from headrace.lowlevel.intervalcomputation import IntervalContext
 
 
 class Context(Protocol):
@@ -144,6 +147,13 @@ class Computation:
         {'class': 'Computation', 'state coder': 'PickleCoder'}
         """
         return {"class": type(self).__qualname__, "state coder": coder_name(self.state_coder)}
+
+    def take_over(self, context: IntervalContext) -> None:
+        """Store anew, key by key, what another implementation of the same `state_signature` keeps in segments.
+
+        Called before a bundle as long as the interval has segments: what it writes, and drops, goes into the context's
+        delta, which the bundle finds as if it had been committed. By default nothing is taken over.
+        """
 
     def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
         """Those of its output streams that carry weak productions: all or none, unless it does the work of several."""

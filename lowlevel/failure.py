@@ -6,14 +6,15 @@ import traceback
 from os.path import dirname, join, sep
 
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.raised import packed
 
 
 def failed_step(error: Exception, step: str, key: object, value: object) -> StepError:
     """The error to stop the run with. An inner step that already named itself keeps its name and gains the key."""
     if isinstance(error, StepError):
         named_key = key if error.key is None else error.key
-        return StepError(error.step, named_key, error.value, error.cause)
-    return StepError(step, key, value, own_traceback(error))
+        return StepError(error.step, named_key, error.value, error.cause, error.raised)
+    return StepError(step, key, value, own_traceback(error), packed(error))
 
 
 def own_traceback(error: BaseException) -> str:

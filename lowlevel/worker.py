@@ -20,6 +20,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.idspace import space_of
 from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
+from headrace.lowlevel.layered import Layered
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.part import Part, count_late
 from headrace.lowlevel.poison import run_around_poison
@@ -113,6 +114,9 @@ class Worker:
         if isinstance(self._computation, IntervalComputation):
             return self._run_columns(self._computation, bundle)
         self._records = self._fired = 0
+        layered = self._taken_over(bundle)
+        if layered is not None:
+            self._copy = layered
         states = None
         if self._states is not None:
             states = self._states.of(self._place.name, self._computation, bundle.watermark_before)
@@ -122,7 +126,18 @@ class Worker:
         if bundle.keys or bundle.more or due:
             with at(self._place.step):
                 self._run_keys(context, bundle, due)
-        return self._commit(context, bundle)
+        commit = self._commit(context, bundle)
+        if layered is not None:
+            commit.delta = layered.committed(commit.delta)
+        return commit
+
+    def _taken_over(self, bundle: Bundle) -> Layered | None:
+        """The copy with what a computation of whole intervals has left in segments; None if there is nothing."""
+        if not self._copy.segment_names():
+            return None
+        context = IntervalContext(self._place, self._copy, self._emit, bundle)
+        self._bracket(lambda: self._computation.take_over(context))
+        return Layered(self._copy, context.delta) if context.delta else None
 
     def _run_columns(self, computation: IntervalComputation, bundle: Bundle) -> Commit:
         """A bundle of a computation that takes all keys at once."""

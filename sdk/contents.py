@@ -125,6 +125,10 @@ class Reduction:
 
     def pack(self, state: WindowState, context: Context) -> object:
         """See `Contents`."""
+        return self.packed(state)
+
+    def packed(self, state: WindowState) -> object:
+        """The content for the record, which has all of it."""
         return None if state.content is EMPTY else (self._combine.compact(self._own(state)),)
 
     def unpack(self, packed: object) -> object:

@@ -54,6 +54,11 @@ class Frames:
     def __reduce__(self) -> tuple[object, ...]:
         return Frames, (self._windowing,)
 
+    @property
+    def are_global(self) -> bool:
+        """Whether there is but one window, that of all time."""
+        return self._global
+
     def of_window(self, window: BoundedWindow) -> Frame:
         """The frame of a window."""
         if self._intervals and isinstance(window, IntervalWindow):

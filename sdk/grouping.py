@@ -16,10 +16,13 @@ from functools import reduce
 from typing import cast
 
 from headrace.lowlevel.computation import BundleComputation, Context
+from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.sdk.arrivals import Arrival, Arrivals, InputForm, sorter, together
+from headrace.sdk.columns.storedwindows import windows_in_segments
+from headrace.sdk.columns.takeover import store_windows
 from headrace.sdk.contents import Combiner
 from headrace.sdk.keywindows import KeyWindows
 from headrace.sdk.panes import UNMATCHED_RETRACTIONS, PaneInfoTiming, is_retraction, pane_info
@@ -76,6 +79,11 @@ class Grouping(BundleComputation):
         """Windows, trigger, combiner, and in what form the windows' contents are."""
         own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind}
         return {**windowing_signature(self._rules.windowing), **own}
+
+    def take_over(self, context: IntervalContext) -> None:
+        """Store as records what a grouping by columns has in segments."""
+        if self._combine is not None:
+            store_windows(self._rules, windows_in_segments(self._rules, self._combine, context), context.delta)
 
     # What the worker calls
 
@@ -170,8 +178,7 @@ class Grouping(BundleComputation):
             return lost
         state.changed = True
         state.fresh += elements
-        if rules.takes_back:
-            state.live += elements
+        state.live += elements
         if windows.watermark >= frame.end or not rules.quiet or state.progress is not None:
             self._tell_trigger(state, elements, items)
         if timestamps is not None and windows.watermark < frame.end:
@@ -289,6 +296,7 @@ class Grouping(BundleComputation):
         state.changed = True
         if finished or rules.discarding:
             rules.contents.discard(state, context)
+            state.live = 0
         if finished:
             self._windows.finish(state)
         self._windows.set_wake(state)

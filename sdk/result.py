@@ -58,7 +58,6 @@ class PipelineResult:
     def __init__(self, run: RunResult, recording: Recording | None = None) -> None:
         self._run = run
         self._recording = recording
-        _warn_of_unmatched(run.counters)
 
     def __repr__(self) -> str:
         told = (f"{step}: {_counted(counters)}" for step, counters in self._shown().items())
@@ -124,7 +123,7 @@ class PipelineResult:
         return sum(counters.get(name, 0) for counters in self.counters.values())
 
 
-def _warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
+def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
     """Say which groupings could not take out what a retraction stood for: their results hold too much."""
     for step, counts in counters.items():
         if unmatched := counts.get(UNMATCHED_RETRACTIONS):

@@ -42,7 +42,7 @@ class WindowState:
     held: int | None = None
     """What the hold of this window is set to, microseconds UTC."""
     live: int = 0
-    """Elements in the window that were not taken back; counted where elements may be."""
+    """Elements in the window that were not taken back, as far as it still holds them."""
     shown: bool = False
     """Whether panes of the window are stored so that they can be taken back."""
 

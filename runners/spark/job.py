@@ -8,6 +8,8 @@ session without local properties, takes the way of a DataFrame. An epoch of litt
 from __future__ import annotations
 
 import logging
+import os
+import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +22,7 @@ from headrace.runners.engine.epoch import Kind, Row, pack
 from headrace.runners.spark.joberror import java_text, job_error
 from headrace.runners.spark.level import ROWS_PROPERTY, SCHEMA, Level, rows_of, table_of
 from headrace.runners.spark.onestage import OneStage
+from headrace.runners.spark.session import is_local
 from headrace.runners.spark.shipment import Shipment
 
 _SMALL = 64 << 10
@@ -123,7 +126,16 @@ def collected(plan: DataFrame, what: str) -> list[Row]:
     except (Py4JError, PySparkException, ConnectionError) as error:
         _log.debug("Spark could not run %s: %s", what, java_text(error))
         # Spark's own text is hundreds of lines of Java: it is in the log.
-        raise job_error(error, what) from None
+        raise job_error(error, what, _local_folders(plan.sparkSession)) from None
     finally:
         with suppress(*_GONE):
             context.setJobDescription("")
+
+
+def _local_folders(session: SparkSession) -> str:
+    """Where Spark's tasks keep what they send each other; nothing where that is on other hosts, or Java is gone."""
+    with suppress(*_GONE):
+        if is_local(session):
+            named = session.sparkContext.getConf().get("spark.local.dir")
+            return os.environ.get("SPARK_LOCAL_DIRS") or named or tempfile.gettempdir()
+    return ""

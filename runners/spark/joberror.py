@@ -25,6 +25,7 @@ _STEP = re.compile(rf"{MARK}(.+?)\s*$", re.MULTILINE)
 _FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)', re.MULTILINE)
 _NOT_USERS = re.compile(r"/site-packages/|/lib/python3|pyspark\.zip/|(^|/)headrace/(sdk|lowlevel|runners)/|^<")
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:(?:[ \t].*)?\n)*.*", re.MULTILINE)
+_FOLDERS = "Spark's local directories"
 _FULL = r"No space left on device|Disk quota exceeded"
 
 
@@ -40,10 +41,14 @@ class _Reason(NamedTuple):
     traceback: str = ""
 
 
-def job_error(error: Exception, what: str) -> SparkJobError:
-    """The error to raise for what a job of Spark's ended with; `what` names the job."""
+def job_error(error: Exception, what: str, folders: str = "") -> SparkJobError:
+    """The error to raise for what a job of Spark's ended with.
+
+    `what` names the job, `folders` Spark's local directories where they are known.
+    """
     reason = _java_is_gone() if _is_cut_off(error) else _reason(_text(error))
-    said = f"Spark could not run {what}: {reason.happened}; {reason.remedy}"
+    happened = reason.happened.replace(_FOLDERS, f"{_FOLDERS} ({folders})" if folders else _FOLDERS)
+    said = f"Spark could not run {what}: {happened}; {reason.remedy}"
     kept = "nothing of it is committed, and the same program goes on from there when it is started again"
     return SparkJobError(f"{said}; {kept}{reason.traceback and chr(10) + reason.traceback}")
 
@@ -121,11 +126,14 @@ def _died(found: re.Match[str], text: str) -> _Reason:
 def _full(found: re.Match[str], text: str) -> _Reason:
     line = next(line for line in text.splitlines() if re.search(_FULL, line, re.IGNORECASE))
     paths = re.findall(r"(?<![\w.])/[^\s:()'\"]+", line)
-    place = paths[-1] if paths else "Spark's local directories"
-    return _Reason(
-        f"no space left on device for {place}{_where(text)}",
-        "free some space there, or name another folder (spark.local.dir, or SPARK_LOCAL_DIRS on each host)",
+    place = paths[-1] if paths else _FOLDERS
+    remedy = (
+        "free some space there, or name another folder on each host (spark.local.dir or SPARK_LOCAL_DIRS; "
+        "HEADRACE_COPIES for copies of state)"
     )
+    if (host := _PLACE.search(text)) is not None and host[2] != "driver":
+        remedy += "; with spark.excludeOnFailure.enabled=true Spark tries other executors"
+    return _Reason(f"no space left on device for {place}{_where(text)}", remedy)
 
 
 def _lost(found: re.Match[str], text: str) -> _Reason:

@@ -26,10 +26,12 @@ class LastWords:
     def __init__(self) -> None:
         self._words: mmap | None = None
         self._file = -1
+        self._step = ""
 
     def task_begins(self) -> None:
         """Take Spark's file of this process, if it has one. Spark deletes it when the task has ended."""
         self._let_go()
+        self._step = ""
         if (folder := os.environ.get(_FOLDER)) is None:
             return
         # A disk without room for this is no reason to fail.
@@ -49,9 +51,10 @@ class LastWords:
             self._file = -1
 
     def step(self, name: str) -> None:
-        """This step's code runs from now on; none does if the name is empty."""
-        if self._words is not None:
-            text = (MARK + " ".join(name.split())).encode(errors="replace")[: _BYTES - 1] if name else b""
+        """This step's code runs from now on; an empty name is that of the engine, which works on what the step made."""
+        if self._words is not None and name and name != self._step:
+            self._step = name
+            text = (MARK + " ".join(name.split())).encode(errors="replace")[: _BYTES - 1]
             self._words[:] = text.ljust(_BYTES - 1) + b"\n"
 
 

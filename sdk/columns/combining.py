@@ -38,6 +38,6 @@ class ColumnCombining(IntervalComputation):
         return self._combine.has_teardown()
 
     def state_signature(self) -> Mapping[str, str]:
-        """That of a `Grouping`, whose state it takes over; there is no way back."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind, "layout": "columns"}
+        """That of a `Grouping`: each takes over what the other has stored."""
+        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind}
         return {**windowing_signature(self._rules.windowing), **own}

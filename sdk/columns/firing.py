@@ -98,15 +98,16 @@ class Firing:
         if not at_end and stays and not (early and early.at_once):
             # A pane that is not ready when its window ends would hold the watermark until the window closes.
             return None
-        return cls(
-            early,
-            late,
-            at_end,
-            lateness,
-            mode is AccumulationMode.DISCARDING,
-            windowing.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS,
-            windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS,
-        )
+        return cls(early, late, at_end, *_behavior(windowing))
+
+    @classmethod
+    def after_end(cls, windowing: Windowing) -> Firing:
+        """What is known of the end of windows by the kind of the trigger alone, whatever it counts or waits for."""
+        trigger = windowing.trigger
+        once = type(trigger) is AfterWatermark and trigger.late is None
+        late = None if once else Readiness(1)
+        at_end = type(trigger) in (DefaultTrigger, AfterWatermark)
+        return cls(None, late, at_end, *_behavior(windowing))
 
     def closed_until(self, watermark: int) -> int:
         """The latest end of a window that is closed at a watermark, microseconds UTC."""
@@ -199,6 +200,16 @@ class Firing:
         lines.set_flag(TIMELY, wanted & ~early, on=False)
         lines.numbers[FRESH, which] = 0
         return fired
+
+
+def _behavior(windowing: Windowing) -> tuple[int, bool, bool, bool]:
+    """Lateness, whether panes discard, and whether empty ones are wanted at the end and when a window closes."""
+    return (
+        windowing.allowed_lateness_us,
+        windowing.accumulation_mode is AccumulationMode.DISCARDING,
+        windowing.on_time_behavior is OnTimeBehavior.FIRE_ALWAYS,
+        windowing.closing_behavior is ClosingBehavior.FIRE_ALWAYS,
+    )
 
 
 def _enough(phase: Readiness | None, lines: Lines, wall_time: int) -> Numbers | int:

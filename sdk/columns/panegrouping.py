@@ -8,8 +8,8 @@ they are.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -84,10 +84,6 @@ class ColumnPanes(ColumnCombining):
         self._accumulated = Accumulated(reducers, combine)
         self._arrivals = LineArrivals(LiftedFrames(windowing, self._rules.frames), self._size, self._width)
 
-    def state_signature(self) -> Mapping[str, str]:
-        """See `ColumnCombining`."""
-        return {**super().state_signature(), "layout": "panes"}
-
     def process_interval(self, parcels: Sequence[Parcel], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
         shelf, firing, now = PaneShelf(context), self._firing, context.watermark
@@ -112,7 +108,7 @@ class ColumnPanes(ColumnCombining):
         """The panes, in their order: of what came, of the wall clock, of the watermark."""
         firing, lines, wall_time = self._firing, windows.lines, context.wall_time
         before, now = context.watermark_before, context.watermark
-        asked = firing.ask(lines, windows.came, windows.enough, before)
+        asked = firing.ask(lines, windows.came | self._waited(lines), windows.enough, before)
         wakes = lines[WAKE].copy()
         enough = firing.enough(lines, windows.existed, before, wall_time)
         awake = firing.ask(lines, wakes <= wall_time, enough, before)
@@ -120,6 +116,11 @@ class ColumnPanes(ColumnCombining):
         due = firing.due(lines)
         reached = [firing.end(lines, now, wall_time), firing.close(lines, now)]
         return Panes.joined([_as_asked(windows, asked), _as_due(awake, wakes), _in_order(windows, reached, due)])
+
+    def _waited(self, lines: Lines) -> Flags:
+        """Windows taken over that are past their end and held the watermark for a pane, which is due at once here."""
+        waited = (lines[AGE] == TAKEN) & lines.has(ENDED) & lines.has(TIMELY) & (lines[FRESH] > 0)
+        return cast(Flags, waited & (not self._firing.at_end))
 
     # What is looked at
 

@@ -131,6 +131,17 @@ class Parts:
         )
 
 
+def accumulators_of(parts: Parts, reducers: Reducers) -> Sequence[object]:
+    """What parts hold as the CombineFn has it."""
+    counts = parts.counts.tolist()
+    kept = dict(zip(reducers.kept, (column.tolist() for column in parts.kept), strict=True))
+    accumulators = [
+        list(zip(kept[place], counts, strict=True)) if part is Reducer.MEAN else kept.get(place, counts)
+        for place, part in enumerate(reducers.parts)
+    ]
+    return list(zip(*accumulators, strict=True)) if reducers.of_tuples else accumulators[0]
+
+
 def reduced(reducers: Reducers, groups: Numbers, count: int, columns: Sequence[Kept]) -> list[Kept]:
     """What is kept of each group. Sums that might not fit into 64 bits become Python's numbers."""
     found: list[Kept] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from zoneinfo import ZoneInfoNotFoundError
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +15,8 @@ from headrace.sdk.columns.shape import Fields, FieldsKind, Single
 _DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)
 """Days that every time zone's calendar of Python has, since 1970."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_NO_ZONE = (pa.ArrowInvalid, ZoneInfoNotFoundError, ValueError)
-"""What Arrow and Python raise for the name of a time zone that they do not know."""
+_NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
+"""What Arrow raises for the name of a time zone that nobody knows: zoneinfo's and pytz's errors are KeyErrors."""
 _INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
 _LARGEST_SECONDS = 9_000_000_000_000
 """Seconds that are as many microseconds as 64 bits hold."""

@@ -27,8 +27,8 @@ from headrace.sdk.columns.fired import Fired
 from headrace.sdk.columns.grouping import PANE
 from headrace.sdk.columns.keys import ENCODED, Keys, decoded
 from headrace.sdk.columns.objects import Held
-from headrace.sdk.columns.parts import Kept, Parts, objects_of
-from headrace.sdk.columns.reducers import Reducer, Reducers, whole_numbers
+from headrace.sdk.columns.parts import Kept, Parts, accumulators_of, objects_of
+from headrace.sdk.columns.reducers import Reducers, whole_numbers
 from headrace.sdk.columns.sessionlifting import SessionParts, kept_of
 from headrace.sdk.columns.sessionshelf import SessionShelf
 from headrace.sdk.columns.shape import Single, Tuple, pair
@@ -154,13 +154,7 @@ class ColumnSessions(ColumnCombining):
 
     def _values(self, parts: Parts, context: IntervalContext) -> Batch:
         """Results that are no columns."""
-        counts = parts.counts.tolist()
-        kept = dict(zip(self._reducers.kept, (column.tolist() for column in parts.kept), strict=True))
-        accumulators = [
-            list(zip(kept[place], counts, strict=True)) if part is Reducer.MEAN else kept.get(place, counts)
-            for place, part in enumerate(self._reducers.parts)
-        ]
-        items: Sequence[object] = list(zip(*accumulators, strict=True)) if self._reducers.of_tuples else accumulators[0]
+        items = accumulators_of(parts, self._reducers)
         decode, extract = context.key_coder.decode, self._combine.extract_output
         rows = zip(parts.keys.to_pylist(), items, parts.starts.tolist(), parts.ends.tolist(), strict=True)
         values = [

@@ -1,19 +1,21 @@
-"""What a `Grouping` of an earlier run has stored, for what goes on by columns in its place."""
+"""What a `Grouping` has stored, for what goes on by columns in its place, and the other way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
 
 from headrace.lowlevel.intervalcomputation import IntervalContext
 from headrace.lowlevel.state import Delta
+from headrace.lowlevel.timer import HOLD, TimeDomain
 from headrace.sdk.columns.keys import ENCODED
 from headrace.sdk.columns.lines import ENDED, FINISHED, KEPT, TIMELY, Lines
 from headrace.sdk.columns.objects import Held
 from headrace.sdk.columns.parts import objects_of
 from headrace.sdk.columns.reducers import Reducers
+from headrace.sdk.columns.storedwindows import StoredWindow
 from headrace.sdk.contents import Reduction
 from headrace.sdk.frames import RECORD
 from headrace.sdk.rules import Rules
@@ -40,7 +42,7 @@ def lines_of(rules: Rules, reducers: Reducers, wake_in: Callable[[Progress], int
     numbers = np.zeros((KEPT + len(reducers.kept), len(windows)), np.int64)
     for place, (_, _, state) in enumerate(windows):
         flags = TIMELY * state.timely | FINISHED * state.finished | ENDED * (state.due != state.frame.end)
-        held = int(state.content is not EMPTY)
+        held = max(1, state.live) if state.content is not EMPTY else 0
         panes = (state.index, state.nonspeculative, flags, TAKEN, wake_in(state.progress))
         numbers[:KEPT, place] = (state.frame.start, state.frame.end, held, state.fresh, *panes)
     rows, keys = (
@@ -48,6 +50,21 @@ def lines_of(rules: Rules, reducers: Reducers, wake_in: Callable[[Progress], int
         pa.array([key for _, key, _ in windows], ENCODED),
     )
     return Lines(rows, keys, numbers, objects_of([_held(state) for *_, state in windows]))
+
+
+def store_windows(rules: Rules, windows: Iterable[StoredWindow], delta: Delta) -> None:
+    """Store windows as records, with their timers and holds."""
+    contents = rules.contents
+    assert isinstance(contents, Reduction), "what worked by columns combines"
+    for row, key, state in windows:
+        frame = state.frame
+        delta.keys[row] = key
+        marks = {0: state.timer, int(TimeDomain.WALL_TIME): state.wake}
+        if not state.finished:
+            state.held = state.wanted_hold
+            marks[HOLD] = state.held
+        delta.cells[row, frame.cell] = state.encode(None if state.finished else contents.packed(state))
+        delta.marks.update({(row, domain, frame.tag): time for domain, time in marks.items() if time is not None})
 
 
 def _held(state: WindowState) -> tuple[object] | None:

@@ -106,6 +106,22 @@ class Place(NamedTuple):
         url = _URL.match(prefix)
         return cls(prefix if url is None else "".join(url.groups()), suffix)
 
+    def clashes(self, other: Place) -> bool:
+        """Whether files of the two can have one name.
+
+        >>> [Place("/out", ".txt").clashes(Place(*other)) for other in (("/out", ".csv"), ("file:///out", ".txt"))]
+        [False, True]
+        """
+        short, long = sorted((self.suffix, other.suffix), key=len)
+        begin, extended = sorted((self._path, other._path), key=len)
+        if begin == extended:
+            return long.endswith(short) and bool(_NUMBERS.fullmatch(long[: len(long) - len(short)]))
+        return extended.startswith(begin) and bool(re.fullmatch(f"{_INSTANT}[^/]*", extended[len(begin) :]))
+
+    @property
+    def _path(self) -> str:
+        return self.prefix.removeprefix("file://")
+
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
@@ -220,11 +236,6 @@ class Output:
         """The folder of what is staged."""
         return f"{self.folder}/{HIDDEN}"
 
-    @property
-    def example(self) -> str:
-        """What names begin with, as a path."""
-        return f"{self.scheme}{self.folder}/{self.name}"
-
     def staged_name(self, epoch: int, interval: int, token: str) -> str:
         """The name of a hidden file."""
         return f"{self.name}-{epoch:06d}-{interval}-{token}{self.suffix}"
@@ -294,20 +305,6 @@ class Output:
         starts = [quote(column, safe=" ") + "=" for column in columns]
         in_place = len(folders) == len(starts) and all(map(str.startswith, folders, starts))
         return in_place and self.is_final(name) and not {"\\", "\0"} & set(old.path)
-
-    def clashes(self, other: Output) -> bool:
-        """Whether files of the two can have one name.
-
-        >>> [output_of("/out", ".txt").clashes(output_of(*other)) for other in (("/out", ".csv"), ("/out", ".txt"))]
-        [False, True]
-        """
-        if self.system.type_name != other.system.type_name or self.folder != other.folder:
-            return False
-        if self.name == other.name:
-            short, long = sorted((self.suffix, other.suffix), key=len)
-            return long.endswith(short) and bool(_NUMBERS.fullmatch(long[: len(long) - len(short)]))
-        begin, extended = sorted((self.name, other.name), key=len)
-        return extended.startswith(begin) and bool(re.match(_INSTANT, extended[len(begin) :]))
 
 
 @lru_cache(64)

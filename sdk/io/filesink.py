@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from os import PathLike, fspath
@@ -57,12 +57,15 @@ class FileSink:
             raise ValueError(f"if_exists is {if_exists!r:.200}; use one of {', '.join(get_args(IfExists))}")
         prefix = fspath(prefix)
         self._prefix = absolute(prefix + "part" if prefix.endswith("/") else prefix)
+        _check_name(self._prefix.rpartition("/")[2], suffix)
         self._suffix = suffix
         self._writer = writer
         self._if_exists = if_exists
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
         self._repeatable = True
+        """Whether an earlier life of this run may have delivered what is delivered next."""
+        self._delivered: int | None = None
 
     @property
     def output(self) -> Output:
@@ -70,7 +73,8 @@ class FileSink:
         return output_of(self._prefix, self._suffix)
 
     @property
-    def _place(self) -> Place:
+    def place(self) -> Place:
+        """What names begin and end with, which nobody need be asked for."""
         return Place.of(self._prefix, self._suffix)
 
     # Beginning
@@ -80,7 +84,7 @@ class FileSink:
 
         Raises `FileExistsError`.
         """
-        self._repeatable = not anew
+        self._repeatable, self._delivered = not anew, None
         if not anew or self._if_exists == "append":
             return None
         output = self.output
@@ -94,10 +98,10 @@ class FileSink:
         self._refuse_read(old)
         if not old and not staged:
             return None
-        return Receipt(self._place, (), tuple(Old.of(one, output.folder) for one in (*old, *staged))).encode()
+        return Receipt(self.place, (), tuple(Old.of(one, output.folder) for one in (*old, *staged))).encode()
 
-    def _refuse_read(self, old: Iterable[fs.FileInfo]) -> None:
-        for kind, pattern, matches in map(matcher, self.read_patterns):
+    def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
+        for kind, pattern, matches in map(matcher, self.read_patterns if old else ()):
             read = next((one for one in old if kind == self.output.system.type_name and matches(one.path)), None)
             if read is not None:
                 raise FileExistsError(
@@ -129,53 +133,59 @@ class FileSink:
         """What says which files were staged, once a loss of power takes none of them back."""
         output = self.output
         keep_files(output.system, [f"{output.hidden}/{part.name}" for part in parts])
-        return Receipt(self._place, tuple(parts)).encode()
+        return Receipt(self.place, tuple(parts)).encode()
 
     # On the driver
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, and clean up."""
-        own = self._place
+        own = self.place
         told = [Receipt.decode(receipt, own, epoch) for receipt in receipts]
+        self._repeatable |= epoch == self._delivered
         for place, some in groupby(told, lambda one: one.place):
             self._deliver_at(place, list(some), epoch)
-        self._repeatable = False
+        self._repeatable, self._delivered = False, epoch
         self._clean(epoch)
 
     def _deliver_at(self, place: Place, receipts: Sequence[Receipt], epoch: int) -> None:
-        here = place == self._place
+        here = place == self.place
         output = self.output if here else output_of(*place)
         parts = [part for receipt in receipts for part in receipt.parts]
         staged = [f"{output.hidden}/{part.name}" for part in parts]
         finals = output.finals(parts, epoch, self._if_exists == "append")
         if here:
-            self._remove([old for one in receipts for old in one.replaced], {*staged, *finals})
+            self._remove([old for one in receipts for old in one.replaced], dict(zip(staged, finals, strict=True)))
         else:
             _log.warning(
                 "files of epoch %d were staged for %s…%s and are delivered there; those of later epochs go to %s…%s",
-                *(epoch, place.prefix, place.suffix, self._place.prefix, self._suffix),
+                *(epoch, place.prefix, place.suffix, self.place.prefix, self._suffix),
             )
         self._move(output, parts, staged, finals, epoch)
         keep_names(output.system, {output.hidden, *(final.rpartition("/")[0] for final in finals)})
+        if not here:
+            _remove_hidden(output)
 
-    def _remove(self, listed: Sequence[Old], own: set[str]) -> None:
-        """Remove files of an earlier run that are what they were when this one began."""
+    def _remove(self, listed: Sequence[Old], own: Mapping[str, str]) -> None:
+        """Remove files of an earlier run that are what they were when this one began.
+
+        `own` is what the epoch has staged, and as what it is delivered: what is staged no more is there already.
+        """
         if not listed:
             return
         output = self.output
+        staged = [one.path for one in output.system.get_file_info([*own]) if one.type == fs.FileType.File]
+        kept = {*staged, *(final for path, final in own.items() if path not in set(staged))}
         olds = {f"{output.folder}/{old.path}": old for old in listed if output.owns(old, self.columns)}
-        there = [one for one in output.system.get_file_info([*olds.keys() - own]) if one.type == fs.FileType.File]
-        same = [one for one in there if Old.of(one, output.folder) == olds[one.path]]
-        for one in same:
+        there = [one for one in output.system.get_file_info([*olds.keys() - kept]) if one.type == fs.FileType.File]
+        same = [one.path for one in there if Old.of(one, output.folder) == olds[one.path]]
+        for path in same:
             with suppress(FileNotFoundError):
-                output.system.delete_file(one.path)
-        replaced = [path for path in olds if path in own or path in {one.path for one in same}]
-        replaced = sorted(path for path in replaced if not path.startswith(f"{output.hidden}/"))
-        keep_names(output.system, {path.rpartition("/")[0] for path in olds})
-        if replaced:
+                output.system.delete_file(path)
+        keep_names(output.system, {path.rpartition("/")[0] for path in same})
+        if replaced := sorted(path for path in same if not path.startswith(f"{output.hidden}/")):
             _log.warning(
-                "%d files of an earlier run, such as %s, are replaced by those of this run, which began anew "
-                "(if_exists says what becomes of them)",
+                "this run began anew, so its files replace those of an earlier one (%d, such as %s); if_exists says "
+                "what becomes of them",
                 *(len(replaced), replaced[0]),
             )
 
@@ -189,8 +199,8 @@ class FileSink:
             if one.type == fs.FileType.File and part.size not in (None, one.size):
                 raise OSError(
                     f"{one.path} of committed epoch {epoch} has {one.size} bytes, but {part.size} were staged: it was "
-                    f"cut or changed since, and nothing of the epoch is at {final} or beside it. Put it back as it "
-                    "was, or remove it to give its rows up, and run again"
+                    f"cut or changed since, and nothing was moved to {final} or beside it. Put it back as it was, or "
+                    "remove it to give its rows up, and run again"
                 )
         for folder in {final.rpartition("/")[0] for part, final in zip(parts, finals, strict=True) if part.folder}:
             output.system.create_dir(folder, recursive=True)
@@ -201,7 +211,7 @@ class FileSink:
             if there.type != fs.FileType.File and one.type == fs.FileType.File:
                 # Another driver that has taken over, or that was replaced, was quicker.
                 there = output.system.get_file_info(final)
-            if there.type != fs.FileType.File:
+            if there.type != fs.FileType.File or not self._repeatable:
                 gone.append(final)
             elif part.size not in (None, there.size):
                 changed.append(final)
@@ -245,11 +255,23 @@ class FileSink:
     def finish(self, epoch: int) -> None:
         """On the driver, when the run has ended with this epoch: leave nothing hidden behind."""
         self._clean(epoch)
-        output = self.output
-        if isinstance(output.system, fs.LocalFileSystem):
-            # What another sink has there stays. A store of objects has no folders that could be empty.
-            with suppress(OSError):
-                os.rmdir(output.hidden)
+        _remove_hidden(self.output)
+
+
+def _check_name(begin: str, end: object) -> None:
+    if not isinstance(end, str) or {"/", "\\", "\0"} & set(begin + end):
+        raise ValueError(
+            f"names of files cannot begin with {begin!r:.200} and end with {end!r:.200}; give text without slashes and "
+            "backslashes"
+        )
+
+
+def _remove_hidden(output: Output) -> None:
+    """Remove the hidden folder if it is empty: what another sink has there stays."""
+    # A store of objects has no folders that could be empty.
+    if isinstance(output.system, fs.LocalFileSystem):
+        with suppress(OSError):
+            os.rmdir(output.hidden)
 
 
 def _moved(system: fs.FileSystem, staged: str, final: str) -> bool:

@@ -30,19 +30,19 @@ def keep_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
 
 def keep_names(system: fs.FileSystem, places: Iterable[str]) -> None:
     """Return when what was renamed, made or removed in folders is on the disk, so far as they are there."""
-    if isinstance(system, fs.LocalFileSystem):
-        for place in sorted(set(places)):
-            folder = Path(place or "/").resolve()
-            if folder.is_dir():
-                _keep(folder)
-
-
-def _keep(folder: Path) -> None:
-    try:
-        _known.keep(folder, _root(folder))
-    except OSError as error:
-        if error.errno not in _NO_SYNC:
-            raise
+    if not isinstance(system, fs.LocalFileSystem):
+        return
+    found = [folder for place in set(places) if (folder := Path(place or "/").resolve()).is_dir()]
+    if found:
+        top = Path(os.path.commonpath(found))
+        below = {one for folder in found for one in (folder, *folder.parents) if top in one.parents}
+        try:
+            for folder in sorted(below):
+                folders.fsync(folder)
+            _known.keep(top, _root(top))
+        except OSError as error:
+            if error.errno not in _NO_SYNC:
+                raise
 
 
 def _root(folder: Path) -> Path:

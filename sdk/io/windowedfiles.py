@@ -74,12 +74,12 @@ class WriteFiles(Write):
 
     def _look_around(self, pipeline: Pipeline) -> None:
         """Refuse files of another step's names, and see which files the pipeline reads, once all of it is there."""
-        label, output = pipeline.current_label, self._files.output
+        label, place = pipeline.current_label, self._files.place
         for step in pipeline.steps:
             other = step.transform
-            if isinstance(other, WriteFiles) and step.full_label != label and output.clashes(other._files.output):
+            if isinstance(other, WriteFiles) and step.full_label != label and place.clashes(other._files.place):
                 raise ValueError(
-                    f"steps {step.full_label!r} and {label!r} both write files that begin with {output.example}, so "
+                    f"steps {step.full_label!r} and {label!r} both write files that begin with {place.prefix}, so "
                     "that one would overwrite the other's; give one of them another prefix or suffix"
                 )
         pipeline.checks.append(partial(self._see_reading, pipeline))

@@ -310,6 +310,15 @@ def test_what_is_left_to_python(expression):
         shape_of(expression.node, view_of(TABLE, [0, 0, 0]))
 
 
+def test_an_expression_has_a_greatest_depth():
+    expression = col.more
+    for _ in range(180):
+        expression = expression + 1
+    assert expression({"more": 1}) == 181
+    with pytest.raises(ValueError, match="has more than 180 operations inside each other; write a function"):
+        _ = expression + 1
+
+
 def test_an_expression_is_no_value():
     with pytest.raises(TypeError, match="write & for and"):
         _ = col.delay > 15 and col.delay < 60

@@ -1,4 +1,4 @@
-"""A program whose worker dies: `headrace run tests.spark.dying:HOW`."""
+"""A program whose worker dies: `headrace run tests.spark.dying:HOW`; `python -m tests.spark.dying HOW` on executors."""
 
 from __future__ import annotations
 
@@ -48,3 +48,20 @@ def topology(how: str) -> Topology:
 
 
 exits, killed, crashes, leaves, java = (partial(topology, how) for how in WAYS)
+
+
+def main(how: str) -> None:
+    from pyspark.sql import SparkSession
+
+    from headrace.runners.engine.options import RunOptions
+    from headrace.runners.spark import SparkRunner
+
+    session = SparkSession.builder.master("local-cluster[2,1,1024]").config("spark.ui.enabled", "false").getOrCreate()
+    try:
+        SparkRunner(session).run_topology(topology(how), RunOptions(os.environ["HEADRACE_CHECKPOINT"]))
+    finally:
+        session.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

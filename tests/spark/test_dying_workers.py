@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.joberror import SparkJobError
 from tests.spark import dying
+from tests.spark.test_executors import cluster_environment
 
 pytestmark = pytest.mark.spark
 
@@ -74,3 +76,25 @@ def test_what_the_command_line_says(how: str, told: str) -> None:
         lines = lines[-1:]
     assert len(lines) == 1 and lines[0].startswith("error: Spark could not run epoch 1: "), ran.stderr
     assert told in lines[0]
+
+
+@pytest.mark.slow
+@pytest.mark.faults
+def test_executors_that_are_killed(tmp_path: Path) -> None:
+    """The step's code kills every executor that runs it."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.spark.dying", "java"],
+        env=cluster_environment(tmp_path) | {"HEADRACE_CHECKPOINT": str(tmp_path / "checkpoint")},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert ran.returncode == 1
+    last = ran.stderr.strip().splitlines()[-1]
+    assert re.search(
+        r"SparkJobError: Spark could not run epoch 1: executor \d was lost at the last of 4 attempts "
+        r"\(.*, so it was killed, most likely by the system as memory ran out\)",
+        last,
+    ), ran.stderr
+    assert last.endswith(AGAIN)

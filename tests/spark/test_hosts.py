@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -125,7 +126,16 @@ def kill_driver(life: Life, host: Host) -> None:
 
 
 Fault = Callable[[Life, Host], None]
-FAULTS = [kill_executor, stop_executor, kill_host, cut_network, fill_disk, kill_driver]
+SEEN = {
+    kill_executor: "Lost executor .* code 137",
+    stop_executor: "Removing executor .* with no recent heartbeats",
+    kill_host: "Lost executor",
+    cut_network: "Removing executor .* with no recent heartbeats",
+    fill_disk: "Lost task .*No space left on device",
+    kill_driver: "",
+}
+"""What Spark says on the driver when the fault has struck."""
+FAULTS = list(SEEN)
 TOLERANT = {
     "spark.excludeOnFailure.enabled": "true",
     "spark.excludeOnFailure.task.maxTaskAttemptsPerExecutor": "1",
@@ -164,11 +174,12 @@ def undergo(life: Life, fault: Fault, run: Tally) -> None:
         run.plan()
         began, before = time.time(), len(life.commits())
         fault(life, host)
-        run.fire()
         code = life.end()
     finally:
         life.kill()
-    assert code == 0, life.log.read_text()[-5000:]
+    said = life.log.read_text()
+    assert code == 0, said[-5000:]
+    run.fire(re.search(SEEN[fault], said) is not None)
     run.recovered(life.commits()[before] - began)
     judge(life, run)
     assert left_in(life.cluster.folder / "temporary") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from pathlib import Path
 
 import pytest
@@ -58,8 +59,8 @@ class TestReplace:
         assert found == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
         (record,) = caplog.records
         assert record.message == (
-            f"5 files of an earlier run, such as {tmp_path}/out-000001-00000.txt, are replaced by those of this run, "
-            "which began anew (if_exists says what becomes of them)"
+            "this run began anew, so its files replace those of an earlier one (5, such as "
+            f"{tmp_path}/out-000001-00000.txt); if_exists says what becomes of them"
         )
 
     @pytest.mark.parametrize("first", [False, True])
@@ -94,9 +95,12 @@ class TestReplace:
             wrong | beam.io.WriteToText(f"{tmp_path}/out", ".txt")
         assert read(tmp_path) == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
 
-    def test_not_by_a_run_that_goes_on(self, tmp_path):
+    def test_not_by_a_run_that_goes_on(self, tmp_path, caplog):
+        run(tmp_path / "out", ["old"])
         run(tmp_path / "out", ["a", "b"], tmp_path / "state")
+        caplog.clear()
         run(tmp_path / "out", ["a", "b"], tmp_path / "state")
+        assert not caplog.records
         assert read(tmp_path / "out") == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
 
     @pytest.mark.parametrize("windowed", [False, True])
@@ -137,8 +141,19 @@ class TestReplace:
         successor.begin(anew=False)
         successor.deliver(1, first)
         successor.deliver(2, [successor.stage(Batch(["y"], [0]), 2, 0, "t")])
-        zombie.deliver(1, first)
+        with pytest.raises(FileNotFoundError, match="were removed before they were delivered"):
+            zombie.deliver(1, first)
         assert read(tmp_path) == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
+
+    def test_a_clock_too_coarse_to_tell_old_from_new_takes_nothing_away(self, tmp_path):
+        run(tmp_path, ["a"])
+        old = (tmp_path / "out-000001-00000.txt").stat()
+        sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
+        first = [sink.begin(anew=True), sink.stage(Batch(["b"], [0]), 1, 0, "t")]
+        sink.deliver(1, first)
+        os.utime(tmp_path / "out-000001-00000.txt", ns=(old.st_atime_ns, old.st_mtime_ns))
+        sink.deliver(1, first)
+        assert read(tmp_path) == {"out-000001-00000.txt": "b"}
 
     def test_what_the_pipeline_reads_is_not_replaced(self, tmp_path):
         run(tmp_path, ["a", "b"])

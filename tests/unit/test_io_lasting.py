@@ -78,6 +78,16 @@ class TestOnTheDisk:
         # A folder's name is in the one above.
         assert folder == tmp_path or tmp_path in synced
 
+    def test_many_folders_are_each_synced_once(self, tmp_path, synced):
+        sink = beam.io.WriteToParquet(f"{tmp_path}/out", partition_by=["day", "n"]).sink()
+        rows = [{"day": day, "n": n, "x": 1} for day in range(3) for n in range(10)]
+        receipt = sink.stage(Batch(rows, [0] * len(rows)), 1, 0, "t")
+        synced.clear()
+        sink.deliver(1, [receipt])
+        made = {path for path in tmp_path.rglob("*") if path.is_dir()} | {tmp_path}
+        assert len(made) == 35
+        assert [place for place in made if synced.count(place) != 1] == []
+
     def test_also_what_an_earlier_life_renamed_without_syncing_it(self, tmp_path, synced):
         receipts = staged(sink_of(tmp_path), "a")
         sink_of(tmp_path).deliver(7, receipts)
@@ -157,6 +167,16 @@ class TestTakenByAReader:
         with pytest.raises(FileNotFoundError, match=r"1 of 1 files of committed epoch 7 were removed before they were"):
             sink.deliver(7, receipts)
 
+    def test_also_if_another_file_has_its_name(self, tmp_path):
+        (tmp_path / "out-000007-00000.txt").write_text("another")
+        sink = sink_of(tmp_path)
+        sink.begin(anew=True)
+        receipts = staged(sink, "a")
+        (tmp_path / "_unfinished" / "out-000007-0-t0.txt").unlink()
+        with pytest.raises(FileNotFoundError, match="were removed before they were delivered"):
+            sink.deliver(7, receipts)
+        assert visible(tmp_path) == ["out-000007-00000.txt"]
+
     def test_a_driver_that_was_replaced_takes_nothing_from_its_successor(self, tmp_path):
         zombie, successor = sink_of(tmp_path), sink_of(tmp_path)
         receipts = staged(zombie, "a")
@@ -222,6 +242,7 @@ class TestAnotherPlace:
         for place in ("here", "there"):
             paths = sorted((tmp_path / place / "letters").glob("part-*"))
             read[place] = "".join(path.read_text().strip() for path in paths)
+        assert (tmp_path / "here" / "letters" / "_unfinished").exists() == (step == "commit")
         assert read == {"here": first, "there": "abcde".removeprefix(first)}
         (record,) = caplog.records
         assert record.message == (

@@ -73,7 +73,9 @@ def said(*messages: str) -> str:
         (
             "java.io.IOException: No space left on device",
             "no space left on device for Spark's local directories on host 10.0.0.7 (executor 2) at each of 4 "
-            "attempts; free some space there, or name another folder (spark.local.dir",
+            "attempts; free some space there, or name another folder on each host (spark.local.dir or "
+            "SPARK_LOCAL_DIRS; HEADRACE_COPIES for copies of state); with spark.excludeOnFailure.enabled=true Spark "
+            "tries other executors; nothing",
         ),
         (
             "java.io.FileNotFoundException: /data/spark/blockmgr-1/0c/temp_shuffle_2 (No space left on device)",
@@ -119,6 +121,13 @@ def test_the_cause_may_be_suppressed_or_deep() -> None:
     disk = Java("No space left on device: /data", name="java.io.IOException")
     error._origin.cause = Java("Task failed while writing rows", suppressed=(Java("closing failed", disk),))
     assert "no space left on device for /data;" in str(job_error(error, "epoch 1"))
+
+
+def test_where_sparks_own_folders_are_is_said_if_it_is_known() -> None:
+    error = FromJava("Lost task 0.0 in stage 0.0 (TID 0) (localhost executor driver): No space left on device")
+    told = str(job_error(error, "epoch 1", "/data/spark"))
+    assert "no space left on device for Spark's local directories (/data/spark); free some space" in told
+    assert "excludeOnFailure" not in told
 
 
 def test_only_the_users_part_of_a_traceback_is_kept() -> None:
