@@ -175,7 +175,7 @@ class Pipeline:
         try:
             self.result = self._run()
         except HeadraceError as error:
-            made = as_raised(error) if isinstance(error, StepError) else error
+            made = as_raised(error).with_traceback(error.__traceback__) if isinstance(error, StepError) else error
             shorten(made)
             if made is error:
                 raise

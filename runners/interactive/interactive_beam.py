@@ -17,9 +17,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
-from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.raised import as_raised
 from headrace.lowlevel.sink import CallSink
 from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.interactive.elements import Elements
 from headrace.sdk.compile import compile_steps
@@ -56,7 +58,7 @@ def collect(
     Raises:
         TypeError: It is no collection.
         ValueError: The input never ends, so the elements would never be all there; or an `n` below 0.
-        StepError: A step raised.
+        StepError: A step raised; it is of the class that was raised, too, as with `Pipeline.run`.
 
     >>> from headrace.sdk.transforms.create import Create
     >>> numbers = Pipeline("LocalRunner") | Create([1, -2, 3]) | Map(abs)
@@ -76,7 +78,7 @@ def collect(
     steps = [*_made_by(pipeline, pcoll), *_tap(pipeline, pcoll, CallSink(deliver))]
     options = replace(cast(RunOptions, run_options(pipeline.options)), checkpoint=None)
     try:
-        find_runner(runner).run_topology(compile_steps(steps), options)
+        _run(find_runner(runner), compile_steps(steps), options)
     except HeadraceError as error:
         shorten(error)
         raise
@@ -103,6 +105,16 @@ def show(
         found = cast("list[WindowedValue]", collect(pcoll, n, True, runner))
         label = "" if pcoll.producer is None else pcoll.producer.full_label
         Elements(label, found, include_window_info).display()
+
+
+def _run(runner: Runner, topology: Topology, options: RunOptions) -> None:
+    try:
+        runner.run_topology(topology, options)
+    except StepError as error:
+        made = as_raised(error)
+        if made is error:
+            raise
+        raise made.with_traceback(error.__traceback__) from made.__cause__
 
 
 def _made_by(pipeline: Pipeline, pcoll: PCollection[object]) -> list[Step]:
