@@ -220,8 +220,8 @@ class ObjectStore:
         if self._root is None or not self._was_there or self._root.exists():
             return None
         return (
-            f"{self._root} was there and is gone, so it was removed or is no longer mounted; put it back and start "
-            "again. It is not made anew: what was committed is not in it"
+            f"{self._root} was there and is gone, so it was removed, is no longer mounted, or not shared by this host; "
+            "put it back and start again. It is not made anew: what was committed would not be in it"
         )
 
     def _refuse_way_out(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""The 18 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+"""The 19 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
 
 from __future__ import annotations
 
@@ -187,5 +187,19 @@ ROWS: dict[int, Row] = {
         "driver's temporary folder is empty afterwards. It needs root and is left out without. Recovery is the time "
         "from the fault to the next commit, with timeouts of 10 s for executors and 15 s for workers.",
         "recovers by itself, output equal to the recomputation, both ways",
+    ),
+    19: Row(
+        "loss of power",
+        "A layer below all files remembers what was synced, file by file and folder by folder, and at a cut forgets "
+        "the rest: what was not synced has happened or has not, drawn from the seed; files are empty, torn, full of "
+        "zeros or whole. The power goes at a step of the epoch protocol, or before or after a sync, with every other "
+        "seed once more while the next life recovers; then the run goes on. All sinks for files take turns: text, "
+        "compressed text, JSON, CSV, Parquet, Parquet in folders, files of windows. Compared: the files that a reader "
+        "finds with a recomputation. That the layer bites is tried too: with the syncs of each kind left out in turn, "
+        "some seed fails. And once for real: a run in a process of its own writes to an ext4 file system in an image, "
+        "is stopped in its middle, and the image is copied as it is; what is only in memory is lost. The copy is "
+        "mounted and the run goes on there.",
+        "every line is there once; nothing needs a person",
+        ("tests/faults/test_checkpoint_gone.py",),
     ),
 }

@@ -167,7 +167,7 @@ def test_a_directory_that_was_there_is_never_made_again(tmp_path: Path) -> None:
     for each in (store, sent):
         for write in (each.put, each.put_if_absent):
             with pytest.raises(
-                StoreError, match=r"cannot write .*/place/a/b: .*/place was there and is gone, so it was removed or"
+                StoreError, match=r"cannot write .*/place/a/b: .*/place was there and is gone, so it was removed, is"
             ):
                 write("a/b", b"2")
     assert not (tmp_path / "place").exists()
