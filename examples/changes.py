@@ -1,8 +1,8 @@
 """A table that is always right: counts per city of customers who move, by changes that take back what was said before.
 
 It teaches: retractions. A customer's newest address replaces the older one; with accumulating and retracting panes the
-grouping by customer takes the old one back, the grouping by city behind it takes one away there and adds one here. The
-table applies what it is told: an element that is a retraction is deleted, any other is put in.
+grouping by customer takes the old one back, the grouping by city behind it takes one away there and adds one here.
+`ToChangelog` makes insertions and deletions of results and retractions, and the table applies them.
 
     python -m examples.changes
 """
@@ -15,12 +15,9 @@ import headrace as beam
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows, TimestampedValue
-from headrace.utils.windowed_value import PaneInfo
 
 MOVES = [("anna", "Oslo", 1), ("boris", "Rome", 2), ("clara", "Oslo", 3), ("anna", "Rome", 4), ("boris", "Bern", 5)]
 """(customer, city, seconds)."""
-Change = tuple[bool, str, int]
-"""Whether it is taken back, city, customers."""
 
 
 class Newest(beam.CombineFn):
@@ -43,7 +40,7 @@ class Newest(beam.CombineFn):
         return newest[1]
 
 
-def changes(moves: beam.PCollection[tuple[str, tuple[int, str]]]) -> beam.PCollection[Change]:
+def changes(moves: beam.PCollection[tuple[str, tuple[int, str]]]) -> beam.PCollection[beam.Change]:
     """What is to be done to a table of customers by city."""
     return (
         moves
@@ -55,23 +52,19 @@ def changes(moves: beam.PCollection[tuple[str, tuple[int, str]]]) -> beam.PColle
         | "Address" >> beam.CombinePerKey(Newest())
         | "City" >> beam.MapTuple(lambda customer, city: (city, 1))
         | "Customers" >> beam.CombinePerKey(sum)
-        | "Change" >> beam.Map(_change)
+        | beam.ToChangelog()
     )
 
 
-def _change(counted: tuple[str, int], pane: PaneInfo = beam.DoFn.PaneInfoParam) -> Change:
-    return pane.is_retraction, *counted
-
-
-def applied(changes: Iterable[Change]) -> dict[str, int]:
+def applied(changes: Iterable[beam.Change]) -> dict[str, int]:
     """The table after changes, as a database would have it.
 
-    >>> applied([(False, "Oslo", 2), (True, "Oslo", 2), (False, "Oslo", 1)])
+    >>> applied([("+", ("Oslo", 2)), ("-", ("Oslo", 2)), ("+", ("Oslo", 1))])
     {'Oslo': 1}
     """
     table: dict[str, int] = {}
-    for is_retraction, city, customers in changes:
-        if not is_retraction:
+    for kind, (city, customers) in changes:
+        if kind == beam.ChangeKind.INSERT:
             table[city] = customers
         elif table.get(city) == customers:
             del table[city]
@@ -86,10 +79,10 @@ def stream() -> TestStream:
     return made.advance_watermark_to_infinity()
 
 
-def show(change: Change) -> None:
+def show(change: beam.Change) -> None:
     """A line of the log of changes."""
-    is_retraction, city, customers = change
-    print("-" if is_retraction else "+", city, customers)
+    kind, (city, customers) = change
+    print(kind, city, customers)
 
 
 if __name__ == "__main__":

@@ -45,13 +45,15 @@ from headrace.lowlevel.injector import (
 from headrace.lowlevel.injectorprocess import InjectorProcess
 from headrace.lowlevel.processinjector import ProcessInjector
 from headrace.lowlevel.record import Batch, Record
-from headrace.lowlevel.sink import CallSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.redelivery import Once, by_record_id
+from headrace.lowlevel.sink import BeginningSink, CallSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Topology
 
 __all__ = [
     "BaseInjector",
     "Batch",
+    "BeginningSink",
     "BoundedInjector",
     "BundleComputation",
     "CallSink",
@@ -78,6 +80,7 @@ __all__ = [
     "LearningInjector",
     "ManualInjector",
     "MemorySplit",
+    "Once",
     "PendingRecords",
     "PickleCoder",
     "ProcessInjector",
@@ -102,4 +105,5 @@ __all__ = [
     "TopologyChangeError",
     "TopologyError",
     "Watermarks",
+    "by_record_id",
 ]

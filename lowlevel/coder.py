@@ -6,10 +6,11 @@ import pickle
 import struct
 from collections.abc import Mapping
 from hashlib import blake2b
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from headrace.lowlevel.errors import KeyEncodingError
 from headrace.lowlevel.keykinds import UnstableKeyError, decode_kind, encode_kind
+from headrace.lowlevel.unusable import UnusableCoder, received, sent, told
 
 _DOUBLE = struct.Struct(">d")
 _EMPTY = blake2b(digest_size=16)
@@ -81,6 +82,15 @@ class KeyCoder:
     def __init__(self, own: Mapping[type, Coder] | None = None) -> None:
         self._own = {kind: (f"{kind.__module__}:{kind.__qualname__}", coder) for kind, coder in (own or {}).items()}
         self._by_name = dict(self._own.values())
+
+    def add(self, kind: type | None, name: str, coder: Coder) -> None:
+        """Take a coder in; without its type it only decodes. Used while it is unpickled."""
+        self._by_name[name] = coder
+        if kind is not None:
+            self._own[kind] = name, coder
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _key_coder, ([_sent(kind, name, coder) for kind, (name, coder) in self._own.items()],)
 
     def __str__(self) -> str:
         own = sorted(f"{name.partition(':')[2]} by {coder_name(coder)}" for name, coder in self._own.values())
@@ -157,6 +167,39 @@ class KeyCoder:
             at, start = stop + 1 + int(body[at:stop]), stop + 1
             parts.append(self.decode(body[start:at]))
         return tuple(parts)
+
+
+_Sent: TypeAlias = tuple[str, str, bytes | None, bytes]
+"""Name of a type and of its coder, the type, the coder: each by itself, so that one that fails fails alone."""
+
+
+def _sent(kind: type, name: str, coder: Coder) -> _Sent:
+    its_kind, its_coder, shows = sent(kind), sent(coder), coder_name(coder)
+    if isinstance(its_coder, Exception):
+        problem = f"cannot be sent to the workers ({told(its_coder)}); make one that can be pickled"
+        its_coder = sent(UnusableCoder(_plain(name), shows, problem))
+    assert isinstance(its_coder, bytes)
+    return name, shows, None if isinstance(its_kind, Exception) else its_kind, its_coder
+
+
+def _key_coder(entries: list[_Sent]) -> KeyCoder:
+    """The coder again, where it has come to."""
+    made = KeyCoder()
+    for name, shows, its_kind, its_coder in entries:
+        coder = received(its_coder)
+        if isinstance(coder, Exception):
+            problem = (
+                f"cannot be loaded in this process ({told(coder)}); install the coder's module where tasks run, or "
+                "define it in a module of the program"
+            )
+            coder = UnusableCoder(_plain(name), shows, problem)
+        kind = None if its_kind is None else received(its_kind)
+        made.add(kind if isinstance(kind, type) else None, name, cast(Coder, coder))
+    return made
+
+
+def _plain(name: str) -> str:
+    return name.partition(":")[2]
 
 
 STANDARD_KEYS = KeyCoder()

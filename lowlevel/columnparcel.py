@@ -89,6 +89,25 @@ class ColumnParcel(Parcel):
             self.batch.taken(records),
         )
 
+    def _halves(self) -> tuple[Parcel, Parcel]:
+        middle = len(self) // 2
+        return self._between(0, middle), self._between(middle, len(self))
+
+    def _between(self, start: int, stop: int) -> Parcel:
+        """The records of some places, as views of the columns."""
+        ends = np.cumsum(self.counts)
+        begins = ends - np.frombuffer(self.counts, np.int64)
+        counts = np.minimum(ends, stop) - np.maximum(begins, start)
+        its = np.flatnonzero(counts > 0)
+        return ColumnParcel(
+            self.consumer,
+            self.stream,
+            [self.keys[place] for place in its.tolist()],
+            [self.rows[place] for place in its.tolist()],
+            array("q", counts[its].tobytes()),
+            ColumnBatch(self.batch.table.slice(start, stop - start), self.batch.times[start:stop], self.batch.shape),
+        )
+
     def encode(self) -> bytes:
         """See `Parcel`."""
         columns = Columns(encode_tables([self.batch.table], self.batch.table.schema), self.batch.shape)

@@ -222,6 +222,10 @@ class InlineComputation:
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last batch of a bundle."""
 
+    def finishes(self) -> bool:
+        """Whether `finish_bundle` may put something out."""
+        return type(self).finish_bundle is not InlineComputation.finish_bundle
+
     def teardown(self) -> None:
         """See `Computation`."""
 

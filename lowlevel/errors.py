@@ -29,15 +29,31 @@ class KeyEncodingError(HeadraceError, TypeError):
         )
 
 
+class CoderError(HeadraceError, TypeError):
+    """A registered coder that cannot be used where it is needed."""
+
+    def __init__(self, kind: str, coder: str, problem: str) -> None:
+        self.kind, self.coder, self.problem = kind, coder, problem
+        super().__init__(kind, coder, problem)
+
+    def __str__(self) -> str:
+        return f"the coder {self.coder} that is registered for type {self.kind} {self.problem}"
+
+
 class StepError(HeadraceError, RuntimeError):
-    """User code raised. The epoch was given up: nothing of it is committed."""
+    """User code raised. The epoch was given up: nothing of it is committed.
 
-    def __init__(self, step: str, key: object, value: object, cause: str) -> None:
-        self.step, self.key, self.value, self.cause = step, key, value, cause
-        super().__init__(step, key, value, cause)
+    What `Pipeline.run` raises is of the class that user code raised as well, where that can be, and has what was raised
+    as its `__cause__`.
+    """
 
-    def __reduce__(self) -> tuple[type[StepError], tuple[str, object, object, str]]:
-        return type(self), (self.step, _sendable(self.key), _sendable(self.value), self.cause)
+    def __init__(self, step: str, key: object, value: object, cause: str, raised: bytes | None = None) -> None:
+        self.step, self.key, self.value, self.cause, self.raised = step, key, value, cause, raised
+        # Not by a constructor, which may be that of another base.
+        self.args = (step, key, value, cause)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.step, sendable(self.key), sendable(self.value), self.cause, self.raised)
 
     def __str__(self) -> str:
         where = f"step {self.step!r} raised"
@@ -57,7 +73,8 @@ class Shown(str):
         return str(self)
 
 
-def _sendable(value: object) -> object:
+def sendable(value: object) -> object:
+    """The value, or how it looks if it cannot be pickled."""
     try:
         pickle.dumps(value)
     except Exception:
@@ -75,6 +92,22 @@ class FencedError(HeadraceError, RuntimeError):
 
 class CheckpointError(HeadraceError, RuntimeError):
     """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""
+
+
+EMPTY = "it is empty"
+"""What is wrong with an object that has no bytes."""
+
+
+class DamagedError(CheckpointError):
+    """An object of a checkpoint that is empty, or whose bytes do not fit its checksum."""
+
+    def __init__(self, name: str, damage: str, remedy: str = "") -> None:
+        self.name, self.damage = name, damage
+        self.remedy = remedy or "put an intact copy of the file there, or start over on an empty checkpoint"
+        super().__init__(name, damage, self.remedy)
+
+    def __str__(self) -> str:
+        return f"{self.name} is damaged ({self.damage}); {self.remedy}"
 
 
 class CollectedError(CheckpointError):

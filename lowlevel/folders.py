@@ -35,9 +35,12 @@ class LastingFolders:
         self._lock = Lock()
 
     def sync(self, file: Path, root: Path) -> None:
-        """Bring a file that is new, and the names of the folders from `root` to it, to the disk."""
+        """Bring a file that is new, its name, and the names of the folders from `root` to it, to the disk."""
         fsync(file)
-        folder = file.parent
+        self.keep(file.parent, root)
+
+    def keep(self, folder: Path, root: Path) -> None:
+        """Bring the names in a folder, and the names of the folders from `root` to it, to the disk."""
         # A file's name is in its folder, and a folder's in the one above: once it is there it stays.
         fsync(folder)
         while folder != root and not self._lasts(folder):

@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.coder import STANDARD_KEYS
 from headrace.lowlevel.columngather import ColumnGather
 from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.deadletter import DeadLetter
@@ -24,6 +25,7 @@ from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.metric import at
 from headrace.lowlevel.parcel import Parcel, out_of_time
 from headrace.lowlevel.record import Batch
+from headrace.lowlevel.redelivery import by_record_id
 from headrace.lowlevel.topology import Keyed
 from headrace.lowlevel.turned import Turned
 
@@ -47,7 +49,9 @@ class Gather:
     ) -> None:
         self._place, self._bury = place, bury
         self.consumer, self.stream, self.extract = place.name, stream, place.inputs[stream]
-        self._encode_key = place.key_coder.encode
+        self._by_id = self.extract is by_record_id
+        # Ids are the injector's business, whatever keys the topology has.
+        self._encode_key = STANDARD_KEYS.encode if self._by_id else place.key_coder.encode
         self._send = send
         self._kind: type | None = None
         self._columns = ColumnGather(self.consumer, stream, self.extract, self._encode_key)
@@ -105,7 +109,7 @@ class Gather:
         """Their type and the keys, or `bytes` and their encodings where equal keys could differ in type (1, True)."""
         try:
             with at(self.consumer):
-                keys = list(map(self.extract, batch.values))
+                keys = list(batch.ids if self._by_id and batch.ids else map(self.extract, batch.values))
             kinds = set(map(type, keys))
             if len(kinds) == 1 and (kind := kinds.pop()) in _DIRECT:
                 return kind, keys

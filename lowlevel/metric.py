@@ -214,9 +214,11 @@ class Collector:
     {'Count': {Metric(kind='counter', namespace='words', name='short'): CounterCell(total=1)}}
     """
 
-    def __init__(self, clock: int) -> None:
+    def __init__(self, clock: int, step_begins: Callable[[str], None] | None = None) -> None:
         self.cells: Cells = {}
         self.where: Where = ""
+        self.step_begins = step_begins
+        """Is told the name of each step whose code begins to run, and of the one that goes on behind it."""
         self._clock = clock
         self._tokens: list[Token[Collector | None]] = []
 
@@ -279,12 +281,17 @@ class at:
         collector = self._collector = _current.get()
         if collector is not None:
             self._before, collector.where = collector.where, self._where
+            if collector.step_begins is not None and isinstance(self._where, str):
+                collector.step_begins(self._where)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._collector is not None:
-            self._collector.where = self._before
+        collector = self._collector
+        if collector is not None:
+            collector.where = self._before
+            if collector.step_begins is not None and isinstance(self._before, str):
+                collector.step_begins(self._before)
 
 
 def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Metric, Cell]]) -> Cells:

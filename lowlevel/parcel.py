@@ -83,18 +83,18 @@ class Parcel:
         Raises `StepError` for a record that is too large to travel at all.
         """
         data = self.encode()
-        if len(data) <= limit or (len(self.values) == 1 and len(data) <= largest):
+        if len(data) <= limit or (len(self) == 1 and len(data) <= largest):
             yield self, data
             return
         size, data = len(data), b""
-        if len(self.values) == 1:
+        if len(self) == 1:
             raise self._too_large(size, largest)
         for half in self._halves():
             yield from half.pieces(limit, largest)
 
     def _halves(self) -> tuple[Parcel, Parcel]:
         """The first and the second half of the records, which may both have some of one key."""
-        middle = len(self.values) // 2
+        middle = len(self) // 2
         first, second = (Parcel(self.consumer, self.stream, ids=None if self.ids is None else []) for _ in range(2))
         start = 0
         for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):

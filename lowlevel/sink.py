@@ -43,6 +43,24 @@ class ReleasingSink(Sink, Protocol):
         """
 
 
+@runtime_checkable
+class BeginningSink(Sink, Protocol):
+    """A destination that is told when a run begins and when it has ended."""
+
+    def begin(self, anew: bool) -> bytes | None:
+        """On the driver, before anything is read: a run begins anew, or goes on from a checkpoint.
+
+        What is returned for a run that begins anew becomes the first receipt of its first commit, ahead of those of
+        tasks, so that it is delivered if that epoch is committed and not otherwise. What raises here ends the run.
+        """
+
+    def finish(self, epoch: int) -> None:
+        """On the driver, when the run has ended without an error: everything up to this epoch is delivered.
+
+        It may go on later, from the same checkpoint.
+        """
+
+
 class CallSink:
     """Hands every epoch's rows to a function `(epoch, rows)` on the driver; rows are (value, timestamp).
 

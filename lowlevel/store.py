@@ -19,8 +19,9 @@ from urllib.parse import unquote, urlsplit
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.folders import LastingFolders
+from headrace.lowlevel.localobjects import LocalObjects
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
@@ -90,6 +91,9 @@ class ObjectStore:
     write is on the disk when it returns, as it is in cloud stores. The store can be pickled and opens the same place
     in another process, by that one's own environment; except one in memory, which belongs to its process.
 
+    The first write makes a local directory that is not there. One that was there once, or is opened by a pickled store,
+    is never made again: who took it away has taken everything, and what is written then would be no checkpoint.
+
     Args:
         place: Directory or URL.
         patience: Seconds for which a cloud store that fails is tried again, and half of which one request may take.
@@ -104,22 +108,24 @@ class ObjectStore:
         self._root = _local_root(os.fspath(place))
         self._place = os.fspath(place) if self._root is None else str(self._root)
         self._objects: obstore.ObjectStore | None = None
-        self._folders = LastingFolders()
+        self._local = None if self._root is None else LocalObjects(self._root)
+        self._was_there = False
+        """Whether the directory has been seen, by this store or by one that it is a copy of."""
         if self._root is None:
             with self._explained("open", ""):
                 self._objects = _opened(self._place, patience)
 
-    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, float]]:
+    def __reduce__(self) -> tuple[type[ObjectStore], tuple[str, float], dict[str, bool]]:
         if self._place.startswith("memory:"):
             raise StoreError(
                 "a memory:// store exists in one process only and cannot be sent to another; "
                 "give the checkpoint a directory, or a URL such as s3://bucket/prefix"
             )
-        return type(self), (self._place, self._patience)
+        return type(self), (self._place, self._patience), {"_was_there": self._was_there}
 
     def describe(self) -> str:
-        """See `Store`."""
-        return self._place
+        """See `Store`; what a URL has of keys is left out."""
+        return hidden(self._place)
 
     def get(self, path: str) -> bytes | None:
         """See `Store`; raises `StoreError`."""
@@ -134,17 +140,22 @@ class ObjectStore:
     def put(self, path: str, data: bytes) -> None:
         """See `Store`; raises `StoreError`."""
         with self._explained("write", path):
-            self._created().put(path, data)
-            self._sync(path)
+            objects = self._created()
+            if self._local is None:
+                objects.put(path, data)
+            else:
+                self._local.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
         """See `Store`; raises `StoreError`."""
         with self._explained("write", path):
+            objects = self._created()
+            if self._local is not None:
+                return self._local.put_if_absent(path, data)
             try:
-                self._created().put(path, data, mode="create")
+                objects.put(path, data, mode="create")
             except AlreadyExistsError:
                 return False
-            self._sync(path)
             return True
 
     def list(self, prefix: str) -> list[str]:
@@ -158,6 +169,9 @@ class ObjectStore:
         """See `Store`; raises `StoreError`."""
         if (objects := self._existing()) is not None:
             with self._explained("delete", path), suppress(FileNotFoundError):
+                if self._local is not None:
+                    # Objects are deleted long after they were written, so what is older yet is nobody's any more.
+                    self._local.sweep((self._local.root / path).stat().st_mtime_ns)
                 objects.delete(path)
 
     def is_empty(self) -> bool:
@@ -176,19 +190,15 @@ class ObjectStore:
 
     def _created(self) -> obstore.ObjectStore:
         if self._objects is None:
-            assert self._root is not None
-            if self._root.exists() and not self._root.is_dir():
-                raise NotADirectoryError(errno.ENOTDIR, str(self._root))
-            self._objects = obstore.LocalStore(self._root, automatic_cleanup=True, mkdir=True)
+            assert self._local is not None
+            root = self._local.root
+            if root.exists() and not root.is_dir():
+                raise NotADirectoryError(errno.ENOTDIR, str(root))
+            if not self._was_there:
+                self._local.make()
+                self._was_there = True
+            self._objects = obstore.LocalStore(root, automatic_cleanup=True)
         return self._objects
-
-    def _sync(self, path: str) -> None:
-        """Bring a local file and the folders that lead to it to the disk; obstore leaves that to the system."""
-        if self._root is None:
-            return
-        # A file that is gone already was somebody's garbage.
-        with suppress(FileNotFoundError):
-            self._folders.sync(self._root / path, self._root)
 
     @contextmanager
     def _explained(self, action: str, path: str) -> Iterator[None]:
@@ -201,7 +211,18 @@ class ObjectStore:
                 raise
             # Before it was opened for the first time it is the place that will not do.
             kind = PlaceError if self._objects is None else StoreError
-            raise kind(f"cannot {action} {self._name(path)}: {_reason(error)}") from error
+            # A store's own error tells the URL with its keys, in several forms.
+            cause = error if self.describe() == self._place else None
+            raise kind(f"cannot {action} {self._name(path)}: {self._loss() or hidden(_reason(error))}") from cause
+
+    def _loss(self) -> str | None:
+        """What to say of a directory that is gone, and everything in it."""
+        if self._root is None or not self._was_there or self._root.exists():
+            return None
+        return (
+            f"{self._root} was there and is gone, so it was removed or is no longer mounted; put it back and start "
+            "again. It is not made anew: what was committed is not in it"
+        )
 
     def _refuse_way_out(self, path: str) -> None:
         """Names come out of the checkpoint, and nobody who wrote there may point at what lies elsewhere."""
@@ -216,7 +237,8 @@ class ObjectStore:
                 raise ValueError(f"{place} is a symbolic link, and nothing in a checkpoint is; take it away")
 
     def _name(self, path: str) -> str:
-        return f"{self._place.rstrip('/')}/{path}" if path else self._place
+        place = self.describe()
+        return f"{place.rstrip('/')}/{path}" if path else place
 
 
 def _opened(place: str, patience: float) -> obstore.ObjectStore:

@@ -19,15 +19,38 @@ END_OF_GLOBAL_WINDOW = MAX_TIMESTAMP - 86_400_000_000
 SECOND = 1_000_000
 """Microseconds in a second."""
 
+_MICROS, _NANOS = 6, 9
+"""Digits of a second's fraction that are kept, and that Beam can count in."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def _uninterpreted(value: object, kind: type) -> str:
-    wanted = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else f"a {kind.__name__}"
-    return (
-        f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, or {wanted}"
-    )
+    wanted = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else "a timedelta or a Duration"
+    return f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, {wanted}"
+
+
+def _exact_micros(seconds: float, subseconds: float, precision: int, micros: float | None) -> int:
+    """Microseconds of what Beam's `Timestamp` takes, where it is not the usual."""
+    for given in (seconds, subseconds, 0 if micros is None else micros, precision):
+        if not isinstance(given, Number):
+            raise TypeError(_uninterpreted(given, Timestamp))
+    if precision not in range(_NANOS + 1):
+        raise ValueError(f"the precision of a Timestamp is {precision!r:.80}; give 0 to {_NANOS} digits")
+    if micros is not None:
+        if subseconds or precision != _MICROS:
+            raise ValueError("a Timestamp takes micros, or subseconds with their precision, not both; leave one out")
+        return Timestamp(seconds, micros).micros
+    units = int(seconds * 10**precision) + int(subseconds)
+    if precision <= _MICROS:
+        return int(units * 10 ** (_MICROS - precision))
+    whole, lost = divmod(units, 10 ** (precision - _MICROS))
+    if lost:
+        raise ValueError(
+            f"Timestamp({seconds}, {subseconds}, {precision}) has parts of a microsecond, which are not kept; give "
+            "whole microseconds"
+        )
+    return int(whole)
 
 
 class _Micros:
@@ -41,7 +64,12 @@ class _Micros:
         for given in (seconds, micros):
             if not isinstance(given, Number):
                 raise TypeError(_uninterpreted(given, type(self)))
-        self.micros = int(seconds * SECOND) + int(micros)
+        try:
+            self.micros = int(seconds * SECOND) + int(micros)
+        except (OverflowError, ValueError):
+            raise ValueError(
+                f"a {type(self).__name__} of {seconds!r} s and {micros!r} microseconds is not finite; give one that is"
+            ) from None
 
     @classmethod
     def _read(cls, value: object) -> int:
@@ -96,6 +124,16 @@ class Timestamp(_Micros):
     Compares with timestamps, durations and numbers; adding or subtracting a duration (or seconds) gives an instant,
     subtracting an instant gives a duration. Beam's `apache_beam.utils.timestamp.Timestamp` without nanoseconds.
 
+    Args:
+        seconds: Since 1970 UTC; its fraction counts up to `precision` digits.
+        subseconds: Added to them, in units of 10 ** -`precision` seconds.
+        precision: Decimal digits of the fraction, 0 to 9.
+        micros: Added to the seconds, in microseconds; instead of `subseconds`.
+
+    Raises:
+        TypeError: An argument is no number.
+        ValueError: An argument does not fit the others, is not finite, or says less than a microsecond.
+
     >>> Timestamp.of(90) + Duration(0.5)
     Timestamp(90.500000)
     >>> Timestamp(90) - Timestamp(60), Timestamp(90) % 60, Timestamp(90) == 90
@@ -103,6 +141,14 @@ class Timestamp(_Micros):
     """
 
     __slots__ = ()
+
+    def __init__(
+        self, seconds: float = 0, subseconds: float = 0, precision: int = _MICROS, *, micros: float | None = None
+    ) -> None:
+        if micros is None and precision == _MICROS:
+            super().__init__(seconds, subseconds)
+        else:
+            super().__init__(0, _exact_micros(seconds, subseconds, precision, micros))
 
     @classmethod
     def of_micros(cls, micros: int) -> Self:
@@ -215,11 +261,13 @@ class Duration(_Micros):
 
     @staticmethod
     def of(seconds: DurationTypes) -> Duration:
-        """The length that a number of seconds or a duration stands for; `TypeError` for anything else."""
+        """The length that seconds, a `timedelta` or a duration stand for; `TypeError` for anything else."""
         if isinstance(seconds, Duration):
             return seconds
         if isinstance(seconds, (int, float)):
             return Duration(seconds)
+        if isinstance(seconds, timedelta):
+            return Duration(micros=seconds // _MICROSECOND)
         raise TypeError(_uninterpreted(seconds, Duration))
 
     def __neg__(self) -> Duration:
@@ -251,7 +299,7 @@ class Duration(_Micros):
         return Duration(micros=self.micros % Duration.of(other).micros)
 
 
-DurationTypes: TypeAlias = float | Duration
-"""What stands for a length of time: a `Duration`, or a number of seconds."""
+DurationTypes: TypeAlias = float | Duration | timedelta
+"""What stands for a length of time: a `Duration`, a `timedelta`, or a number of seconds."""
 TimestampTypes: TypeAlias = float | Timestamp
 """What stands for an instant: a `Timestamp`, or a number of seconds since 1970 UTC."""

@@ -14,6 +14,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.redelivery import refuse_unrecognised
 from headrace.lowlevel.sink import Sink
 from headrace.lowlevel.weak import refuse_impossible
 
@@ -183,6 +184,7 @@ class Topology:
             raise TopologyError("the topology has no injector; add one with topology.injector(stream, injector)")
         self.inline_order()
         refuse_impossible(self)
+        refuse_unrecognised(self)
 
     @staticmethod
     def _require(stream: str, produced: set[str], who: str) -> None:

@@ -9,14 +9,17 @@ topology.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import cast
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.redelivery import Once, by_record_id
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
@@ -57,7 +60,7 @@ from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffl
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
-from headrace.sdk.way import Way
+from headrace.sdk.way import Way, one_for_each_step
 from headrace.sdk.windowing import Windowing
 
 _log = logging.getLogger(__name__)
@@ -98,7 +101,7 @@ def ways_of(pipeline: Pipeline) -> list[Way]:
     >>> pipeline = Pipeline("LocalRunner")
     >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
     >>> print(ways_of(pipeline)[-1])
-    step 'GroupByKey' takes key by key: it keeps elements instead of combining them
+    step 'GroupByKey' takes key by key: it keeps all elements; combine them (CombinePerKey) if that is enough
     """
     compiler = _Compiler(Graph(pipeline.steps))
     compiler.topology()
@@ -110,7 +113,15 @@ class _Compiler:
         self._graph = graph
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
-        self.ways: list[Way] = []
+        self._recognised: dict[Collection, str] = {}
+        """Collection whose injector may deliver records again -> the stream that has each of them once."""
+        self._grouped: list[Way] = []
+        self._elements: list[Way] = []
+
+    @property
+    def ways(self) -> list[Way]:
+        """One for each step, in the order of the topology."""
+        return one_for_each_step(self._grouped, self._elements)
 
     def topology(self) -> Topology:
         """Add every step in the order of the program."""
@@ -121,6 +132,8 @@ class _Compiler:
             add_side_input(
                 self._topology, name, collection.windowing, streams, takes_back, self._graph.lookers(collection)
             )
+        for way in self.ways if _log.isEnabledFor(logging.INFO) else ():
+            _log.info("%s", way)
         return self._topology
 
     def _add(self, step: Step) -> None:
@@ -130,7 +143,7 @@ class _Compiler:
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
             for tag, output in step.outputs.items():
-                self._topology.injector(self._stream(output), transform.injector_of(tag))
+                self._inject(output, transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif (signature := stateful_signature(step)) is not None:
@@ -142,7 +155,7 @@ class _Compiler:
             inputs = dict(zip(streams, transform.keys, strict=True))
             by_columns = isinstance(transform.computation, IntervalComputation)
             against = None if by_columns else f"{type(transform.computation).__name__} is no ColumnComputation"
-            self._note([Way(label, "all keys at once", "key by key", against)])
+            self._grouped.append(Way(label, "all keys at once", "key by key", against))
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
             self._topology.sink(label, self._into(step, 0).stream, transform.sink())
@@ -152,6 +165,14 @@ class _Compiler:
             if self._graph.begins_stage(output):
                 self._stage(output)
 
+    def _inject(self, output: Collection, injector: Injector) -> None:
+        """Add an injector; whatever it may deliver again comes to the steps once."""
+        stream = stream_of(output)
+        self._topology.injector(stream, injector)
+        if injector.record_ids:
+            self._recognised[output] = once = f"{stream}#once"
+            self._topology.computation(once, Once(once), {stream: by_record_id}, [once])
+
     def _claim(self, stream: str, label: str) -> None:
         if stream in self._streams:
             raise TopologyError(
@@ -159,11 +180,6 @@ class _Compiler:
                 "rename the step, or the computation's output"
             )
         self._streams[stream] = label
-
-    def _note(self, ways: Iterable[Way]) -> None:
-        for way in ways:
-            _log.info("%s", way)
-            self.ways.append(way)
 
     # Streams
 
@@ -174,7 +190,7 @@ class _Compiler:
         if isinstance(producer.transform, RunComputation):
             assert collection.tag is not None
             return collection.tag
-        return stream_of(collection)
+        return self._recognised.get(collection) or stream_of(collection)
 
     def _into(self, step: Step, index: int) -> Exit:
         """How the elements of an input reach a step that is no part of a stage."""
@@ -225,7 +241,9 @@ class _Compiler:
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
         name = _stage_name(plan, stream)
         stage = Stage(name, plan)
-        self._note(Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths())
+        self._elements += [
+            Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths()
+        ]
         self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
     def _gate(self, step: Step) -> str:
@@ -246,9 +264,9 @@ class _Compiler:
             if is_fused(step) and not sides_of(step):
                 self._plan_step(plan, step, node)
             elif (leave := self._into(step, index)).stream not in plan.entries:
-                plan.exits.append(_at(leave, node))
+                plan.exits.append(replace(leave, source=node))
         if collection in self._graph.side_inputs:
-            plan.exits.append(_at(self._into_side(collection), node))
+            plan.exits.append(replace(self._into_side(collection), source=node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
         outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
@@ -272,9 +290,8 @@ class _Compiler:
         streams = _forms(entry)
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
-        identified = any(stream in self._topology.id_slacks() for stream in streams)
-        against = obstacle(windowing, combine, takes_back=takes_back, identified=identified, spread=fanout is not None)
-        self._note([Way(label, "all keys at once", "key by key", against)])
+        against = obstacle(windowing, combine, takes_back=takes_back, spread=fanout is not None)
+        self._grouped.append(Way(label, "all keys at once", "key by key", against))
         if combine is not None and against is None and gap_of(windowing) is not None:
             self._sessions(step, windowing, combine)
             return
@@ -379,10 +396,6 @@ def _forms(entry: Exit) -> dict[str, InputForm]:
 def _percentile_of(transform: object) -> float | None:
     """The percentile of the watermark that a step asks for; None for all records."""
     return transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
-
-
-def _at(leave: Exit, node: int) -> Exit:
-    return Exit(leave.label, node, leave.stream, leave.form, leave.keyed, leave.spare)
 
 
 def _stage_name(plan: StagePlan, stream: str) -> str:

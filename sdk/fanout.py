@@ -78,9 +78,15 @@ class Shards(BundleComputation):
 
     def setup(self) -> None:
         """Set the CombineFn up."""
-        set_up = getattr(self._combine, "setup", None)
-        if set_up is not None:
-            set_up()
+        self._combine.setup()
+
+    def teardown(self) -> None:
+        """Tear the CombineFn down."""
+        self._combine.teardown()
+
+    def has_teardown(self) -> bool:
+        """Whether the CombineFn's does anything."""
+        return self._combine.has_teardown()
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Combine the records of a shard and send the results on."""

@@ -8,7 +8,6 @@ from typing import TypeAlias, cast
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.columns.seen import Seen, seen_through
-from headrace.sdk.fusion.inlined import Body, body_of
 from headrace.sdk.fusion.plan import ElementStep, Form, WindowStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
@@ -20,7 +19,6 @@ from headrace.sdk.transforms.computation import RunComputation
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn, MapTupleFn, MultiParDo, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey
-from headrace.sdk.transforms.parameters import Arguments, Given
 from headrace.sdk.transforms.reshuffle import Shuffling
 from headrace.sdk.transforms.source import Source
 from headrace.sdk.transforms.window_into import WindowInto
@@ -165,14 +163,7 @@ def element_step(step: Step, source: int, outputs: dict[str | None, int]) -> Ele
 
 def planned_step(step: Step, source: int, outputs: dict[str | None, int]) -> ElementStep:
     """The same for a plan that is to run, with what its function returns, as far as that is known."""
-    par_do = par_do_of(step)
-    return replace(element_step(step, source, outputs), seen=_seen(par_do), body=_body(par_do))
-
-
-def _body(par_do: ParDo) -> Body | None:
-    """What its function returns, if the element is all that it gets."""
-    only_element = par_do.arguments == Arguments((Given.ELEMENT,))
-    return body_of(par_do.fn.function) if isinstance(par_do.fn, FunctionDoFn) and only_element else None
+    return replace(element_step(step, source, outputs), seen=_seen(par_do_of(step)))
 
 
 def _seen(par_do: ParDo) -> Seen | None:

@@ -25,7 +25,7 @@ from headrace.sdk.columns.storedwindows import windows_in_segments
 from headrace.sdk.columns.takeover import store_windows
 from headrace.sdk.contents import Combiner
 from headrace.sdk.keywindows import KeyWindows
-from headrace.sdk.panes import PaneInfoTiming, is_retraction, pane_info
+from headrace.sdk.panes import UNMATCHED_RETRACTIONS, PaneInfoTiming, is_retraction, pane_info
 from headrace.sdk.rules import Rules
 from headrace.sdk.shownpanes import ShownPane
 from headrace.sdk.statesignature import combiner_kind, windowing_signature
@@ -37,8 +37,6 @@ from headrace.sdk.windowstate import WindowState
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 OUTSIDE = "outside_windows"
 """Counter of elements that the window function put into no window."""
-UNMATCHED = "unmatched_retractions"
-"""Counter of retractions of elements that were not there, because they came too late."""
 
 
 class Grouping(BundleComputation):
@@ -230,12 +228,12 @@ class Grouping(BundleComputation):
         state = windows.find(frame)
         if state is None or state.progress is FINISHED:
             if state is None and frame.closes > windows.watermark:
-                context.count(UNMATCHED, arrival.elements)
+                context.count(UNMATCHED_RETRACTIONS, arrival.elements)
                 return 0
             return arrival.lost
         found = self._rules.contents.remove(state, arrival.items, context)
         if found < arrival.elements:
-            context.count(UNMATCHED, arrival.elements - found)
+            context.count(UNMATCHED_RETRACTIONS, arrival.elements - found)
         if found:
             state.live -= found
             state.fresh += found

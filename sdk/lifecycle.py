@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar, cast
+from contextlib import ExitStack
+from typing import Protocol, TypeVar, cast
 
 from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
@@ -13,6 +14,13 @@ from headrace.sdk.windowedvalue import WindowedValue
 T = TypeVar("T")
 
 
+class HasStartBundle(Protocol):
+    """A `DoFn`, as far as the beginning of a bundle goes."""
+
+    def start_bundle(self) -> object:
+        """See `DoFn`."""
+
+
 def call_hook(label: str, hook: Callable[[], T]) -> T:
     """Call a function's life-cycle hook; what it raises is the step's failure."""
     try:
@@ -20,6 +28,39 @@ def call_hook(label: str, hook: Callable[[], T]) -> T:
             return hook()
     except Exception as error:
         raise failed_step(error, label, None, None) from error
+
+
+def start_bundle(label: str, fn: HasStartBundle) -> None:
+    """Begin a bundle. A `start_bundle` that returns anything is refused, as nothing would come of it."""
+    outputs = call_hook(label, fn.start_bundle)
+    if outputs is not None:
+        error = RuntimeError(
+            f"start_bundle returned {outputs!r:.200}, but there is no element yet whose output that could be; put out "
+            "elements in process or finish_bundle"
+        )
+        raise failed_step(error, label, None, None)
+
+
+class Living(Protocol):
+    """A `DoFn` or a `CombineFn`."""
+
+    def setup(self) -> None:
+        """Called once, before anything else."""
+
+    def teardown(self) -> None:
+        """Called once, after everything else."""
+
+
+def set_up(parts: Iterable[tuple[str, Living]]) -> ExitStack:
+    """Set functions up, given with their steps' labels; returns what tears all of them down, the last one first.
+
+    If one fails, those before it are torn down, and its error is raised.
+    """
+    with ExitStack() as ending:
+        for label, part in parts:
+            call_hook(label, part.setup)
+            ending.callback(call_hook, label, part.teardown)
+        return ending.pop_all()
 
 
 def last_outputs(outputs: object) -> Iterator[tuple[str | None, WindowedValue]]:

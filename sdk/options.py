@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 from typing import NoReturn, TypeVar
+
+from headrace.lowlevel.credentials import hidden
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
@@ -16,14 +19,44 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise ValueError(f"options of the pipeline: {message}")
 
+    def takes_value(self, name: str) -> bool | None:
+        """Whether an option must have a value; None where it is not declared."""
+        declared = {_underscored(string): action for string, action in self._option_string_actions.items()}
+        action = declared.get(_underscored(name))
+        return None if action is None else action.nargs is None
+
+    def without_defaults(self) -> _Parser:
+        """The same, so that only those options get something that flags are about."""
+        for action in self._actions:
+            action.default, action.required = argparse.SUPPRESS, False
+        self._defaults.clear()
+        return self
+
+    def known(self, flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """What its options get, and the flags that are none of them. Hyphens and underscores count as the same."""
+        declared = {_underscored(string): string for string in self._option_string_actions}
+        return self.parse_known_args([_renamed(flag, declared) for flag in flags])
+
+
+def _underscored(name: str) -> str:
+    return "--" + name[2:].replace("-", "_") if name.startswith("--") else name
+
+
+def _renamed(flag: str, declared: Mapping[str, str]) -> str:
+    name, equals, value = flag.partition("=")
+    return declared.get(_underscored(name), name) + equals + value
+
 
 class PipelineOptions:
     """All options of a pipeline. A subclass declares some in `_add_argparse_args`; `view_as` shows them.
 
-    Flags that no subclass declares are kept, so that each part of a program finds its own.
+    Each is written `--name=value`, here and on the command line; `headrace options` lists those that there are. What no
+    subclass declares is refused when a pipeline runs with it (`headrace.sdk.knownoptions`), as until then any part of
+    the program may declare its own.
 
     Args:
-        flags: Command line flags; `sys.argv` if None.
+        flags: Command line flags; `sys.argv` if None. Of these only those are refused that look like a slip, as others
+            may be the program's.
         **overrides: Values of options by name.
 
     >>> class Threshold(PipelineOptions):
@@ -36,15 +69,24 @@ class PipelineOptions:
     """
 
     _flags: list[str]
+    _foreign: int
+    """How many of them are from `sys.argv`."""
+    _named: set[str]
+    """Options that were given by name."""
     _values: dict[str, object]
+    _told: set[str]
+    """Options that were named in a warning."""
     _seen: set[type[PipelineOptions]]
     """Classes whose options are among the values; like these, shared by all views."""
 
     def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
         # Past __setattr__, which is for options.
         self.__dict__["_flags"] = list(sys.argv[1:] if flags is None else flags)
+        self.__dict__["_foreign"] = len(self._flags) if flags is None else 0
+        self.__dict__["_named"] = set(overrides)
         self.__dict__["_values"] = dict(overrides)
         self.__dict__["_seen"] = set()
+        self.__dict__["_told"] = set()
         self._parse()
 
     @classmethod
@@ -52,7 +94,7 @@ class PipelineOptions:
         """Declare options; a subclass's own ones."""
 
     @classmethod
-    def _parser(cls) -> argparse.ArgumentParser:
+    def _parser(cls) -> _Parser:
         # No abbreviations: what is one option's beginning may be another part's option.
         parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
         for kind in reversed(cls.__mro__):
@@ -60,13 +102,12 @@ class PipelineOptions:
                 kind._add_argparse_args(parser)
         return parser
 
-    def _parse(self) -> list[str]:
-        """Put this class's options among the values; the flags that are none of them."""
-        namespace, unknown = self._parser().parse_known_args(self._flags)
+    def _parse(self) -> None:
+        """Put this class's options among the values."""
+        namespace, _ = self._parser().known(self._flags)
         for name, value in vars(namespace).items():
             self._values.setdefault(name, value)
         self._seen.add(type(self))
-        return unknown
 
     @classmethod
     def from_dictionary(cls: type[ViewT], options: Mapping[str, object]) -> ViewT:
@@ -75,15 +116,19 @@ class PipelineOptions:
         >>> PipelineOptions.from_dictionary({"runner": "LocalRunner"}).view_as(StandardOptions).runner
         'LocalRunner'
         """
-        flags = []
+        flags, off = [], {}
         for name, value in options.items():
             if value is True:
                 flags.append(f"--{name}")
+            elif value is False:
+                off[name] = value
             elif isinstance(value, (list, tuple)):
                 flags += [f"--{name}={item}" for item in value]
-            elif value is not None and value is not False:
+            elif value is not None:
                 flags.append(f"--{name}={value}")
-        return cls(flags)
+        made = cls(flags, **off)
+        made._named.update(options)
+        return made
 
     def view_as(self, kind: type[ViewT]) -> ViewT:
         """The same options, seen as a subclass: a change through one view shows in all."""
@@ -102,9 +147,9 @@ class PipelineOptions:
             retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
         """
         defaults: dict[str, object] = {}
-        for kind in _subclasses(PipelineOptions):
+        for kind in subclasses(PipelineOptions):
             self.view_as(kind)
-            defaults.update(vars(kind._parser().parse_args([])))
+            defaults.update(_defaults(kind._parser()))
         values = dict(self._values)
         if retain_unknown_options:
             values = _unknown_options(self.undeclared()) | values
@@ -118,17 +163,27 @@ class PipelineOptions:
         >>> PipelineOptions(["--checkpiont=there", "--streaming"]).undeclared()
         ['--checkpiont=there']
         """
-        unknown = list(self._flags)
-        for kind in _subclasses(PipelineOptions):
-            left = self.view_as(kind)._parse()
-            unknown = [flag for flag in unknown if flag in left]
-        return unknown
+        return self._of_nobody(self._flags)
+
+    def refusable(self) -> tuple[list[str], list[str]]:
+        """What no subclass declares: what was given to this object, and what of it was only found in `sys.argv`."""
+        named = sorted(self._named - set(self.names()))
+        given = [f"--{name}" for name in named if f"--{name}" not in _underscored_names(self._flags)]
+        return [*self._of_nobody(self._flags[self._foreign :]), *given], self._of_nobody(self._flags[: self._foreign])
+
+    def told_of(self, names: Collection[str]) -> bool:
+        """Whether this was called with these before, on any view of the options."""
+        known = self._told.issuperset(names)
+        self._told.update(names)
+        return known
+
+    def _of_nobody(self, flags: Sequence[str]) -> list[str]:
+        return any_option(self._seen).known(flags)[1]
 
     @staticmethod
     def names() -> list[str]:
         """All options that some subclass declares."""
-        parsers = [kind._parser() for kind in _subclasses(PipelineOptions)]
-        return sorted({name for parser in parsers for name in vars(parser.parse_args([]))})
+        return sorted(_defaults(any_option()))
 
     def add_flags(self, flags: Sequence[str]) -> None:
         """Add flags, which count for more than what was given before; shows in all views.
@@ -140,7 +195,8 @@ class PipelineOptions:
         """
         self._flags.extend(flags)
         self._seen.clear()
-        self._values.update(PipelineOptions(flags).get_all_options(drop_default=True))
+        for kind in subclasses(PipelineOptions):
+            self._values.update(vars(kind._parser().without_defaults().known(flags)[0]))
 
     def display_data(self) -> dict[str, object]:
         """The options that were given."""
@@ -152,14 +208,46 @@ class PipelineOptions:
         raise AttributeError(f"{type(self).__name__} has no option {name!r}; declare it in _add_argparse_args")
 
     def __setattr__(self, name: str, value: object) -> None:
+        if name.startswith("_"):
+            self.__dict__[name] = value
+            return
+        if name not in self._values and name not in (names := self.names()):
+            near = get_close_matches(name, names, 1)
+            meant = f"; did you mean {near[0]!r}?" if near else "; declare it in _add_argparse_args"
+            raise AttributeError(f"{type(self).__name__} has no option {name!r}{meant}")
         self._values[name] = value
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.display_data()})"
+        return hidden(f"{type(self).__name__}({self.display_data()})")
 
 
-def _subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
-    return [found for direct in kind.__subclasses__() for found in (direct, *_subclasses(direct))]
+def subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
+    """Every subclass of a class of options, at whatever depth."""
+    return [found for direct in kind.__subclasses__() for found in (direct, *subclasses(direct))]
+
+
+def any_option(more: Collection[type[PipelineOptions]] = ()) -> _Parser:
+    """Takes every option that a subclass declares, whatever its value."""
+    parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    for kind in dict.fromkeys((*subclasses(PipelineOptions), *more)):
+        if "_add_argparse_args" in vars(kind):
+            kind._add_argparse_args(parser)
+    for action in parser._actions:
+        action.required, action.type, action.choices = False, None, None
+    for group in parser._mutually_exclusive_groups:
+        group.required = False
+    return parser
+
+
+def _defaults(parser: argparse.ArgumentParser) -> dict[str, object]:
+    """The options of a parser, and their defaults."""
+    for action in parser._actions:
+        action.required = False
+    return vars(parser.parse_known_args([])[0])
+
+
+def _underscored_names(flags: Sequence[str]) -> set[str]:
+    return {_underscored(flag.partition("=")[0]) for flag in flags}
 
 
 def _unknown_options(flags: Sequence[str]) -> dict[str, object]:
@@ -185,12 +273,12 @@ class StandardOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--runner", default=None, help="LocalRunner or SparkRunner")
+        parser.add_argument("--runner", default=None, metavar="NAME", help="LocalRunner or SparkRunner")
         parser.add_argument("--streaming", action="store_true", help="accepted; whether input ends is known from it")
 
 
 class TypeOptions(PipelineOptions):
-    """What is checked when the pipeline is built."""
+    """What is checked, when the pipeline is built and when it runs."""
 
     allow_unsafe_triggers: bool
     pipeline_type_check: bool
@@ -255,8 +343,16 @@ class EngineOptions(PipelineOptions):
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--checkpoint", default=None, help="directory or URL that makes the run resumable")
-        parser.add_argument("--intervals", type=int, default=None, help="key intervals to begin with")
+        parser.add_argument(
+            "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
+        )
+        parser.add_argument(
+            "--intervals",
+            type=int,
+            default=None,
+            metavar="COUNT",
+            help="key intervals to begin with; the runner chooses if not given",
+        )
         parser.add_argument(
             "--balance",
             action=argparse.BooleanOptionalAction,
@@ -267,10 +363,15 @@ class EngineOptions(PipelineOptions):
             "--max_records_per_epoch",
             type=int,
             default=None,
-            help="records to read in one epoch (a million, or more where that is cheap)",
+            metavar="COUNT",
+            help="records that a source brings to an epoch at most; a million if not given, more where that is cheap",
         )
         parser.add_argument(
-            "--latency_aim", type=float, default=None, help="seconds in which results are wanted: sizes epochs"
+            "--latency_aim",
+            type=float,
+            default=None,
+            metavar="SECONDS",
+            help="seconds in which results are wanted: sizes epochs",
         )
         parser.add_argument(
             "--one_task_epochs",
@@ -278,17 +379,34 @@ class EngineOptions(PipelineOptions):
             default=True,
             help="run an epoch of little work as one Spark task, or one stage",
         )
-        parser.add_argument("--skew_limit", type=float, default=None, help="seconds one source may be ahead of another")
+        parser.add_argument(
+            "--skew_limit",
+            type=float,
+            default=None,
+            metavar="SECONDS",
+            help="seconds of event time that one source may be ahead of another; no limit if not given",
+        )
         parser.add_argument(
             "--straggler_delay",
             type=float,
             default=None,
+            metavar="SECONDS",
             help="seconds until weak productions become part of the commit",
         )
         parser.add_argument(
-            "--cache_mb", type=int, default=None, help="MiB of decoded state a process may keep; 0: none"
+            "--cache_mb",
+            type=int,
+            default=None,
+            metavar="MIB",
+            help="MiB of decoded state that a process may keep; 0: none",
         )
-        parser.add_argument("--poll_seconds", type=float, default=None, help="wait before idle input is asked again")
+        parser.add_argument(
+            "--poll_seconds",
+            type=float,
+            default=None,
+            metavar="SECONDS",
+            help="seconds to wait before idle input is asked again",
+        )
         _add_recording(parser)
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
@@ -304,4 +422,6 @@ def _add_recording(parser: argparse.ArgumentParser) -> None:
         metavar="LABEL",
         help="keep what a picture of the run needs, of all groupings or of a step; may be repeated",
     )
-    parser.add_argument("--record_to", default=None, help="file that the recording is saved to (JSON); records, too")
+    parser.add_argument(
+        "--record_to", default=None, metavar="FILE", help="file that the recording is saved to (JSON); records, too"
+    )

@@ -60,6 +60,8 @@ class PaneInfo:
         )
 
 
+UNMATCHED_RETRACTIONS = "unmatched_retractions"
+"""Counter of a grouping: retractions of what was not there, because it came too late or never."""
 _REMEMBERED = 1_000
 _known: dict[tuple[object, ...], PaneInfo] = {}
 

@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import cast
 
-from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.errors import HeadraceError, StepError, TopologyError
+from headrace.lowlevel.raised import as_raised
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.ptransform import NamedPTransform, PTransform, SomeTransform, named_values
 from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PDone, PValue
-from headrace.sdk.result import PipelineResult
-from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.result import PipelineResult, warn_of_unmatched
+from headrace.sdk.running import Runner, find_recorded, find_runner, labels_to_record, run_options, watching
+from headrace.sdk.tracebacks import shorten
 from headrace.sdk.types.check import check_inputs, type_outputs
 
 
@@ -166,21 +168,33 @@ class Pipeline:
 
         Raises:
             TopologyError: There is nothing to run, or it cannot run.
-            StepError: A step raised; the message names it and what it was at.
+            StepError: A step raised; the message names it and what it was at. It is of the class that was raised, too,
+                so that `except ValueError` catches a `ValueError` of a step; what was raised is its `__cause__`.
             RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
+        try:
+            self.result = self._run()
+        except HeadraceError as error:
+            made = as_raised(error).with_traceback(error.__traceback__) if isinstance(error, StepError) else error
+            shorten(made)
+            if made is error:
+                raise
+            raise made from made.__cause__
+        warn_of_unmatched(self.result.counters)
+        return self.result
+
+    def _run(self) -> PipelineResult:
         if not self.steps:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
-        runner = find_runner(self.runner)
+        wanted = labels_to_record(self._record, self.options)
+        runner = find_runner(self.runner) if wanted is None else find_recorded(self.runner)
         with watching(self.options) as progress:
-            if (wanted := labels_to_record(self._record, self.options)) is None:
+            if wanted is None:
                 options = run_options(self.options, progress=progress)
-                self.result = PipelineResult(runner.run_topology(self.topology(), options))
-            else:
-                self.result = self._run_recorded(runner, wanted, progress)
-        return self.result
+                return PipelineResult(runner.run_topology(self.topology(), options))
+            return self._run_recorded(runner, wanted, progress)
 
     def _run_recorded(
         self, runner: Runner, wanted: Sequence[str], progress: Callable[..., None] | None
@@ -204,4 +218,8 @@ class Pipeline:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if kind is None and self.steps:
-            self.run().wait_until_finish()
+            try:
+                self.run().wait_until_finish()
+            except HeadraceError as error:
+                shorten(error)
+                raise

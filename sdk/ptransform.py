@@ -225,6 +225,11 @@ def ptransform_fn(function: Callable[Concatenate[InT, P], OutT]) -> Callable[P, 
     return make
 
 
+def is_function(transform: object) -> bool:
+    """Whether a transform was made of a function by `ptransform_fn`."""
+    return isinstance(transform, _FunctionTransform)
+
+
 def label_of(function: object) -> str:
     """How a function is named in a label.
 

@@ -15,8 +15,9 @@ from headrace.lowlevel.record import Batch, Emit, Record
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Keyed
 from headrace.sdk.fusion.plan import Form
-from headrace.sdk.recordedtap import Row, plain, text_of
+from headrace.sdk.recordedtap import Row, plain
 from headrace.sdk.recording import Arrival, FiredTimer, Production, Value
+from headrace.sdk.shorttext import text_of
 from headrace.sdk.stateful.computation import StatefulParDo
 from headrace.sdk.stateful.keywindow import CLOSING, TIMER
 

@@ -5,28 +5,21 @@ It only looks, and runs no code that the checkpoint names (`CheckpointView`): st
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
-from headrace.lowlevel.checkpoint.listing import StoredTimer
-from headrace.lowlevel.checkpoint.marker import read_marker
+from headrace.lowlevel.checkpoint.marker import ELSEWHERE, read_marker
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.timer import TimeDomain
 from headrace.sdk.recordedstep import LIMIT
-from headrace.sdk.recordedtap import text_of
 from headrace.sdk.recording import Recording, RecordingError, StepRecording, WatermarkStep
 from headrace.sdk.recordlog import RecordLog, store_of
+from headrace.sdk.shorttext import text_of
 from headrace.sdk.standing import OpenWindow, Standing, WaitingTimer
-
-_WINDOW = re.compile(r"u?(-?\d+):(-?\d+)|u?global")
-"""Tags of the timers that wait for the end of a window, or its closing."""
-_NAMED = re.compile(r"t(?:-?\d+:-?\d+|global|[0-9a-f]*) (\d+):(.*)", re.DOTALL)
-"""Tags of the timers of a `DoFn`: window, length of the name, name and dynamic tag."""
+from headrace.sdk.storedtimer import has_windows, meant_by
 
 
 def recording_at(place: str | Path) -> Recording:
@@ -42,15 +35,16 @@ def recording_at(place: str | Path) -> Recording:
     if Path(place).is_file():
         return Recording.load(place)
     store = store_of(str(place))
-    if "://" not in str(place) and read_marker(store) is None:
+    shown = hidden(str(place))
+    if "://" not in str(place) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(
-            f"there is neither a recording nor a checkpoint at {place}; give a file that recording.save() wrote, or "
+            f"there is neither a recording nor a checkpoint at {shown}; give a file that recording.save() wrote, or "
             "the directory or URL of a checkpoint"
         )
     view = CheckpointView.of(store)
     if view.manifest is None:
         raise RecordingError(
-            f"nothing is committed in the checkpoint at {place} yet, so there is nothing to draw; wait for an epoch"
+            f"nothing is committed in the checkpoint at {shown} yet, so there is nothing to draw; wait for an epoch"
         )
     epoch = view.manifest.epoch
     recorded = {step.label: replace(step, committed=epoch) for step in RecordLog(store).read().steps}
@@ -62,7 +56,12 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
     """Of one computation that was not recorded."""
     assert view.manifest is not None, "something is committed"
     moves: list[WatermarkStep] = []
+    restarts: list[int] = []
+    driver = None
     for commit in view.commits():
+        if driver not in (None, commit.generation):
+            restarts.append(commit.wall_clock)
+        driver = commit.generation
         watermark = commit.input_watermarks.get(name)
         if watermark is not None and (not moves or moves[-1].watermark != watermark):
             moves.append(WatermarkStep(commit.wall_clock, watermark))
@@ -76,14 +75,14 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
         min((its.oldest for its in pending), default=None),
         len(found) > LIMIT,
     )
-    return StepRecording(name, watermarks=tuple(moves), committed=epoch, standing=standing)
+    return StepRecording(name, watermarks=tuple(moves), committed=epoch, restarts=tuple(restarts), standing=standing)
 
 
 def _waiting(view: CheckpointView, name: str) -> Iterator[OpenWindow | WaitingTimer]:
-    has_windows = _has_windows(view, name)
+    in_windows = has_windows(view, name)
     for timer in view.timers(name, limit=LIMIT + 1):
-        yield _meant(timer, has_windows)
-    if has_windows:
+        yield meant_by(timer, in_windows)
+    if in_windows:
         assert view.manifest is not None, "something is committed"
         for window, wake in _windows_in_columns(view, name).items():
             yield window
@@ -111,32 +110,3 @@ def _windows_in_columns(view: CheckpointView, name: str) -> dict[OpenWindow, int
 
 def _number(value: object) -> int | None:
     return value if isinstance(value, int) else None
-
-
-def _has_windows(view: CheckpointView, name: str) -> bool:
-    """Whether it is a grouping or a `DoFn` with state, whose tags of timers say windows."""
-    assert view.manifest is not None, "something is committed"
-    member = view.manifest.topology.of_kind(COMPUTATION).get(name)
-    return member is not None and "windows" in dict(member.signature)
-
-
-def _meant(timer: StoredTimer, has_windows: bool) -> OpenWindow | WaitingTimer:
-    """What a timer waits for: the end of a window, or what user code set it for.
-
-    >>> end = StoredTimer("Sum", "red", "0:60000000", TimeDomain.LOW_WATERMARK, 60_000_000)
-    >>> _meant(end, True)
-    OpenWindow(key='red', start=0, end=60000000)
-    >>> _meant(replace(end, tag="t0:60000000 4:idle"), True)
-    WaitingTimer(key='red', timestamp=60000000, tag='idle', is_wall=False)
-    """
-    key, tag, is_wall = text_of(timer.key), timer.tag, timer.domain is TimeDomain.WALL_TIME
-    if has_windows:
-        if (window := _WINDOW.fullmatch(tag)) is not None:
-            if not is_wall:
-                start, end = window.groups()
-                return OpenWindow(key, None if start is None else int(start), None if end is None else int(end))
-            tag = "trigger"
-        elif (named := _NAMED.fullmatch(tag)) is not None:
-            length, names = int(named[1]), named[2]
-            tag = f"{names[:length]} {names[length:]}".strip()
-    return WaitingTimer(key, timer.timestamp, text_of(tag), is_wall)

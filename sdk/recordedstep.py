@@ -40,6 +40,11 @@ class Seen:
         """What its rows come from, by name, and what makes something of them."""
         self._rows: dict[int, list[tuple[Make, list[Row]]]] = {}
         self._watermark: int | None = None
+        self._restarts = False
+
+    def restart(self) -> None:
+        """The next epoch is the first of another driver."""
+        self._restarts = True
 
     def begin(self, earlier: StepRecording) -> None:
         """Go on with what was seen by earlier drivers."""
@@ -67,15 +72,23 @@ class Seen:
         # Of very many rows a tap tells the number only.
         more = sum(row[0] for _, row in told if isinstance(row[0], int))
         things = [make(moment.clock, row) for make, row in told if not isinstance(row[0], int)] + moves
-        new = self._kept(things, more, epoch, moment.dropped)
+        new = self._kept(things, more, epoch, moment)
         self.step = self.step.followed_by(new)
         return new
 
-    def _kept(self, things: Sequence[Thing], more: int, epoch: int, dropped: int) -> StepRecording:
+    def _kept(self, things: Sequence[Thing], more: int, epoch: int, moment: Moment) -> StepRecording:
         """As much of each kind as there is room for; the rest is counted."""
         lists: dict[str, Any] = {}
         for kind, name in _LIST_OF.items():
             room = max(0, LIMIT - len(getattr(self.step, name)))
             lists[name] = tuple(islice((its for its in things if type(its) is kind), room))
         left_out = len(things) - sum(map(len, lists.values())) + more
-        return StepRecording(self.step.label, **lists, dropped=dropped, left_out=left_out, epochs=((epoch, epoch),))
+        restarts, self._restarts = (moment.clock,) if self._restarts else (), False
+        return StepRecording(
+            self.step.label,
+            **lists,
+            dropped=moment.dropped,
+            left_out=left_out,
+            epochs=((epoch, epoch),),
+            restarts=restarts,
+        )

@@ -5,10 +5,8 @@ What is told of an element is small and plain: a number or a short text, whateve
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator
 from math import isfinite
-from reprlib import Repr
 from typing import cast
 
 from headrace.lowlevel.sink import TapSink
@@ -17,14 +15,10 @@ from headrace.sdk.panes import PaneInfo
 from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.recording import Arrival, RecordedPane, Value
+from headrace.sdk.shorttext import text_of
 from headrace.sdk.transforms.element import DoFn, ParDo
 from headrace.sdk.transforms.write import Write
 from headrace.sdk.windows import BoundedWindow, GlobalWindow
-
-_ITEMS, _LETTERS = 6, 80
-_short = Repr()
-_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _ITEMS
-_short.maxstring = _short.maxlong = _short.maxother = _LETTERS
 
 Row = tuple[object, int]
 """A value and its timestamp, as a sink gets it."""
@@ -83,17 +77,6 @@ def plain(value: object) -> Value:
     if type(value) is int and abs(value) < 1 << 63:
         return value
     return text_of(value)
-
-
-def text_of(value: object) -> str:
-    """A key or value as a recording has it: its text, shortened."""
-    if isinstance(value, str):
-        return value if len(value) <= _LETTERS else value[: _LETTERS - 1] + "…"
-    if isinstance(value, Iterable) and not isinstance(value, (bytes, list, tuple, dict, set, frozenset)):
-        # Grouped values may be read from state as they are asked for: no more than are shown.
-        value = list(islice(value, _ITEMS + 1))
-    text = _short.repr(value)
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
 def _bounds(window: BoundedWindow) -> tuple[int | None, int | None]:

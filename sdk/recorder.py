@@ -157,9 +157,22 @@ class Recorder:
             if label in earlier:
                 seen.begin(earlier[label])
         last = max((last for _, last in self._log.objects()), default=0)
-        for commit in CheckpointView.of(self._log.store).commits():
-            if commit.epoch > last and (before is None or commit.epoch < before):
+        commits = [
+            commit for commit in CheckpointView.of(self._log.store).commits() if before is None or commit.epoch < before
+        ]
+        driver = None
+        for commit in commits:
+            if commit.epoch > last:
+                if driver not in (None, commit.generation):
+                    self._restart()
                 self._take(commit)
+            driver = commit.generation
+        if commits:
+            self._restart()
+
+    def _restart(self) -> None:
+        for seen in self._seen.values():
+            seen.restart()
 
     def _take(self, commit: Manifest) -> None:
         """What a commit says of its epoch. Its rows are those that the sinks were, or were to be, given."""

@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from headrace.sdk.shorttext import table
 from headrace.sdk.standing import Standing
 
 Value: TypeAlias = int | float | str | bool | None
@@ -89,7 +90,7 @@ class FiredTimer:
     """Whether it waited for the wall clock; else for the watermark."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class StepRecording:
     """What was seen of one grouping or computation, in the order of processing time."""
 
@@ -107,8 +108,31 @@ class StepRecording:
     """The first and the last of each run of epochs that was recorded; empty where that is not known."""
     committed: int = 0
     """The last epoch of the checkpoint that it was read from; 0 if it was not."""
+    restarts: tuple[int, ...] = ()
+    """Processing times of the first epochs of further drivers: the run was stopped or killed before, and went on."""
     standing: Standing | None = None
     """What a checkpoint knows of a step that was not recorded; None for one that was."""
+
+    def __repr__(self) -> str:
+        return f"{self.label}: {self.summary()}"
+
+    def summary(self) -> str:
+        """How much there is of what, in words.
+
+        >>> StepRecording("Sum", (Arrival(1, 5, "b", 7), Arrival(2, 5, "b", 3))).summary()
+        '2 inputs, 1 key'
+        """
+        kinds = {
+            "input": len(self.arrivals),
+            "pane": len(self.panes),
+            "result": len(self.productions),
+            "timer": len(self.timers),
+            "key": len(self.keys()),
+            "restart": len(self.restarts),
+        }
+        told = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in kinds.items() if count]
+        told += [f"{self.left_out:,} left out"] if self.left_out else []
+        return ", ".join([*told, *(["not recorded"] if self.standing is not None else [])]) or "nothing"
 
     @property
     def unrecorded(self) -> list[tuple[int, int]]:
@@ -132,6 +156,7 @@ class StepRecording:
             timers=self.timers + later.timers,
             left_out=self.left_out + later.left_out,
             epochs=_joined(self.epochs + later.epochs),
+            restarts=tuple(sorted({*self.restarts, *later.restarts})),
         )
 
     def keys(self) -> list[str]:
@@ -150,16 +175,33 @@ class StepRecording:
         return sorted(counts, key=lambda key: (-counts[key], key))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Recording:
     """Of a whole run, grouping by grouping.
 
     >>> recording = Recording((StepRecording("Sum", (Arrival(1_000_000, 5_000_000, "red", 7),)),))
     >>> recording.step("Sum").arrivals[0].value
     7
+    >>> recording
+    a recording of 1 step; headrace.plot.html(recording, "run.html", step="Sum") draws one
+      Sum: 1 input, 1 key
     """
 
     steps: tuple[StepRecording, ...] = ()
+
+    def __repr__(self) -> str:
+        return "\n  ".join([self._title(), *map(repr, self.steps)])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: how much was recorded of each step."""
+        return table(self._title(), ["step", "recorded"], [[step.label, step.summary()] for step in self.steps])
+
+    def _title(self) -> str:
+        number = f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
+        one = (
+            f'; headrace.plot.html(recording, "run.html", step="{self.steps[0].label}") draws one' if self.steps else ""
+        )
+        return f"a recording of {number}{one}"
 
     def step(self, label: str | None = None) -> StepRecording:
         """The recording of a step, or of a step inside it; without a label, of the only one.
@@ -241,6 +283,7 @@ def _step(told: Mapping[str, Any]) -> StepRecording:
     }
     given |= {name: _number(told.get(name, 0)) for name in ("dropped", "left_out", "committed")}
     given["epochs"] = tuple((_number(first), _number(last)) for first, last in told.get("epochs", ()))
+    given["restarts"] = tuple(map(_number, told.get("restarts", ())))
     if (standing := told.get("standing")) is not None:
         given["standing"] = Standing.of(standing)
     return StepRecording(_text(told["label"]), **given)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from headrace.sdk.metrics.results import MetricResults
+from headrace.sdk.panes import UNMATCHED_RETRACTIONS
 from headrace.sdk.recording import Recording, RecordingError
+from headrace.sdk.shorttext import table
 
 if TYPE_CHECKING:
     from headrace.sdk.running import RunResult
+
+_log = logging.getLogger(__name__)
 
 
 class PipelineState:
@@ -44,11 +50,28 @@ class PipelineResult:
     >>> result = PipelineResult(SimpleNamespace(epochs=1, counters={"Sum": {"records": 3}}, watermarks={}))
     >>> result.wait_until_finish(), result.counter("records")
     ('DONE', 3)
+    >>> result
+    DONE after 1 epoch
+      Sum: 3 records
     """
 
     def __init__(self, run: RunResult, recording: Recording | None = None) -> None:
         self._run = run
         self._recording = recording
+
+    def __repr__(self) -> str:
+        told = (f"{step}: {_counted(counters)}" for step, counters in self._shown().items())
+        return "\n  ".join([f"{self.state} after {_number(self.epochs, 'epoch')}", *told])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the counters of each step."""
+        rows = [[step, _counted(counters)] for step, counters in self._shown().items()]
+        return table(f"{self.state} after {_number(self.epochs, 'epoch')}", ["step", "counted"], rows)
+
+    def _shown(self) -> dict[str, dict[str, int]]:
+        """Counters of the steps of the program; what a recording takes along is none."""
+        taps = () if self._recording is None else tuple(f"{its.label}/recorded" for its in self._recording.steps)
+        return {step: counters for step, counters in self.counters.items() if not step.startswith(taps)}
 
     @property
     def state(self) -> str:
@@ -98,3 +121,29 @@ class PipelineResult:
     def counter(self, name: str) -> int:
         """A counter, summed over all steps."""
         return sum(counters.get(name, 0) for counters in self.counters.values())
+
+
+def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
+    """Say which groupings could not take out what a retraction stood for: their results hold too much."""
+    for step, counts in counters.items():
+        if unmatched := counts.get(UNMATCHED_RETRACTIONS):
+            _log.warning(
+                "step %r: %d retractions took back what was not there, and were left out. Either what they take back "
+                "was dropped as late, or a step before gives another value for a retraction than for the pane that it "
+                "takes back; put ToChangelog() before that step to have retractions as ordinary elements",
+                step,
+                unmatched,
+            )
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
+def _counted(counters: dict[str, int]) -> str:
+    """Counters in words; those that are not 0.
+
+    >>> _counted({"records": 1_200, "late": 0, "dropped_late": 3})
+    '1,200 records, 3 dropped late'
+    """
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in counters.items() if count) or "nothing"

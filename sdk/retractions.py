@@ -10,6 +10,7 @@ from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.fusion.plan import ElementStep
 from headrace.sdk.pipeline import Step
 from headrace.sdk.pvalue import PCollection
+from headrace.sdk.transforms.changelog import FromChanges, ToChanges
 from headrace.sdk.transforms.element import DoFn
 from headrace.sdk.transforms.parameters import Given
 from headrace.sdk.triggers import AccumulationMode
@@ -43,7 +44,12 @@ class Retractions:
             _require_correctable(step, side.windowing)
 
     def passed_on(self, sources: list[Collection], output: Collection, by: ElementStep | None = None) -> None:
-        """A step that passes retractions on."""
+        """A step that passes retractions on, unless it makes changes of them; or that makes them of changes."""
+        if by is not None and isinstance(by.fn, ToChanges):
+            return
+        if by is not None and isinstance(by.fn, FromChanges):
+            self._may[output] = False
+            return
         shown = [self._may[source] for source in sources if source in self]
         if shown:
             looked = by is not None and (Given.PANE in by.arguments or Given.WINDOWED_VALUE in by.arguments)
@@ -64,8 +70,9 @@ class Retractions:
         if not self._may.get(source, True):
             raise TopologyError(
                 f"step {step.full_label!r} gets values without their panes, so it would take retractions for results; "
-                "put a Map with pane=DoFn.PaneInfoParam before it that marks or drops what pane.is_retraction is true "
-                "for, or window with AccumulationMode.ACCUMULATING"
+                "put ToChangelog() before it, which makes insertions and deletions of them, or a Map with "
+                "pane=DoFn.PaneInfoParam that drops what pane.is_retraction is true for; or window with "
+                "AccumulationMode.ACCUMULATING"
             )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from headrace.lowlevel.metric import Cells
 from headrace.lowlevel.topology import Topology
+from headrace.sdk.knownoptions import check_known
 from headrace.sdk.options import EngineOptions, PipelineOptions
 
 if TYPE_CHECKING:
@@ -62,6 +63,15 @@ def find_runner(wanted: Runner | str | None) -> Runner:
         raise ValueError(f"no runner is named {name!r}{origin}; use 'LocalRunner' or 'SparkRunner'")
     module, kind = _RUNNERS[known]
     return cast(Callable[[], Runner], getattr(import_module(module), kind))()
+
+
+def find_recorded(wanted: Runner | str | None) -> Runner:
+    """As `find_runner`, for a run that is recorded: a clock that nobody can move shows the time of the machine."""
+    runner = find_runner(wanted)
+    keep_time = getattr(runner, "keep_time", None)
+    if runner is not wanted and keep_time is not None:
+        keep_time()
+    return runner
 
 
 def labels_to_record(given: bool | str | Sequence[str], options: PipelineOptions) -> Sequence[str] | None:
@@ -117,7 +127,11 @@ def run_options(
         options: Of the pipeline.
         recorder: Is told each epoch, too.
         progress: What is told each epoch instead of what the options name.
+
+    Raises:
+        ValueError: An option that nobody declares, or a value that makes no sense; nothing has run.
     """
+    check_known(options)
     view = options.view_as(EngineOptions)
     progress = progress or _called(view.progress)
     given = {

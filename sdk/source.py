@@ -1,7 +1,8 @@
 """How: the syntax tree of a user's function, if it is certain to be what the function runs.
 
 Sources may have changed since they were loaded, and a lambda shares its line with others. So the whole file is compiled
-again, and a tree is trusted only if that gives the very code that the function has.
+again, and a tree is trusted only if that gives the very code that the function has. Where code does not know its
+columns (`PYTHONNODEBUGRANGES=1`), the tree must also be the only one at its line that could be the function's.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 import linecache
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -17,6 +19,8 @@ from types import CodeType, FunctionType
 CALLED = "HEADRACE_CALL_FUNCTIONS"
 """Environment variable: with `1`, every function is called where a pipeline says so."""
 Tree = ast.FunctionDef | ast.Lambda
+_MONITORING_TOOLS = 6
+"""How many `sys.monitoring` (Python 3.12) has room for."""
 _MOST_LINES = 5_000
 """Longer files are not compiled again only to look at them: that takes a tenth of a second."""
 
@@ -27,7 +31,7 @@ def tree_of(function: object) -> Tree | None:
     None also while a debugger or a measurement of coverage watches, which want to see the function called, and where
     `CALLED` says so.
     """
-    if type(function) is not FunctionType or sys.gettrace() is not None or os.environ.get(CALLED) == "1":
+    if type(function) is not FunctionType or os.environ.get(CALLED) == "1" or is_watched():
         return None
     code = function.__code__
     lines = linecache.getlines(code.co_filename, function.__globals__)
@@ -39,8 +43,22 @@ def tree_of(function: object) -> Tree | None:
     if not any(_positions(code) == _positions(other) for other in file.codes.get(code, ())):
         return None
     found = [tree for tree in file.at(code.co_firstlineno) if _may_be(tree, code) and _spans(tree, code)]
+    if len(found) > 1 and not _has_columns(code):
+        return None
     # Of lambdas inside each other all may span the code of the innermost.
     return max(found, key=_begin, default=None)
+
+
+def is_watched() -> bool:
+    """Whether a debugger or a measurement of coverage wants to see functions called, in this thread, from now on."""
+    if sys.gettrace() is not None:
+        return True
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring is None:
+        return False
+    # A profiler is told what takes time: not a function that is not called.
+    others = set(range(_MONITORING_TOOLS)) - {monitoring.PROFILER_ID, monitoring.OPTIMIZER_ID}
+    return any(monitoring.get_tool(each) is not None for each in others)
 
 
 def returned_by(tree: Tree) -> ast.expr | None:
@@ -71,12 +89,15 @@ class _File:
 
 @lru_cache(maxsize=16)
 def _file(name: str, text: str) -> _File | None:
-    try:
-        module = ast.parse(text)
-        return _File(module, compile(text, name, "exec", dont_inherit=True))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # A cell of a notebook may have more in it than Python; a file may have come to be anything.
-        return None
+    # What Python has to say of the file it said when it was loaded.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            module = ast.parse(text)
+            return _File(module, compile(text, name, "exec", dont_inherit=True))
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            # A cell of a notebook may have more in it than Python; a file may have come to be anything.
+            return None
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
@@ -99,6 +120,10 @@ def _begin(tree: Tree) -> tuple[int, int]:
 
 def _positions(code: CodeType) -> list[tuple[int | None, ...]]:
     return list(code.co_positions())
+
+
+def _has_columns(code: CodeType) -> bool:
+    return any(column is not None for _, _, column, _ in code.co_positions())
 
 
 def _spans(tree: Tree, code: CodeType) -> bool:

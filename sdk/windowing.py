@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from headrace.lowlevel.errors import TopologyError
@@ -100,6 +101,26 @@ class Windowing:
     def may_lose_data(self) -> bool:
         """Whether the trigger may finish while elements still come for the window, which are then dropped."""
         return self.trigger.may_finish(self.allowed_lateness_us)
+
+
+def contrast(one: Windowing, other: Windowing) -> tuple[str, str]:
+    """What two windowings differ in, as a person reads it: of each what the other has not.
+
+    >>> from headrace.sdk.windows import FixedWindows
+    >>> contrast(Windowing.of(FixedWindows(60)), Windowing())
+    ('FixedWindows(size=Duration(60), offset=Duration(0))', 'GlobalWindows()')
+    """
+    differing = [each.name for each in fields(Windowing) if getattr(one, each.name) != getattr(other, each.name)]
+    return _told(one, differing), _told(other, differing)
+
+
+def _told(windowing: Windowing, names: Sequence[str]) -> str:
+    told = []
+    for name in (name.removesuffix("_us") for name in names):
+        value: object = getattr(windowing, name)
+        shown = value.name if isinstance(value, Enum) else repr(value)
+        told.append(shown if name in ("window_fn", "trigger") else f"{name} {shown}")
+    return ", ".join(told)
 
 
 def _require_determinism(window_fn: WindowFn) -> None:

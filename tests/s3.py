@@ -50,8 +50,8 @@ class S3:
             return answer.read()
 
 
-def start() -> tuple[S3, subprocess.Popen[str]]:
+def start(address: str = "127.0.0.1") -> tuple[S3, subprocess.Popen[str]]:
     """Start a server; end the process when it is no longer needed."""
-    process = subprocess.Popen([sys.executable, "-m", "tests.s3server"], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen([sys.executable, "-m", "tests.s3server", address], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
-    return S3(f"http://127.0.0.1:{int(process.stdout.readline())}"), process
+    return S3(f"http://{address}:{int(process.stdout.readline())}"), process

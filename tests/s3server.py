@@ -1,4 +1,6 @@
-"""An S3 server on loopback, which fails as it is told: `python -m tests.s3server`; it prints its port.
+"""An S3 server, which fails as it is told: `python -m tests.s3server [ADDRESS]`, by default on loopback.
+
+It prints its port.
 
 moto looks whether a name is taken and then writes, so that two writers at once may both get it. Requests are therefore
 served one at a time here: a conditional write is one step, as S3 has it.
@@ -10,6 +12,7 @@ import json
 import logging
 import re
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -87,12 +90,12 @@ class Faulty:
         return [json.dumps(fired).encode()]
 
 
-def main() -> None:
+def main(address: str = "127.0.0.1") -> None:
     logging.getLogger("werkzeug").setLevel(logging.CRITICAL)
-    server = make_server("127.0.0.1", 0, Faulty(), threaded=True)
+    server = make_server(address, 0, Faulty(), threaded=True)
     print(server.port, flush=True)
     server.serve_forever()
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

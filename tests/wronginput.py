@@ -33,6 +33,7 @@ from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.tracebacks import FULL
 from headrace.testing import test_stream, util
 from headrace.transforms import trigger, userstate, window
 
@@ -119,7 +120,7 @@ def tried(code: str) -> Case:
     with ExitStack() as around:
         folder = around.enter_context(tempfile.TemporaryDirectory())
         around.enter_context(chdir(folder))
-        around.enter_context(patch.dict(os.environ, {"HEADRACE_RUNNER": "local"}))
+        around.enter_context(patch.dict(os.environ, {"HEADRACE_RUNNER": "local", FULL: "1"}))
         around.enter_context(_step_errors_tell(told))
         # Many enough, and sooner.
         for module in (worker, bundle):

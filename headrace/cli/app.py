@@ -9,6 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import headrace
+from headrace.cli.flags import PipelineCommand
 
 # Typer's click is a part of itself in newer releases and a package of its own for older ones.
 _Context = Any
@@ -20,6 +21,7 @@ SUMMARIES = {
     "explain": "Say which way each step goes, and, of a run, what keeps its watermarks back.",
     "draw": "Draw a pipeline. Nothing is run.",
     "plot": "Draw a run: inputs, watermarks, panes and timers over event time and processing time.",
+    "options": "List the options of a pipeline.",
     "new": "Make a small project: a pipeline, some data and a test.",
 }
 """Command -> the first line of its help; the module of its name has the rest."""
@@ -28,7 +30,7 @@ SUMMARIES = {
 def _loaded(name: str) -> _Command:
     function = getattr(import_module(f"headrace.cli.{name}"), name)
     alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
-    alone.command(name, help=_paragraphs(function.__doc__))(function)
+    alone.command(name, cls=PipelineCommand, help=_paragraphs(function.__doc__))(function)
     return typer.main.get_command(alone)
 
 

@@ -28,8 +28,8 @@ class View(StrEnum):
 
 def draw(
     target: Target,
-    view: Annotated[View, typer.Option(help="As the program has it, or as it runs: levels, chains, shuffles.")] = (
-        View.COMPILED
+    view: Annotated[View, typer.Option(help="The steps of the program, or how they run: levels, chains, shuffles.")] = (
+        View.WRITTEN
     ),
     output: Annotated[
         Path | None, typer.Option(help="A file that ends in .svg or .mmd; Mermaid on the screen if not given.")

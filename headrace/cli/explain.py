@@ -14,6 +14,9 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
+from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
+from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.errors import TopologyError
 from headrace.lowlevel.explain import Explanation, Standing
 from headrace.lowlevel.explain import explain as why
@@ -70,14 +73,9 @@ def _ways(pipeline: Pipeline, step: str | None) -> list[Way]:
 def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanation]:
     topology = program.topology() if isinstance(program, Pipeline) else program
     if (manifest := view_of(checkpoint).manifest) is None:
-        raise MisuseError(f"nothing is committed yet in {checkpoint}")
+        raise MisuseError(f"nothing is committed yet in {hidden(checkpoint)}")
+    _require_same(hidden(checkpoint), manifest, topology)
     standing = Standing.of(manifest)
-    if strange := [name for name in topology.keyed if name not in standing.watermarks]:
-        known = ", ".join(standing.watermarks) or "none"
-        raise MisuseError(
-            f"{checkpoint} is of another program: it has no step {strange[0]!r} (steps: {known}); give the program "
-            "that it was made by"
-        )
     # Of a pipeline's steps not all have a watermark; those that there are not have been refused before.
     steps = list(topology.keyed) if step is None else [step]
     if isinstance(program, Pipeline):
@@ -86,6 +84,21 @@ def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanati
         return [why(topology, standing, name) for name in steps]
     except TopologyError as error:
         raise MisuseError(str(error)) from error
+
+
+def _require_same(place: str, manifest: Manifest, topology: Topology) -> None:
+    """Refuse a checkpoint of another program, or of an earlier form of it: it says nothing of this one's watermarks."""
+    kinds = (COMPUTATION, INJECTOR)
+    had = {(its.kind, its.name): its for its in manifest.topology.members if its.kind in kinds}
+    has = {(its.kind, its.name): its for its in Fingerprint.of(topology).members if its.kind in kinds}
+    told = [f"{had[name]} is only in the checkpoint" for name in had if name not in has]
+    told += [f"{has[name]} is only in the program" for name in has if name not in had]
+    told += [change for name in has if name in had for change in aspects_changed(had[name], has[name])]
+    if told:
+        raise MisuseError(
+            f"{place} is of another program, or of an earlier form of this one: {'; '.join(told)}; give the program "
+            "that it was made by, or run the changed one first"
+        )
 
 
 def _way(way: Way) -> Mapping[str, object]:

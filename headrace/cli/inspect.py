@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Annotated, cast
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from headrace.cli.ending import MisuseError, endings
-from headrace.cli.report import Figures, Report, plain, report_of
+from headrace.cli.report import Report, plain, report_of
+from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.runners.engine.durable import checkpoint_store
 
@@ -56,25 +56,23 @@ def view_of(place: str, epoch: int | None = None) -> CheckpointView:
 
 
 def _print(report: Report, console: Console) -> None:
-    console.print(f"checkpoint [bold]{report.place}[/]  driven by {report.driver or 'nobody yet'}")
+    facts = [("checkpoint", report.place), ("driven by", report.driver or "nobody yet")]
     if report.epoch is None:
-        console.print("nothing is committed yet")
+        print_facts(console, [*facts, ("epoch", "nothing is committed yet")])
         return
-    kept = ", ".join(map(str, report.epochs))
-    ended = "the input has ended" if report.finished else "not at its end"
-    console.print(f"epoch [bold]{report.epoch:,}[/] of {report.committed}, {ended}; in the log: {kept}")
-    _table(console, "input", report.injectors, _INPUT)
-    _table(console, "watermarks", report.watermarks, _WATERMARKS)
-    _table(console, "state", report.state, _STATE)
-    _table(console, f"next timers ({len(report.timers)})", report.timers, _TIMERS)
-    _table(console, "on their way", report.pending, _PENDING)
-    counters = [{"step": step, **counted} for step, counted in report.counters.items()]
-    names = list(dict.fromkeys(name for counted in report.counters.values() for name in counted))
-    _table(console, "counters", counters, [("step", _text("step")), *((name, _number(name)) for name in names)])
-    console.print(f"{report.files['number']} files of state, {report.files['bytes']:,} bytes")
-
-
-Column = tuple[str, Callable[[Figures], str]]
+    ended = "the input has ended" if report.finished else "the input has not ended"
+    state = f"{report.files['number']:,} files, {report.files['bytes']:,} bytes"
+    epoch = f"{report.epoch:,}, committed {report.committed}; {ended}"
+    print_facts(console, [*facts, ("epoch", epoch), ("in the log", ranges(report.epochs)), ("state", state)])
+    print_table(console, "input", report.injectors, _INPUT)
+    print_table(console, "watermarks", report.watermarks, _WATERMARKS)
+    print_table(console, "state", [row for row in report.state if any(map(row.get, _STORED))], _STATE)
+    print_table(console, f"next timers ({len(report.timers)})", report.timers, _TIMERS)
+    print_table(console, "on their way", report.pending, _PENDING)
+    # What a recording takes along is no part of the user's program.
+    counters = [{"step": step, **counted} for step, counted in report.counters.items() if step not in report.recorders]
+    names = dict.fromkeys(name for counted in counters for name in counted if name != "step")
+    print_table(console, "counters", counters, [("step", _text("step")), *((name, _number(name)) for name in names)])
 
 
 def _text(name: str) -> Callable[[Figures], str]:
@@ -92,54 +90,39 @@ def _date(name: str) -> Callable[[Figures], str]:
 def _held(row: Figures) -> str:
     if (held := cast("Mapping[str, object] | None", row["held_by"])) is None:
         return ""
-    return f"key {held['key']!r}, {held['tag'] or 'no tag'}, {_date('at')(held)}"
+    return f"key {held['key']!r}, {held['for'] or 'a hold'}, at {_date('at')(held)}"
 
 
 _INPUT: Sequence[Column] = (
-    ("stream", _text("stream")),
+    ("source", _text("stream")),
     ("watermark", _date("watermark")),
     ("greatest seen", _date("greatest")),
-    ("ended", lambda row: "yes" if row["ended"] else "no"),
-    ("position", lambda row: f"{row['position']!s:.60}"),
 )
 _WATERMARKS: Sequence[Column] = (
     ("step", _text("step")),
-    ("level", _number("level")),
     ("input", _date("input")),
     ("output", _date("output")),
     ("held by", _held),
 )
+_STORED = ("keys", "lines", "cells", "timers", "ids")
 _STATE: Sequence[Column] = (
     ("step", _text("step")),
-    *((name, _number(name)) for name in ("keys", "cells", "bytes", "lines", "timers", "ids")),
+    ("entries", lambda row: f"{cast(int, row['keys']) + cast(int, row['lines']):,}"),
+    *((name, _number(name)) for name in ("bytes", "timers")),
+    ("ids", _number("ids")),
 )
 _TIMERS: Sequence[Column] = (
     ("step", _text("step")),
     ("key", _text("key")),
-    ("tag", _text("tag")),
-    ("clock", _text("clock")),
+    ("for", _text("for")),
+    ("clock", lambda row: str(row["clock"]).replace("_", " ")),
     ("due", _date("due")),
 )
 _PENDING: Sequence[Column] = (
     ("to", _text("to")),
-    ("stream", _text("stream")),
     ("records", _number("records")),
     ("oldest", _date("oldest")),
 )
-
-
-def _table(console: Console, title: str, rows: Iterable[Figures], columns: Sequence[Column]) -> None:
-    """A table, or nothing of no rows."""
-    if not (found := list(rows)):
-        return
-    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, _ in columns:
-        numeric = all(isinstance(row.get(name), int) or row.get(name) is None for row in found)
-        table.add_column(name, justify="right" if numeric and name not in ("key", "ended") else "left", overflow="fold")
-    for row in found:
-        table.add_row(*(show(row) for _, show in columns))
-    console.print()
-    console.print(table)
 
 
 def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> None:

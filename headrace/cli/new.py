@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from keyword import iskeyword
 from pathlib import Path
@@ -115,9 +116,15 @@ def new(
     name = folder.resolve().name
     with endings():
         if not name.isidentifier():
-            raise MisuseError(f"{name!r} cannot be the name of a Python module; choose one of letters, digits and _")
+            raise MisuseError(
+                f"{name!r} cannot be the name of a Python module, which is letters, digits and _ and does not begin "
+                f"with a digit; try `headrace new {folder.with_name(_possible(name))}`"
+            )
         if iskeyword(name) or name in _TAKEN:
-            raise MisuseError(f"{name!r} is a word or a module of Python's or of Headrace's; choose another name")
+            raise MisuseError(
+                f"{name!r} is a word or a module of Python's or of Headrace's; try `headrace new "
+                f"{folder.with_name(_possible(name))}`"
+            )
         if folder.exists() and not folder.is_dir():
             raise MisuseError(f"{folder} is there and no folder; choose another name")
         if folder.exists() and any(folder.iterdir()):
@@ -127,6 +134,16 @@ def new(
         except OSError as error:
             raise MisuseError(f"{folder} cannot be made ({error.strerror}); choose a place that can") from error
     typer.echo(f"next: cd {folder} && headrace run {name}.py --runner=LocalRunner")
+
+
+def _possible(name: str) -> str:
+    """A name for a module that is like another name.
+
+    >>> [_possible(name) for name in ("9lives", "my-lives", "class", "..")]
+    ['lives', 'my_lives', 'class_', 'scores']
+    """
+    found = re.sub(r"\W+", "_", name).strip("_").lstrip("0123456789_") or "scores"
+    return f"{found}_" if iskeyword(found) or found in _TAKEN else found
 
 
 def _write(folder: Path, name: str) -> None:

@@ -6,8 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from headrace.lowlevel import CheckpointView
-from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL
+from headrace.lowlevel.checkpoint.fingerprint import SINK
+from headrace.lowlevel.checkpoint.listing import StoredTimer
+from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL, Manifest
 from headrace.lowlevel.explain import date_of
+from headrace.lowlevel.sink import TapSink
+from headrace.lowlevel.timer import TimeDomain
+from headrace.sdk.standing import OpenWindow
+from headrace.sdk.storedtimer import has_windows, meant_by
 
 Figures = Mapping[str, object]
 
@@ -48,6 +54,8 @@ class Report:
     state: Sequence[Figures]
     counters: Mapping[str, Mapping[str, int]]
     files: Figures
+    recorders: Sequence[str] = ()
+    """Sinks that are no part of the program: they take what a recording needs."""
 
 
 def report_of(view: CheckpointView, timers: int) -> Report:
@@ -69,6 +77,7 @@ def report_of(view: CheckpointView, timers: int) -> Report:
                 "step": timer.computation,
                 "key": plain(timer.key),
                 "tag": timer.tag,
+                "for": _purpose(view, timer),
                 "clock": timer.domain.name.lower(),
                 "due": instant(timer.timestamp),
             }
@@ -77,6 +86,7 @@ def report_of(view: CheckpointView, timers: int) -> Report:
         state=[asdict(state_of(view, name)) for name in view.computations()],
         counters={} if commit is None else commit.counters,
         files={"number": len(files), "bytes": sum(file.size for file in files)},
+        recorders=[] if commit is None else _recorders(commit),
     )
 
 
@@ -98,7 +108,9 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
         holder = holders.get(each.computation)
         held = None
         if holder is not None:
+            timer = StoredTimer(holder.computation, holder.key, holder.tag, TimeDomain.LOW_WATERMARK, holder.timestamp)
             held = {"key": plain(holder.key), "tag": holder.tag, "at": instant(holder.timestamp)}
+            held["for"] = _purpose(view, timer)
         found.append(
             {
                 "step": each.computation,
@@ -109,6 +121,19 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
             }
         )
     return found
+
+
+def _recorders(commit: Manifest) -> list[str]:
+    sinks = commit.topology.of_kind(SINK)
+    return [name for name, sink in sinks.items() if sink.class_name == TapSink.__qualname__]
+
+
+def _purpose(view: CheckpointView, timer: StoredTimer) -> str:
+    """What a timer, or a hold, is for, in words."""
+    meant = meant_by(timer, has_windows(view, timer.computation))
+    if not isinstance(meant, OpenWindow):
+        return meant.tag
+    return "the global window" if meant.start is None else f"window from {date_of(meant.start)}"
 
 
 def _pending(view: CheckpointView) -> list[Figures]:

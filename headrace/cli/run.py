@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Annotated, cast
 
@@ -33,7 +32,7 @@ Target = Annotated[
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option("--option", "-o", help="name=value, or a name alone; may be repeated.", show_default=False),
+    typer.Option("--option", "-o", help="name=value, or a name alone; may be repeated.", hidden=True),
 ]
 
 
@@ -45,22 +44,29 @@ def run(
     ] = None,
     option: Options = None,
     progress: Annotated[bool, typer.Option(help="Show how far the run is.")] = True,
+    details: Annotated[
+        bool, typer.Option("--details", help="Where progress is lines of JSON, have them tell of each step, too.")
+    ] = False,
     prometheus: Annotated[
-        int | None,
-        typer.Option(metavar="PORT", min=0, max=65535, help="Serve metrics for Prometheus at /metrics of this port."),
+        str | None,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
+        ),
     ] = None,
 ) -> None:
     """Run a pipeline to the end of its input.
 
-    Options are those of the engine (such as max_records_per_epoch or latency_aim) and of the pipeline itself. Ends with
-    0 when the input has ended, 1 when a step failed, 2 when there is no such pipeline, 3 when another run has taken the
-    checkpoint over, 130 after Ctrl-C.
+    Beside the options below it takes those of the engine and of the pipeline itself, each as --name=value; `headrace
+    options` lists them. Ends with 0 when the input has ended, 1 when a step failed, 2 when there is no such pipeline,
+    3 when another run has taken the checkpoint over, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP, which
+    let the epoch end.
 
-    Example: headrace run scores.py:pipeline --checkpoint=state/scores -o max_records_per_epoch=10000
+    Example: headrace run scores.py:pipeline --checkpoint=state/scores --max_records_per_epoch=10000
     """
     flags = flags_of(option or [], checkpoint)
     with endings():
-        watched = _Watched(_reporter(progress, prometheus))
+        watched = _Watched(_reporter(progress, details, prometheus))
         start = _start(load(target, runner, flags), runner, flags, watched)
         try:
             with watched.reporter:
@@ -83,12 +89,12 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
     return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
 
 
-def _reporter(progress: bool, prometheus: int | None) -> Reporter:
-    reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False))] if progress else []
+def _reporter(progress: bool, details: bool, prometheus: str | None) -> Reporter:
+    reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False), details)] if progress else []
     if prometheus is not None:
         try:
-            reporters.append(PrometheusReporter(prometheus))
-        except ImportError as error:
+            reporters.append(PrometheusReporter.at(prometheus))
+        except (ImportError, ValueError) as error:
             raise MisuseError(str(error)) from error
     return Reporters(*reporters)
 
@@ -122,19 +128,9 @@ class _Watched:
         return f"interrupted: {epochs}; run the same command again to go on from there"
 
 
-def _refuse_unknown(options: PipelineOptions) -> None:
-    """A flag that nobody reads is a mistake, and most often one of spelling."""
-    for flag in options.undeclared():
-        name = flag.removeprefix("--").partition("=")[0]
-        near = get_close_matches(name, options.names(), 1)
-        meant = f"; did you mean {near[0]}?" if near else ", and the pipeline declares none of that name"
-        raise MisuseError(f"there is no option {name!r}{meant}")
-
-
 def _start(program: Program, runner: str | None, flags: Sequence[str], watched: _Watched) -> Callable[[], object]:
     """What runs the program, reporting to `watched`."""
     try:
-        _refuse_unknown(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
         if isinstance(program, Pipeline):
             program.options.view_as(EngineOptions).progress = watched
             run_options(program.options)

@@ -17,6 +17,7 @@ from typing import cast
 import headrace
 from headrace.cli.ending import MisuseError
 from headrace.lowlevel.topology import Topology
+from headrace.sdk.knownoptions import check_known
 from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline import Pipeline
 
@@ -37,11 +38,17 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
         MisuseError: There is no such thing.
     """
     where, _, name = target.rpartition(":") if _has_name(target) else (target, "", DEFAULT)
+    # As where the file itself is run: a program that looks there finds the pipeline's options.
+    sys.argv = [where, *flags]
     module = _module(where)
     found = getattr(module, name, None)
     if found is None:
         raise MisuseError(f"{where} has no {name!r}; {_offered(module, where)}")
     program = _made(found, target, runner, flags)
+    try:
+        check_known(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
+    except ValueError as error:
+        raise MisuseError(str(error)) from error
     if isinstance(program, Pipeline):
         program.runner = runner or program.runner
         if not program.steps:

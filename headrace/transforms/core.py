@@ -1,5 +1,6 @@
 """Under the name that Beam programs import: the transforms that others are made of."""
 
+from headrace.sdk.transforms.changelog import Change, ChangeKind, FromChangelog, ToChangelog
 from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey, CombineValues
 from headrace.sdk.transforms.combinefn import CombineFn
 from headrace.sdk.transforms.create import Create, Impulse
@@ -12,6 +13,8 @@ from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.windowing import Windowing
 
 __all__ = [
+    "Change",
+    "ChangeKind",
     "CombineFn",
     "CombineGlobally",
     "CombinePerKey",
@@ -23,6 +26,7 @@ __all__ = [
     "FlatMapTuple",
     "Flatten",
     "FlattenWith",
+    "FromChangelog",
     "GroupBy",
     "GroupByKey",
     "Impulse",
@@ -32,6 +36,7 @@ __all__ = [
     "Partition",
     "PartitionFn",
     "Select",
+    "ToChangelog",
     "WindowInto",
     "Windowing",
 ]

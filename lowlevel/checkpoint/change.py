@@ -7,6 +7,7 @@ back finds them again. Whatever would make something stored meaningless, or lose
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -223,4 +224,5 @@ def _undeliverable(name: str, stream: str) -> str:
 
 
 def _option(option: str, name: str) -> str:
-    return f"{option}={[name]!r}"
+    """The option as it is written on the command line."""
+    return shlex.quote(f"--{option}={name}")

@@ -10,10 +10,10 @@ from headrace.lowlevel.checkpoint.change import Change, Consent, change_of
 from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
 from headrace.lowlevel.checkpoint.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.garbage import collect
+from headrace.lowlevel.checkpoint.garbage import Garbage
 from headrace.lowlevel.checkpoint.log import Position, look, read_entry, take_over
 from headrace.lowlevel.checkpoint.manifest import Manifest, encode_manifest
-from headrace.lowlevel.checkpoint.marker import ensure_marker
+from headrace.lowlevel.checkpoint.marker import ensure_marker, ensure_same
 from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
 from headrace.lowlevel.checkpoint.succession import stored_in, succeeded
 from headrace.lowlevel.checkpoint.view import CheckpointView
@@ -51,7 +51,7 @@ class Checkpoint:
         self._topology = topology
         self._position = position
         self._before: Manifest | None = None
-        self._seals: set[int] = set()
+        self._garbage = Garbage()
         self._doubtful = False
         self.change: Change | None = None
         """From the topology of the last commit to that of this driver, as long as it is not committed."""
@@ -156,14 +156,18 @@ class Checkpoint:
             raise StoreError("an earlier commit did not end, so it may have happened; open the checkpoint again")
         if manifest.epoch != self.next_epoch:
             raise ValueError(f"epoch {manifest.epoch} cannot be committed now; the next is {self.next_epoch}")
+        ensure_same(self.store, self.identity, manifest.epoch - 1)
         if (newer := fence.read_lease(self.store, self.generation + 1)) is not None:
             raise fence.fenced(self.store, self.lease, newer, f"nothing of its epoch {manifest.epoch} is committed")
 
     def ensure_driving(self) -> None:
         """Raise `FencedError` if another driver has taken over. Ask when anything failed, to tell the true cause.
 
-        A successor's garbage collection takes files away that the last commit of this driver names.
+        A successor's garbage collection takes files away that the last commit of this driver names. Raises
+        `CheckpointError` if the checkpoint is gone.
         """
+        if not self._doubtful:
+            ensure_same(self.store, self.identity, self.next_epoch - 1)
         fence.refuse_replaced(self.store, self.lease, "nothing more of it is committed")
 
     def _completed(self, manifest: Manifest, snapshots: Iterable[Snapshot]) -> Manifest:
@@ -204,6 +208,7 @@ class Checkpoint:
             place += 1
         self._before = self.manifest
         self._position = Position(place, place, manifest)
+        self._garbage.commits.add(place)
 
     def _rival_at(self, place: int, entry: bytes) -> Manifest | Seal | None:
         """Write the entry at a place; if that is taken, what is there."""
@@ -211,8 +216,9 @@ class Checkpoint:
         try:
             won = self.store.put_if_absent(path, entry)
         except StoreError:
-            # Did it happen, and only the answer was lost? If not it may be tried again: nobody else writes these bytes.
-            won = self.store.get(path) == entry or self.store.put_if_absent(path, entry)
+            # Did it happen, and only the answer was lost? It is tried again: nobody else writes these bytes, and that
+            # they can be read does not mean that they are on the disk.
+            won = self.store.put_if_absent(path, entry)
         # A write that the store tried again on its own may have found itself there.
         if won or self.store.get(path) == entry:
             return None
@@ -235,10 +241,12 @@ class Checkpoint:
     def collect_garbage(self) -> list[str]:
         """Delete what neither the last two commits nor another driver can need; returns the names of what it was.
 
-        Takes several operations: call it away from the hot path, every some epochs.
+        Takes several operations: call it away from the hot path, every some epochs. Raises `StoreError` if some of it
+        could not be deleted, which harms nobody and may be tried again; `CheckpointError` if the commit before the last
+        cannot be read.
         """
         manifest = self.manifest
         if self._before is None and manifest is not None and manifest.previous:
             entry = read_entry(self.store, manifest.previous)
             self._before = entry if isinstance(entry, Manifest) else None
-        return collect(self.store, self.generation, self._position, self._before, self._seals)
+        return self._garbage.collect(self.store, self.generation, self._position, self._before)

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 
 from headrace.lowlevel.checkpoint import signature
-from headrace.lowlevel.errors import CheckpointError, HeadraceError
+from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError, HeadraceError
 
 MAGIC = b"HEADRACE"
 _SUM_BYTES = 16
@@ -57,10 +57,7 @@ def unwrap_any(versions: Mapping[str, Versions], data: bytes, name: str) -> tupl
             f"{signature.KEY_VARIABLE}. Nothing of it was loaded"
         )
     if data[: len(MAGIC)] != MAGIC or data[len(MAGIC) : _BODY] != _sum(data):
-        raise CheckpointError(
-            f"{name} is damaged (its checksum does not fit its {len(data)} bytes); put an intact copy of the file "
-            "there, or start over on an empty checkpoint"
-        )
+        raise DamagedError(name, f"its checksum does not fit its {len(data)} bytes" if data else EMPTY)
     with understood(name):
         end = data.index(b"\n", _BODY) + 1
         head = json.loads(data[_BODY:end])

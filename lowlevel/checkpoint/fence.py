@@ -20,6 +20,11 @@ Garbage collection takes away old commits, never seals. Every place in which a d
 to write is thus taken for ever: it is the place of its successor's seal. (A seal that was itself late may land among
 places whose entries have been collected; step 3 finds that out.)
 
+An entry counts once it is on the disk: a store gives the name when the bytes are there, and says so when the name is.
+An entry that is empty all the same has thus been acknowledged to nobody, if the disk keeps what it promised. A driver
+refuses it nevertheless and leaves it to a person to delete it: while it is there, its place is taken for a driver that
+was replaced and is still trying; whether there is one, only the person knows.
+
 Before it commits a driver also looks whether a newer lease is there. That is not needed for safety; it stops a driver
 as soon as a successor has arrived, instead of racing it for the next place.
 """

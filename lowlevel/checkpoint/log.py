@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from headrace.lowlevel.checkpoint import envelope, fence, manifest, paths
 from headrace.lowlevel.checkpoint.fence import Lease, Seal
 from headrace.lowlevel.checkpoint.manifest import Manifest, blobs_of, decode_manifest
-from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError
 from headrace.lowlevel.store import Store
 
 _VERSIONS = {manifest.KIND: manifest.FORMAT_VERSION, fence.SEAL_KIND: fence.FORMAT_VERSION}
@@ -61,7 +61,7 @@ def _bulk(store: Store, path: str | None) -> list[memoryview] | None:
 def look(store: Store) -> Position:
     """The end of the log, read in two or three operations. Raises `CheckpointError` if it cannot be read."""
     while last := fence.newest(store, paths.LOG):
-        entry = read_entry(store, last)
+        entry = _newest_entry(store, last)
         base = entry.base if isinstance(entry, Seal) else last
         commit = read_entry(store, base) if isinstance(entry, Seal) and base else entry
         if isinstance(commit, Manifest):
@@ -74,6 +74,41 @@ def look(store: Store) -> Position:
         if fence.newest(store, paths.LOG) == last:
             raise _missing(f"{paths.log_entry(base)} in {store.describe()}")
     return Position()
+
+
+def _newest_entry(store: Store, last: int) -> Manifest | Seal | None:
+    """The entry at the last place. Raises `DamagedError` that says how to go on without it."""
+    try:
+        return read_entry(store, last)
+    except DamagedError as error:
+        path = paths.log_entry(last)
+        before = [number for number in map(paths.number_of, store.list(paths.LOG)) if number is not None]
+        if error.name != f"{path} in {store.describe()}":
+            raise
+        where = _behind(store, max((place for place in before if place < last), default=0))
+        raise DamagedError(error.name, error.damage, _without(error.damage, where)) from error
+
+
+def _behind(store: Store, place: int) -> str:
+    """Where a run goes on whose log ends at that place."""
+    entry = read_entry(store, place) if place else None
+    if isinstance(entry, Seal):
+        entry = read_entry(store, entry.base) if entry.base else None
+    return f"behind epoch {entry.epoch}" if isinstance(entry, Manifest) else "at the beginning"
+
+
+def _without(damage: str, where: str) -> str:
+    """What to do about a newest entry that cannot be read."""
+    if damage == EMPTY:
+        return (
+            "power was lost before the entry was on the disk, and until then no driver delivers anything of it. While "
+            f"no driver runs on the checkpoint, delete this file and start again: the run goes on {where}, and nothing "
+            "that was committed is lost"
+        )
+    return (
+        "put an intact copy of the file there. Without one, and while no driver runs on the checkpoint, delete this "
+        f"newest entry and start again: the run goes on {where}, and repeats what was delivered of a later epoch"
+    )
 
 
 def _refuse_foreign_names(commit: Manifest) -> None:

@@ -6,19 +6,40 @@ import json
 from hashlib import blake2b
 
 from headrace.lowlevel.checkpoint import envelope, paths
-from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.errors import CheckpointError, DamagedError
 from headrace.lowlevel.store import Store
 
 KIND = "checkpoint"
 FORMAT_VERSION = 1
 """Of the arrangement of a checkpoint's objects."""
+ELSEWHERE = "give the directory or URL that --checkpoint names when the pipeline is run"
+"""What to do where a checkpoint is only looked at."""
 
 
-def read_marker(store: Store) -> str | None:
+def read_marker(store: Store, remedy: str = "give an empty or new directory") -> str | None:
     """The checkpoint's identity; None where there is nothing at all.
+
+    `remedy` is what to do about a place that holds something else.
 
     Raises `CheckpointError` for a place that holds something else, or a checkpoint of another format.
     """
+    try:
+        if (data := _marker_or_nothing(store, remedy)) is None:
+            return None
+        envelope.unwrap(KIND, FORMAT_VERSION, data, f"{paths.MARKER} in {store.describe()}")
+    except DamagedError as error:
+        if any(map(store.list, paths.FOLDERS)):
+            raise
+        raise DamagedError(
+            error.name,
+            error.damage,
+            "nothing else is there, so power was lost while the checkpoint was made, before any epoch was committed; "
+            "delete the file and start again: nothing is lost",
+        ) from error
+    return _identity(data)
+
+
+def _marker_or_nothing(store: Store, remedy: str) -> bytes | None:
     data = store.get(paths.MARKER)
     if data is None:
         if store.is_empty():
@@ -28,10 +49,29 @@ def read_marker(store: Store) -> str | None:
     if data is None:
         raise CheckpointError(
             f"{store.describe()} holds files but is no checkpoint of Headrace (it has no object {paths.MARKER!r}); "
-            "give an empty or new directory"
+            f"{remedy}"
         )
-    envelope.unwrap(KIND, FORMAT_VERSION, data, f"{paths.MARKER} in {store.describe()}")
-    return blake2b(data, digest_size=8).hexdigest()
+    return data
+
+
+def ensure_same(store: Store, identity: str, epoch: int) -> None:
+    """Raise `CheckpointError` if the checkpoint that a driver opened is gone, or is another; `epoch` is committed last.
+
+    Not a matter of fencing: a folder that was removed, or is no longer mounted, may have come back empty.
+    """
+    data = store.get(paths.MARKER)
+    if data is not None and _identity(data) == identity:
+        return
+    what = "was removed" if data is None else "was replaced by another one"
+    committed = f"nothing after epoch {epoch} is committed" if epoch else "nothing is committed"
+    raise CheckpointError(
+        f"the checkpoint {store.describe()} {what} while the run was going on; {committed}. Put it back as it was and "
+        "start again; without it a run begins anew, with the first record"
+    )
+
+
+def _identity(marker: bytes) -> str:
+    return blake2b(marker, digest_size=8).hexdigest()
 
 
 def ensure_marker(store: Store, owner: str, now_us: int) -> str:

@@ -7,6 +7,8 @@ deltas/<epoch>/<level>-<interval>-<token>                 what an attempt change
 snapshots/<level>-<interval>/<epoch>-<generation>-<token>/<part>
 blobs/<epoch>-<generation>                                the bulk of a commit that is too big for its log entry
 recordings/<first epoch>-<last epoch>                     for pictures of a recorded run; the engine never reads it
+
+In a local directory `write#<digits>` is an object that has no name yet, or what a crash left of one.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ DELTAS = "deltas"
 SNAPSHOTS = "snapshots"
 BLOBS = "blobs"
 RECORDINGS = "recordings"
+FOLDERS = (LEASES, LOG, DELTAS, SNAPSHOTS, BLOBS, RECORDINGS)
+"""All that objects but the marker are in."""
 _NUMBERED = re.compile(r"(?:leases|log)/(\d{20})")
 _DELTA = re.compile(r"deltas/(\d{20})/\d+-\d+-[0-9A-Za-z_]+")
 _SNAPSHOT = re.compile(r"snapshots/(\d+)-(\d+)/(\d{20})-(\d{20})-([0-9A-Za-z_]+)/\d{6}")

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from hmac import compare_digest
 
 from headrace.lowlevel.checkpoint import paths
-from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError
 from headrace.lowlevel.store import Store
 
 MAGIC = b"HEADSIGN"
@@ -122,6 +122,9 @@ class SignedStore:
 
     def _verified(self, path: str, data: bytes) -> bytes:
         name = f"{path} in {self.describe()}"
+        if not data:
+            # Whoever could empty a file could delete it as well, and nobody signs that.
+            raise DamagedError(name, EMPTY)
         if data[: len(MAGIC)] != MAGIC:
             raise CheckpointError(
                 f"{name} is not signed, but a checkpoint key was given; somebody else put it there, or the checkpoint "

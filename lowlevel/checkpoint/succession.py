@@ -53,7 +53,7 @@ def succeeded(
     """The commit that follows `before`.
 
     Args:
-        before: What is true now, with the plans of its intervals.
+        before: What is true now, with the plans of its intervals, and receipts of sinks that are to be delivered now.
         change: A change that is not refused.
         topology: The new one.
         starts: Injector stream -> encoded position of a run that starts from nothing; for every injector that is new.
@@ -71,7 +71,6 @@ def succeeded(
         left=places.left,
         archive=_archive(before, change),
         deltas={},
-        receipts={},
         pending=tuple(_forwarded(before.pending, change, places)),
     )
     manifest = replace(manifest, input_watermarks=_entered(topology, manifest))

@@ -32,7 +32,7 @@ from headrace.lowlevel.checkpoint.listing import (
 )
 from headrace.lowlevel.checkpoint.log import look, read_entry
 from headrace.lowlevel.checkpoint.manifest import Manifest
-from headrace.lowlevel.checkpoint.marker import read_marker
+from headrace.lowlevel.checkpoint.marker import ELSEWHERE, read_marker
 from headrace.lowlevel.checkpoint.stored import StoredTables
 from headrace.lowlevel.coder import STANDARD_KEYS, Coder, KeyCoder, row_of
 from headrace.lowlevel.columnwise.stored import coder_in, has_timers, marks_in
@@ -78,7 +78,7 @@ class CheckpointView:
     @classmethod
     def of(cls, store: Store, key_coder: KeyCoder = PLAIN) -> CheckpointView:
         """The view of a checkpoint as it is now. Raises `CheckpointError` where there is none, or a damaged one."""
-        if (identity := read_marker(store)) is None:
+        if (identity := read_marker(store, ELSEWHERE)) is None:
             raise CheckpointError(f"there is no checkpoint at {store.describe()}; correct the name of the place")
         position = look(store)
         generation = fence.newest(store, paths.LEASES)

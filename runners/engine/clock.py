@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
+from headrace.runners.engine.wakeup import Wakeup
+
 
 class Clock(Protocol):
     """A wall clock in microseconds UTC."""
@@ -12,8 +14,8 @@ class Clock(Protocol):
     def now(self) -> int:
         """The time, microseconds UTC."""
 
-    def sleep(self, micros: int) -> None:
-        """Let that much time pass."""
+    def wait(self, micros: int, wakeup: Wakeup) -> None:
+        """Let that much time pass, at most an hour, or less if somebody calls."""
 
 
 class SystemClock:
@@ -23,9 +25,9 @@ class SystemClock:
         """The time, microseconds UTC."""
         return time.time_ns() // 1000
 
-    def sleep(self, micros: int) -> None:
-        """Wait."""
-        time.sleep(max(micros, 0) / 1e6)
+    def wait(self, micros: int, wakeup: Wakeup) -> None:
+        """See `Clock`."""
+        wakeup.wait(micros / 1e6)
 
 
 class ManualClock:
@@ -51,3 +53,23 @@ class ManualClock:
     def sleep(self, micros: int) -> None:
         """Move the clock on."""
         self._now += max(micros, 0)
+
+    def wait(self, micros: int, wakeup: Wakeup) -> None:
+        """Move the clock on, unless somebody has called."""
+        if not wakeup.wait(0.0):
+            self.sleep(micros)
+
+
+class SkippingClock(ManualClock):
+    """The machine's clock, ahead by whatever was waited for: waiting takes no time.
+
+    >>> clock = SkippingClock()
+    >>> before = clock.now()
+    >>> clock.sleep(3_600_000_000)
+    >>> clock.now() - before >= 3_600_000_000
+    True
+    """
+
+    def now(self) -> int:
+        """The time, microseconds UTC."""
+        return SystemClock().now() + super().now()

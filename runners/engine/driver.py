@@ -7,11 +7,11 @@ same for every runner; what differs is the `Executor`, the `Journal` and the `Cl
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import replace
 
 from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.checkpoint import Change, Snapshot
+from headrace.lowlevel.checkpoint import Change
+from headrace.lowlevel.checkpoint.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.errors import FencedError, StalledError
 from headrace.lowlevel.explain import furthest_back
 from headrace.lowlevel.injector import LearningInjector
@@ -20,9 +20,9 @@ from headrace.lowlevel.metric import Cells, added
 from headrace.lowlevel.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Topology
-from headrace.lowlevel.watermark import Frontier, Propagation
+from headrace.lowlevel.watermark import Propagation
 from headrace.runners.engine.clock import Clock
-from headrace.runners.engine.epoch import SINK, EpochSpec, Executor, Pending
+from headrace.runners.engine.epoch import EpochSpec, Executor
 from headrace.runners.engine.journal import Journal, State
 from headrace.runners.engine.laps import Laps
 from headrace.runners.engine.measures import measured
@@ -31,6 +31,8 @@ from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.ownership import Ownership, divided
 from headrace.runners.engine.plan import Plan, delivered
 from headrace.runners.engine.running import Changes, Request
+from headrace.runners.engine.sinks import Receipts, after, begun, deliver, finish
+from headrace.runners.engine.snapshots import Snapshots
 from headrace.runners.engine.steps import EveryStep, Steps
 from headrace.runners.engine.stragglers import Stragglers
 from headrace.runners.engine.totals import progress_of, summed
@@ -59,18 +61,35 @@ class Driver:
         self._clock = clock
         self._options = options
         self._steps = steps or EveryStep()
-        self._snapshots: Callable[[], list[Snapshot] | None] | None = None
+        self._snapshots = Snapshots(executor.snapshots)
         self._simulated: int | None = None
         self._sizes: dict[str, int] = {}
         self._size = options.epoch_size()
         self._straggler_delay = int(options.straggler_delay * 1e6)
         self._changes = changes or Changes(topology)
         self._topology = topology
+        self._begun: Receipts = {}
+        """Of sinks, for the next commit."""
         self._state = self._recover()
         self._begin(topology)
 
     def run(self) -> RunResult:
         """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
+        try:
+            self._run_epochs()
+        except BaseException as error:
+            # Whoever waits for a change is told first: what follows may take a while.
+            self._changes.close(error)
+            self._executor.close(at_once=self._changes.stopping or not isinstance(error, Exception))
+            raise
+        self._changes.finished = self._finished()
+        self._changes.close()
+        self._executor.close()
+        state = self._state
+        waiting = sum(map(len, state.wall_timers.values()))
+        return RunResult(state.epoch, state.counters, state.watermarks, waiting, self._metrics())
+
+    def _run_epochs(self) -> None:
         try:
             while not self._ends():
                 self._stragglers.work(self._clock.now())
@@ -79,17 +98,13 @@ class Driver:
                     self._wait(plan)
                     continue
                 self.step(plan)
+            finish(self._topology.sinks, self._state.epoch)
         except FencedError:
             raise
         except Exception:
             # A successor takes files away that only this driver needs: that may be all that is wrong.
             self._journal.ensure_driving()
             raise
-        finally:
-            self._executor.close()
-        state = self._state
-        waiting = sum(map(len, state.wall_timers.values()))
-        return RunResult(state.epoch, state.counters, state.watermarks, waiting, self._metrics())
 
     def _metrics(self) -> Cells:
         """Those of user code and the engine's own."""
@@ -103,8 +118,8 @@ class Driver:
         laps.end("tasks")
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
-        self._journal.commit(self._state, outcome.deltas, self._snapshots_ready())
-        self._unsettled = False
+        self._journal.commit(self._state, outcome.deltas, self._snapshots.ready(spec.epoch))
+        self._changes.committed, self._unsettled, self._begun = spec.epoch, False, {}
         self._steps.step("committed", spec.epoch)
         laps.end("commit")
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
@@ -112,13 +127,16 @@ class Driver:
         self._executor.committed(spec.epoch, sum(records))
         self._acknowledge()
         self._steps.step("deliver", spec.epoch)
-        self._deliver(self._state)
+        deliver(self._topology.sinks, spec.epoch, self._state.receipts)
         self._steps.step("delivered", spec.epoch)
         laps.end("deliver")
         self._size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.kept())
         if self._options.progress is not None:
             self._options.progress(progress_of(self._topology, self._state, self._metrics(), laps))
-        self._order_snapshots()
+        self._journal.tidy(spec.epoch)
+        if not self._finished():
+            # Another epoch will name them.
+            self._snapshots.order(spec.epoch, self._journal.snapshots_due)
         self._rearrange(self._ownership.after(self._state.intervals, outcome.loads, self._next()))
 
     # Beginning
@@ -126,11 +144,13 @@ class Driver:
     def _recover(self) -> State:
         state = self._journal.recover()
         if state is None:
+            self._begun = begun(self._topology.sinks)
             return State.beginning(self._topology)
-        self._deliver(state)
-        if (change := self._journal.change) is None:
-            return state
-        return self._succeed(state, change, self._topology)
+        change = self._journal.change
+        old = self._topology.sinks if change is None else change.old.of_kind(SINK_KIND)
+        new = begun(self._topology.sinks, old)
+        deliver(self._topology.sinks, state.epoch, state.receipts)
+        return state if change is None else self._succeed(state, change, self._topology, new)
 
     def _begin(self, topology: Topology) -> None:
         """Get ready for the epochs of a topology, whose state is that of the last commit."""
@@ -149,7 +169,7 @@ class Driver:
         self._assigned = Sequencer(self._journal.generation, state.epoch)
         self._authority = self._take_over()
         self._rearrange(self._ownership.begin(state.intervals, self._next()))
-        frontier = self._frontier()
+        frontier = self._state.frontier()
         self._unsettled = self._propagation.inputs(frontier, frontier, state.watermarks) != state.watermarks
 
     # Changing
@@ -161,34 +181,38 @@ class Driver:
         return self._changes.stopping or self._finished()
 
     def _change(self, request: Request) -> None:
-        """Let another topology run from the next epoch on, or say why it cannot."""
+        """Let another topology run from the next epoch on, or say why it cannot.
+
+        What is raised once the change is being committed ends the run, and the request with it (`Changes.close`).
+        """
         try:
             given = request.revise(self._changes.topology)
             given.validate()
             self._state.journal = self._authority.journal()
             change = self._journal.change_to(self._state, given, request.consent)
+            new = begun(given.sinks, self._topology.sinks)
             topology, switch = self._executor.prepare(given)
         except Exception as refusal:
             request.done.set_exception(refusal)
             return
-        try:
-            self._state = self._succeed(self._state, change, topology)
-        except BaseException as error:
-            request.done.set_exception(error)
-            raise
+        self._state = self._succeed(self._state, change, topology, new)
         switch()
-        self._changes.topology, self._snapshots, self._sizes = given, None, {}
+        self._snapshots.forget()
+        self._changes.topology, self._sizes = given, {}
         self._begin(topology)
         request.done.set_result(self._state.epoch)
 
-    def _succeed(self, state: State, change: Change, topology: Topology) -> State:
+    def _succeed(self, state: State, change: Change, topology: Topology, new: Receipts) -> State:
         """Commit a change of topology, an epoch of its own."""
         if change.is_one:
             _log.info("the pipeline has changed: %s", change.summary)
         self._steps.step("change", state.epoch + 1)
         tasks = max((each.tasks for each in state.intervals.values()), default=self._executor.parallelism)
-        state = self._journal.succeed(state, change, topology, tasks)
+        state = replace(state, receipts=after(self._begun, new))
+        state, self._begun = self._journal.succeed(state, change, topology, tasks), {}
+        self._changes.committed = state.epoch
         self._steps.step("changed", state.epoch)
+        deliver(topology.sinks, state.epoch, state.receipts)
         return state
 
     def _take_over(self) -> Authority:
@@ -232,22 +256,18 @@ class Driver:
         """Whether there is work without input: productions to deliver, timers to fire, watermarks to move."""
         state = self._state
         wall = min((due for timers in state.wall_timers.values() for due in timers.values()), default=None)
-        waiting = bool(self._arriving()) or self._stragglers.done or self._unsettled
+        waiting = bool(self._state.arriving()) or self._stragglers.done or self._unsettled
         return waiting or (wall is not None and wall <= clock) or self._moves()
-
-    def _arriving(self) -> list[Pending]:
-        """Productions of the last epoch that arrive with the next one; stragglers go to sinks, beside the epochs."""
-        return [item for item in self._state.pending if item.level != SINK]
 
     def _moves(self) -> bool:
         """Whether an epoch without input would still move a watermark (computations on a circle lag by one epoch)."""
         if not any(self._propagation.on_circle(name) for name in self._topology.keyed):
             return self._state.epoch == 0
-        frontier = self._frontier()
+        frontier = self._state.frontier()
         return self._propagation.inputs(frontier, frontier, self._state.watermarks) != self._state.watermarks
 
     def _wait(self, plan: Plan) -> None:
-        """Let time pass until an injector may have something or a timer is due."""
+        """Let time pass until an injector may have something, a timer is due or somebody asks for something."""
         state = self._state
         ended = len(state.done) == len(self._topology.injectors) and not state.pending
         if ended and not state.wall_timers:
@@ -257,11 +277,12 @@ class Driver:
             wait = min(timers)
             if self._simulated is not None:
                 self._simulated += wait
+                return
         else:
             release = self._stragglers.next_due()
             released = [] if release is None else [release - self._clock.now()]
             wait = min([int(self._options.poll_seconds * 1e6), *timers, *released])
-        self._clock.sleep(wait)
+        self._clock.wait(wait, self._changes.wakeup)
 
     def _stall(self) -> str:
         """Names who keeps the watermark back (STYLE: holds know their holder)."""
@@ -272,22 +293,7 @@ class Driver:
         )
 
     def _finished(self) -> bool:
-        state = self._state
-        if len(state.done) < len(self._topology.injectors) or state.pending:
-            return False
-        # A timer that holds has more to say, be it to sinks alone.
-        if any(state.holds.get(name) and state.wall_timers.get(name) for name in self._topology.keyed):
-            return False
-        return all(state.watermarks.get(name) == MAX_TIMESTAMP for name in self._topology.keyed)
-
-    def _frontier(self) -> Frontier:
-        """Unfinished work at the start of an epoch."""
-        state = self._state
-        pending: dict[str, int] = {}
-        for item in self._arriving():
-            pending[item.consumer] = min(pending.get(item.consumer, MAX_TIMESTAMP), item.oldest)
-        holds = {name: min(by_interval.values()) for name, by_interval in state.holds.items() if by_interval}
-        return Frontier(dict(state.injectors), holds, pending)
+        return self._state.is_over(self._topology)
 
     def _spec(self, plan: Plan) -> EpochSpec:
         state = self._state
@@ -297,7 +303,7 @@ class Driver:
             clock=plan.clock,
             tasks=self._ownership.tasks,
             intervals=state.intervals,
-            before=self._frontier(),
+            before=self._state.frontier(),
             deliveries={stream: (delivery.watermark, delivery.done) for stream, delivery in plan.deliveries.items()},
             committed=dict(state.watermarks),
             id_slacks=self._id_slacks,
@@ -310,7 +316,7 @@ class Driver:
     def _attempt(self, spec: EpochSpec, plan: Plan) -> Outcome:
         """Run the epoch until the attempts of its tasks fit together (strong productions, paper §6.1.2)."""
         splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
-        rows = [item.row(number, spec.intervals[item.level]) for number, item in enumerate(self._arriving())]
+        rows = [item.row(number, spec.intervals[item.level]) for number, item in enumerate(self._state.arriving())]
         rows += self._journal.chains(spec.intervals)
         for attempt in range(1, ATTEMPTS + 1):
             outcome = gather(self._executor.run(spec, splits, rows))
@@ -354,7 +360,7 @@ class Driver:
             pending=outcome.pending + self._stragglers.unacknowledged(),
             counters=summed(old.counters, outcome.counters),
             metrics=added(old.metrics, outcome.metrics),
-            receipts=outcome.receipts,
+            receipts=after(self._begun, outcome.receipts),
         )
 
     def _position(self, stream: str, position: object, outcome: Outcome) -> object:
@@ -377,19 +383,3 @@ class Driver:
         for stream, injector in self._topology.injectors.items():
             if (committed := getattr(injector, "committed", None)) is not None:
                 committed(self._state.positions[stream])
-
-    def _order_snapshots(self) -> None:
-        """Have snapshots made that are worth it, if none are being made and another epoch will name them."""
-        if self._snapshots is None and not self._finished() and (due := self._journal.snapshots_due()):
-            self._snapshots = self._executor.snapshots(due)
-
-    def _snapshots_ready(self) -> list[Snapshot]:
-        if self._snapshots is None or (ready := self._snapshots()) is None:
-            return []
-        self._snapshots = None
-        return ready
-
-    def _deliver(self, state: State) -> None:
-        for name, (_, sink) in self._topology.sinks.items():
-            if receipts := state.receipts.get(name):
-                sink.deliver(state.epoch, receipts)

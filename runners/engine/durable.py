@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 from collections.abc import Iterable, Mapping
@@ -36,6 +37,7 @@ from headrace.runners.engine.clock import Clock
 from headrace.runners.engine.epoch import Kind, Pending, Row, pack
 from headrace.runners.engine.journal import State
 
+_log = logging.getLogger(__name__)
 _GARBAGE_EVERY = 32
 """Epochs between collections."""
 
@@ -51,6 +53,8 @@ class CheckpointJournal:
         self.generation = self._checkpoint.generation
         self.identity = self._checkpoint.identity
         """The same for as long as the checkpoint exists."""
+        self._untidy = False
+        """Whether the last collection failed."""
 
     def recover(self) -> State | None:
         """The last commit."""
@@ -65,8 +69,24 @@ class CheckpointJournal:
     ) -> None:
         """One put-if-absent; raises `FencedError` if another driver has taken over."""
         self._checkpoint.commit(_manifest(state, deltas), snapshots)
-        if state.epoch % _GARBAGE_EVERY == 0:
+
+    def tidy(self, epoch: int) -> None:
+        """See `Journal`: what cannot be deleted stays until the next time, and is spoken of once."""
+        if epoch % _GARBAGE_EVERY:
+            return
+        try:
             self._checkpoint.collect_garbage()
+        except Exception as error:
+            if not self._untidy:
+                _log.warning(
+                    "what no commit needs any more could not all be deleted from the checkpoint; the run goes on and "
+                    "tries again every %d epochs, without saying this again. Until that succeeds the checkpoint "
+                    "grows: let this driver delete there\n%s: %s",
+                    *(_GARBAGE_EVERY, type(error).__name__, error),
+                )
+            self._untidy = True
+        else:
+            self._untidy = False
 
     @property
     def change(self) -> Change | None:

@@ -222,7 +222,10 @@ class Executor(Protocol):
         """The epoch is given up."""
 
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
-        """Begin to make snapshots, away from the hot path; the result asks for them, None if they are not ready."""
+        """Begin to make snapshots, away from the hot path; the result asks for them, None if they are not ready.
+
+        Either may raise, if they cannot be made.
+        """
 
     def beside(self, release: Release) -> Call:
         """Begin to release stragglers on the driver, beside the epochs."""
@@ -233,8 +236,11 @@ class Executor(Protocol):
         Returns it with this engine's readers in their places, and what to call once the change is committed.
         """
 
-    def close(self) -> None:
-        """The run is over, for good or ill: tear user code down in the processes that can be reached."""
+    def close(self, at_once: bool = False) -> None:
+        """The run is over, for good or ill: tear user code down in the processes that can be reached.
+
+        `at_once`: somebody waits for the end, so what takes long, and that nothing depends on, is left out.
+        """
 
 
 def pack(value: object) -> bytes:

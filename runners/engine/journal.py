@@ -10,8 +10,9 @@ from headrace.lowlevel.checkpoint import Change, Consent, CopyPlan, DeltaFile, H
 from headrace.lowlevel.explain import Standing
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.lowlevel.topology import Topology
-from headrace.lowlevel.watermark import InjectorProgress
+from headrace.lowlevel.watermark import Frontier, InjectorProgress
 from headrace.runners.engine.epoch import SINK, Pending, Row
 
 
@@ -50,10 +51,31 @@ class State:
     def standing(self) -> Standing:
         """What `explain` needs of it."""
         pending: dict[str, int] = {}
-        for item in (one for one in self.pending if one.level != SINK):
+        for item in self.arriving():
             pending[item.consumer] = min(item.oldest, pending.get(item.consumer, item.oldest))
         holders = {name: Holder(*holder) for name, holder in self.holders.items()}
         return Standing(self.watermarks, self.injectors, self.positions, holders, pending, self.holds, self.intervals)
+
+    def arriving(self) -> list[Pending]:
+        """Productions of the last epoch that arrive with the next one; stragglers go to sinks, beside the epochs."""
+        return [item for item in self.pending if item.level != SINK]
+
+    def frontier(self) -> Frontier:
+        """Unfinished work at the start of the next epoch."""
+        pending: dict[str, int] = {}
+        for item in self.arriving():
+            pending[item.consumer] = min(pending.get(item.consumer, MAX_TIMESTAMP), item.oldest)
+        holds = {name: min(by_interval.values()) for name, by_interval in self.holds.items() if by_interval}
+        return Frontier(dict(self.injectors), holds, pending)
+
+    def is_over(self, topology: Topology) -> bool:
+        """Whether all input has ended and nothing is left to do; as `Manifest.is_over`."""
+        if len(self.done) < len(topology.injectors) or self.pending:
+            return False
+        # A timer that holds has more to say, be it to sinks alone.
+        if any(self.holds.get(name) and self.wall_timers.get(name) for name in topology.keyed):
+            return False
+        return all(self.watermarks.get(name) == MAX_TIMESTAMP for name in topology.keyed)
 
     @classmethod
     def beginning(cls, topology: Topology) -> State:
@@ -98,6 +120,9 @@ class Journal(Protocol):
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
 
+    def tidy(self, epoch: int) -> None:
+        """Delete what no commit needs any more, if it is time to, when an epoch has been delivered. Never raises."""
+
     def ensure_driving(self) -> None:
         """Raise `FencedError` if another driver has taken over: asked when anything failed, to tell the true cause."""
 
@@ -136,6 +161,9 @@ class NoJournal:
     def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
         """There is nothing that could be replayed."""
         return []
+
+    def tidy(self, epoch: int) -> None:
+        """There is nothing that could be deleted."""
 
     def ensure_driving(self) -> None:
         """Nobody else can have taken over."""

@@ -21,7 +21,11 @@ def check_options(given: Mapping[str, object]) -> None:
             continue
         fits, remedy = _RULES[name]
         if not fits(value):
-            raise ValueError(f"{name} is {value!r:.200}; give {remedy}")
+            raise ValueError(f"{_SPELLED.get(name, name)} is {value!r:.200}; give {remedy}")
+
+
+_SPELLED = {"cache_bytes": "cache_bytes (--cache_mb)"}
+"""Names that are others on the command line."""
 
 
 def _number(value: object) -> float:
@@ -47,7 +51,10 @@ _RULES: Mapping[str, _Rule] = {
     "skew_limit": _SPAN,
     "straggler_delay": _SPAN,
     "poll_seconds": _SPAN,
-    "cache_bytes": (lambda value: isinstance(value, int) and _number(value) >= 0, "a number, or 0 to keep nothing"),
+    "cache_bytes": (
+        lambda value: isinstance(value, int) and _number(value) >= 0,
+        "a number of bytes, or 0 to keep nothing",
+    ),
 }
 
 

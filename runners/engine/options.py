@@ -51,7 +51,7 @@ class Progress:
 class RunOptions:
     """Options of one run of a topology."""
 
-    checkpoint: str | None = None
+    checkpoint: str | None = field(default=None, repr=False)
     """Directory or URL of the checkpoint; None keeps the state only as long as the run."""
     checkpoint_key: str | None = field(default=None, repr=False)
     """Secret that the checkpoint is signed with, so that nothing is loaded that somebody else wrote (docs/security.md);

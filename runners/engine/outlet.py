@@ -44,7 +44,7 @@ class Outlet:
             if name not in calls:
                 self._stage(name, batch)
         for name, call in calls.items():
-            with _failing(name):
+            with failing(name):
                 acknowledged = call.wait(self.spec.straggler_delay)
             if not acknowledged:
                 # The commit has it then, so that nobody waits.
@@ -52,11 +52,11 @@ class Outlet:
                 self.report.counters[name]["stragglers"] = len(rows[name])
 
     def _release(self, name: str, batch: Batch) -> Call:
-        with _failing(name):
+        with failing(name):
             return self.host.beside(partial(self.releasing[name].release, batch, *self._attempt()))
 
     def _stage(self, name: str, batch: Batch) -> None:
-        with _failing(name), at(name):
+        with failing(name), at(name):
             receipt = self.sinks[name][1].stage(batch, *self._attempt())
         if receipt is not None:
             self.report.receipts[name] = receipt
@@ -67,7 +67,7 @@ class Outlet:
 
 
 @contextmanager
-def _failing(sink: str) -> Iterator[None]:
+def failing(sink: str) -> Iterator[None]:
     """What a sink's code raises is that step's failure."""
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -27,8 +26,10 @@ class Program:
     places: Places = field(default_factory=Places)
     """What routers remember of keys from task to task."""
     _ready: bool = False
-    _ending: ExitStack = field(default_factory=ExitStack)
-    """Tears down what was set up."""
+    _live: dict[int, Keyed | Inline] = field(default_factory=dict)
+    """Identity of each instance that is set up and not torn down -> its place."""
+    _over: Exception | None = None
+    """What to raise if this is to be set up: an instance that was torn down is not set up again."""
 
     @cached_property
     def propagation(self) -> Propagation:
@@ -67,23 +68,45 @@ class Program:
             name for name, place in self.topology.keyed.items() if isinstance(place.computation, IntervalComputation)
         )
 
+    @property
+    def is_over(self) -> bool:
+        """Whether its instances were torn down, or not all could be set up: what runs next needs a program anew."""
+        return self._over is not None
+
     def setup(self) -> None:
-        """Call `setup` of every computation, once in a process."""
+        """Call `setup` of every computation, once in a process.
+
+        If one fails, those before it are torn down, and asked again it raises the same error without calling any.
+        """
+        if self._over is not None:
+            raise self._over
         if self._ready:
             return
         for place in self.topology.places():
+            if id(place.computation) in self._live:
+                continue
             try:
                 with at(place.step):
                     place.computation.setup()
             except Exception as error:
-                raise failed_step(error, place.name, None, None) from error
-            self._ending.callback(_tear_down, place)
+                self._over = failed_step(error, place.name, None, None)
+                self.teardown()
+                raise self._over from error
+            self._live[id(place.computation)] = place
         self._ready = True
 
     def teardown(self) -> None:
-        """Call `teardown` of every computation that was set up: no task follows."""
-        self._ending.close()
-        self._ready = False
+        """Call `teardown` of every computation that was set up, the last one first: no task follows."""
+        self._over = self._over or RuntimeError("this program was torn down; unpack the topology again")
+        while self._live:
+            _tear_down(self._live.popitem()[1])
+
+    def give_way(self, following: Program) -> None:
+        """Another topology follows: instances that it has too live on there, the others are torn down."""
+        for place in following.topology.places():
+            if self._live.pop(id(place.computation), None) is not None:
+                following._live[id(place.computation)] = place
+        self.teardown()
 
 
 def _tear_down(place: Keyed | Inline) -> None:

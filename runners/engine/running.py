@@ -22,6 +22,7 @@ from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.revision import joined, without
 from headrace.lowlevel.topology import Topology
 from headrace.runners.engine.options import RunResult
+from headrace.runners.engine.wakeup import Wakeup
 
 Revise = Callable[[Topology], Topology]
 """From the topology that runs to the one that shall."""
@@ -43,40 +44,65 @@ class Request:
 
 @dataclass(slots=True)
 class Changes:
-    """What is asked of a running driver: other topologies, or to stop."""
+    """What is asked of a running driver: other topologies, or to stop. Every request ends, whatever the run does."""
 
     topology: Topology
     """The one that runs, as it was given."""
     stopping: bool = False
     """Whether the run is to end after the epoch that is running."""
+    let_go: Callable[[], object] | None = None
+    """Makes the epoch that is running fail, from another thread, where the driver's own may wait for it without end."""
+    committed: int | None = None
+    """The last epoch that this run has committed."""
+    finished: bool = False
+    """Whether the run has come to its end, and not only to a stop: there is nothing to go on with."""
+    wakeup: Wakeup = field(default_factory=Wakeup)
+    """Ends the driver's waits when something is asked."""
     _waiting: deque[Request] = field(default_factory=deque)
-    _over: bool = False
+    _current: Request | None = None
+    _over: RunOverError | None = None
+    """Why nothing more can be asked."""
     _lock: Lock = field(default_factory=Lock)
 
     def request(self, revise: Revise, consent: Consent) -> Future[int]:
         """Ask for another topology. Thread-safe; does not wait."""
         done: Future[int] = Future()
         with self._lock:
-            if self._over:
-                done.set_exception(_over())
+            if self._over is not None:
+                done.set_exception(self._over)
             else:
                 self._waiting.append(Request(revise, consent, done))
+        self.wakeup.call()
         return done
 
+    def stop(self) -> None:
+        """Let the run end after the epoch that is running. Callable from any thread, and from a signal handler."""
+        self.stopping = True
+        self.wakeup.call()
+
     def next(self) -> Request | None:
-        """The oldest request that nobody has looked at."""
-        return self._waiting.popleft() if self._waiting else None
+        """The oldest request that nobody has looked at. Until the next call it is the one under way."""
+        self._current = self._waiting.popleft() if self._waiting else None
+        return self._current
 
     def close(self, error: BaseException | None = None) -> None:
-        """The run is over: nobody will look at requests."""
+        """The run is over, with this error if any: whoever waits for a request is told, and later ones are refused."""
         with self._lock:
-            self._over = True
-        while (request := self.next()) is not None:
-            request.done.set_exception(error or _over())
+            self._over = self._over or _over(error)
+        waiting = [self._current, *self._waiting]
+        self._waiting.clear()
+        for request in waiting:
+            if request is not None and not request.done.done():
+                request.done.set_exception(error or self._over)
 
 
-def _over() -> RunOverError:
-    return RunOverError("the run is over; start the changed pipeline on its checkpoint")
+def _over(error: BaseException | None) -> RunOverError:
+    remedy = "start the changed pipeline on its checkpoint"
+    if error is None:
+        return RunOverError(f"the run is over; {remedy}")
+    over = RunOverError(f"the run ended with an error, after which {remedy}\n{type(error).__name__}: {error}")
+    over.__cause__ = error
+    return over
 
 
 class Running:
@@ -122,8 +148,11 @@ class Running:
         return self.changes.request(lambda now: without(now, names), allowed).result()
 
     def stop(self) -> None:
-        """End the run after the epoch that is running; it goes on from there when it is started again."""
-        self.changes.stopping = True
+        """End the run after the epoch that is running; it goes on from there when it is started again.
+
+        Returns at once; `wait` for the end. A run that waits for input or for a timer ends without delay.
+        """
+        self.changes.stop()
 
     @property
     def is_over(self) -> bool:

@@ -60,6 +60,10 @@ class Host(Protocol):
     def handed(self) -> Handed | None:
         """Where parcels are left for later tasks, if the whole epoch runs in this process; else None."""
 
+    @property
+    def step_begins(self) -> Callable[[str], None] | None:
+        """What is told the name of each step whose code begins to run; None if nobody wants to know."""
+
     def token(self) -> str:
         """A fresh attempt token."""
 
@@ -90,7 +94,7 @@ class _Task:
     """What of it is to be sent."""
 
     def __post_init__(self) -> None:
-        self.metrics = Collector(self.spec.clock)
+        self.metrics = Collector(self.spec.clock, self.host.step_begins)
         self.report = Report(self.sender, metrics=self.metrics.cells)
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}

@@ -35,6 +35,7 @@ class LocalExecutor:
     """Nothing is kept decoded."""
     handed = None
     """Tests shall see what travels as bytes."""
+    step_begins = None
 
     def __init__(
         self,
@@ -139,17 +140,17 @@ class LocalExecutor:
         return call
 
     def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
-        """User code is torn down and set up anew; copies are read from the checkpoint again when they are needed."""
+        """User code that stays lives on; copies are read from the checkpoint again when they are needed."""
         program = Program(topology)
 
         def switch() -> None:
-            self._program.teardown()
+            self._program.give_way(program)
             self._program = program
             self._copies.clear()
 
         return topology, switch
 
-    def close(self) -> None:
+    def close(self, at_once: bool = False) -> None:
         """Tear user code down in this process."""
         self._program.teardown()
 

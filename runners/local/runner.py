@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from headrace.lowlevel.state import MemoryCopy
 from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.clock import Clock, ManualClock
+from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock
 from headrace.runners.engine.driver import Driver
 from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.journal import Journal, NoJournal
 from headrace.runners.engine.optionrules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.running import Changes, Running
+from headrace.runners.engine.signals import heeding_signals
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.local.scheduler import Scheduler
 
@@ -46,10 +47,16 @@ class LocalRunner:
         self.copies: dict[tuple[str, int], MemoryCopy] = {}
         """Committed state of the last run, by computation and interval: for tests that count what is left."""
 
+    def keep_time(self) -> None:
+        """Go by the machine's clock, but without waiting: nobody moves the clock, and its times are to be shown."""
+        self.clock = SkippingClock()
+
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input."""
+        """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`."""
         check_program(topology, options)
-        return self._run(topology, options or RunOptions(), None)
+        options, changes = options or RunOptions(), Changes(topology)
+        with heeding_signals(changes, options.checkpoint is not None):
+            return self._run(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
         """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
@@ -60,7 +67,7 @@ class LocalRunner:
         topology.validate()
         return Running(topology, lambda changes: self._run(topology, options, changes))
 
-    def _run(self, topology: Topology, options: RunOptions, changes: Changes | None) -> RunResult:
+    def _run(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()

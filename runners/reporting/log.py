@@ -1,4 +1,4 @@
-"""Progress as lines of JSON, for logs that programs read: one a second at most, and the last one in any case."""
+"""Progress as short lines of JSON, for logs: one a second at most, and the last one in any case."""
 
 from __future__ import annotations
 
@@ -18,16 +18,30 @@ _EVERY = 1.0
 
 
 class ProgressLog:
-    """Writes a line of JSON a second, with the figures of the whole run and of each step.
+    """Writes a line of JSON a second, with the figures of the whole run.
+
+    Args:
+        file: Where to.
+        every: Seconds between two lines.
+        clock: Seconds, of any clock that only goes forward.
+        details: Whether a line has rates of both ends, phases of the epoch and the figures of each step, too; that is
+            some 80 characters a step.
 
     >>> import sys
     >>> with ProgressLog(sys.stdout, clock=lambda: 0.0) as log:
     ...     log(Progress(1, 3, 2, 0, 0, MAX_TIMESTAMP, 0, 0, 0.5))
-    {"epoch": 1, "seconds": 0.5, "in": 3, "in_per_s": 6.0, "out": 2, "out_per_s": 4.0, "late": 0, ... "steps": {}}
+    {"epoch": 1, "seconds": 0.5, "in": 3, "in_per_s": 6.0, "out": 2, "late": 0, "dropped": 0, "watermark": "end", ...}
     """
 
-    def __init__(self, file: IO[str], every: float = _EVERY, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        file: IO[str],
+        every: float = _EVERY,
+        clock: Callable[[], float] = time.monotonic,
+        details: bool = False,
+    ) -> None:
         self._file, self._every, self._clock = file, every, clock
+        self._line = detailed_line if details else line_of
         self._rates = Rates()
         self._next: float | None = None
         self._waiting: Progress | None = None
@@ -51,25 +65,32 @@ class ProgressLog:
 
     def _write(self) -> None:
         if self._waiting is not None:
-            print(json.dumps(line_of(self._waiting, self._rates.per_second)), file=self._file, flush=True)
+            print(json.dumps(self._line(self._waiting, self._rates.per_second)), file=self._file, flush=True)
             self._waiting = None
 
 
 def line_of(progress: Progress, per_second: tuple[float, float]) -> Mapping[str, object]:
     """The figures of a line; times in RFC 3339, spans in seconds."""
-    steps = step_figures(progress)
     return {
         "epoch": progress.epoch,
-        "seconds": round(progress.seconds, 6),
+        "seconds": round(progress.seconds, 3),
         "in": progress.records_in,
         "in_per_s": round(per_second[0], 1),
         "out": progress.records_out,
-        "out_per_s": round(per_second[1], 1),
         "late": progress.late,
         "dropped": progress.dropped,
-        "duplicates": total(steps, "duplicates"),
         "watermark": _time(progress.watermark),
-        "lag_s": None if progress.lag is None else progress.lag / 1e6,
+        "lag_s": None if progress.lag is None else round(progress.lag / 1e6, 3),
+    }
+
+
+def detailed_line(progress: Progress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """All figures that there are; as `line_of`."""
+    steps = step_figures(progress)
+    return {
+        **line_of(progress, per_second),
+        "out_per_s": round(per_second[1], 1),
+        "duplicates": total(steps, "duplicates"),
         "state_bytes": total(steps, "state_bytes"),
         "phases_s": {name: round(seconds, 6) for name, seconds in progress.phases.items()},
         "steps": {step.step: _told(asdict(step)) for step in steps},

@@ -30,6 +30,9 @@ _GAUGES = {
     "lag": ("lag_seconds", "How far the watermark is behind the greatest timestamp read.", 1e6),
     "state_bytes": ("state_bytes", "What is stored of the step.", 1),
 }
+LOOPBACK = "127.0.0.1"
+"""Reached from this machine only."""
+_LAST_PORT = 65_535
 
 
 class PortError(HeadraceError, OSError):
@@ -37,7 +40,7 @@ class PortError(HeadraceError, OSError):
 
 
 class PrometheusReporter:
-    """Serves a run's figures at `http://localhost:PORT/metrics`; give it to a run as `progress`.
+    """Serves a run's figures at `http://HOST:PORT/metrics`; give it to a run as `progress`.
 
     Names begin with `headrace_` and have the label `step`: `headrace_records_in_total`, `headrace_late_total`,
     `headrace_watermark_seconds`, `headrace_lag_seconds`, … The epoch's number is `headrace_epoch`, the seconds of its
@@ -47,34 +50,58 @@ class PrometheusReporter:
     Args:
         port: Where to serve from between `__enter__` and `__exit__`; None to serve nothing, for a registry of your own.
         registry: A `prometheus_client.CollectorRegistry`; a new one by default.
+        host: Name or address of the interface to serve at. By default only programs of this machine reach it; `0.0.0.0`
+            is all interfaces. The figures name steps, and nobody is asked for a password.
 
     Raises:
         ImportError: `prometheus_client` is not installed.
         PortError: The port cannot be had, when the reporter is entered.
     """
 
-    def __init__(self, port: int | None = None, registry: CollectorRegistry | None = None) -> None:
+    def __init__(
+        self, port: int | None = None, registry: CollectorRegistry | None = None, host: str = LOOPBACK
+    ) -> None:
         try:
             from prometheus_client import CollectorRegistry
         except ImportError as error:
             raise ImportError("metrics for Prometheus need its client: pip install 'headrace[prometheus]'") from error
         self.registry = CollectorRegistry() if registry is None else registry
         self.registry.register(self)
-        self.port = port
+        self.host, self.port = host, port
         """Where it is served while the run goes on; for 0 a free one is chosen."""
         self._last: Progress | None = None
         self._server: WSGIServer | None = None
+
+    @classmethod
+    def at(cls, address: str) -> PrometheusReporter:
+        """The reporter that serves at an address, `PORT` or `HOST:PORT`; without a host, to this machine only.
+
+        Raises:
+            ImportError: `prometheus_client` is not installed.
+            ValueError: It is no address.
+
+        >>> reporter = PrometheusReporter.at("0.0.0.0:9464")
+        >>> reporter.host, reporter.port, PrometheusReporter.at("[::1]:9464").host, PrometheusReporter.at("0").host
+        ('0.0.0.0', 9464, '::1', '127.0.0.1')
+        """
+        host, colon, port = address.rpartition(":")
+        if not port.isdecimal() or int(port) > _LAST_PORT or (colon and not host):
+            raise ValueError(
+                f"metrics cannot be served at {address!r}; give a port (0 to {_LAST_PORT}), or HOST:PORT, such as "
+                "9464 or 0.0.0.0:9464"
+            )
+        return cls(int(port), host=host.removeprefix("[").removesuffix("]") or LOOPBACK)
 
     def __enter__(self) -> Self:
         if self.port is not None:
             from prometheus_client import start_http_server
 
             try:
-                self._server, _ = start_http_server(self.port, registry=self.registry)
+                self._server, _ = start_http_server(self.port, self.host, self.registry)
             except OSError as error:
                 raise PortError(
-                    f"metrics cannot be served at port {self.port} ({error.strerror or error}); give another one, or 0 "
-                    "for one that is free"
+                    f"metrics cannot be served at {self.host}, port {self.port} ({error.strerror or error}); give "
+                    "another port, or 0 for one that is free, and an address of this machine"
                 ) from error
             self.port = self._server.server_port
         return self

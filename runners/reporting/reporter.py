@@ -53,8 +53,8 @@ class Reporters:
         self._entered.close()
 
 
-def reporter_for(console: Console) -> Reporter:
-    """A display that is drawn in place where there is a terminal, lines of JSON elsewhere.
+def reporter_for(console: Console, details: bool = False) -> Reporter:
+    """A display that is drawn in place where there is a terminal, lines of JSON elsewhere, if wanted with `details`.
 
     >>> import io
     >>> type(reporter_for(Console(file=io.StringIO()))).__name__
@@ -63,4 +63,4 @@ def reporter_for(console: Console) -> Reporter:
     from headrace.runners.reporting.display import ProgressDisplay
     from headrace.runners.reporting.log import ProgressLog
 
-    return ProgressDisplay(console) if console.is_terminal else ProgressLog(console.file)
+    return ProgressDisplay(console) if console.is_terminal else ProgressLog(console.file, details=details)

@@ -23,7 +23,7 @@ from headrace.runners.spark.leaving import ask_to_leave
 from headrace.runners.spark.level import WORKED
 from headrace.runners.spark.onestage import limited, was_too_much, was_unlike
 from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.snapshots import Making, begin_snapshots
+from headrace.runners.spark.snapshots import Making
 from headrace.runners.spark.streams import close_streams
 
 _log = logging.getLogger(__name__)
@@ -118,7 +118,7 @@ class SparkExecutor:
 
     def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
         """A job beside the epochs."""
-        self._snapshots = begin_snapshots(self._session, self._shipment, orders)
+        self._snapshots = Making(self._session, self._shipment, orders)
         return self._snapshots
 
     def beside(self, release: Release) -> Call:
@@ -146,12 +146,12 @@ class SparkExecutor:
 
         return ready, switch
 
-    def close(self) -> None:
+    def close(self, at_once: bool = False) -> None:
         """Let what runs beside the epochs end, and ask workers to tear down, if there is anything.
 
         As many tasks as run at once reach all workers that wait for work.
         """
         if self._snapshots is not None:
-            self._snapshots.wait()
-        if any(place.computation.has_teardown() for place in self.topology.places()):
+            self._snapshots.end(at_once)
+        if not at_once and any(place.computation.has_teardown() for place in self.topology.places()):
             ask_to_leave(self._session, self._shipment, self.parallelism)

@@ -12,7 +12,11 @@ _MOST = 4
 
 
 class Held:
-    """Shipments unpacked, each with its host; user code is torn down when one is let go."""
+    """Shipments unpacked, each with its host; user code is torn down when one is let go.
+
+    A shipment that was let go, or whose user code could not be set up, is unpacked anew for the next task: instances
+    live once.
+    """
 
     def __init__(self) -> None:
         self._held: OrderedDict[Shipment, tuple[Contents, SparkHost]] = OrderedDict()
@@ -20,7 +24,7 @@ class Held:
     def take(self, shipment: Shipment) -> tuple[Contents, SparkHost]:
         """The shipment unpacked, and its host; those of the run used least recently make room."""
         found = self._held.get(shipment)
-        if found is None:
+        if found is None or found[0].program.is_over:
             contents = shipment.unpack()
             host = self._host_of(contents) or SparkHost(contents.store, contents.run, contents.cache_bytes)
             found = self._held[shipment] = (contents, host)

@@ -17,12 +17,14 @@ from headrace.lowlevel.softstate import StateCache
 from headrace.lowlevel.state import Copy, Delta
 from headrace.lowlevel.store import Store, StoreError
 from headrace.runners.engine.beside import Call, Release, Threads
-from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack
+from headrace.runners.engine.epoch import DRIVER, Kind, Row, Sender, pack, unpack
 from headrace.runners.engine.handed import Handed
 from headrace.runners.spark.allocator import TRIM
 from headrace.runners.spark.copies import SWEEPING, Copies, advance
 from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.runners.spark.lastwords import LAST_WORDS
 from headrace.runners.spark.pages import PAGES
+from headrace.runners.spark.room import CopyError
 from headrace.runners.spark.saved import Saved
 from headrace.runners.spark.writes import Writes
 
@@ -44,13 +46,14 @@ class SparkHost:
         self.states = StateCache(cache_bytes)
         self.handed: Handed | None = None
         """See `Host`; of the task that runs just now."""
+        self.step_begins = LAST_WORDS.step
         self._store = store
         self._copies = Copies(run)
         self._leases = ExitStack()
         self._threads = Threads()
         self._writes = Writes(store)
         self._leased: list[tuple[str, str]] = []
-        self._anew = False
+        self._anew = self._is_late = False
         self._saved: OrderedDict[tuple[int, int], Saved] = OrderedDict()
         """(level, interval) -> its last delta file."""
 
@@ -65,16 +68,20 @@ class SparkHost:
         """A task begins, Spark's attempt number `attempt` at it, from 0; it may be all of an epoch."""
         self.handed = Handed() if whole_epoch else None
         # What ends two attempts without a word may be the copy: a damaged file can crash the process that reads it.
-        self._anew = attempt >= _LAST_TRUSTING
+        self._anew = self._is_late = attempt >= _LAST_TRUSTING
         self._writes.forget()
 
     def finish(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Pass on what the task has to say; then it is over, all that it wrote is, and the views of its copies end."""
+        """Pass on what the task has to say; then it is over, all that it wrote is, and the views of its copies end.
+
+        Raises `CopyError` where this host has no room for copies: Spark may try the task on another one. Late attempts
+        report it as the end of the run.
+        """
         try:
             for row in rows:
+                if row[2] == Kind.FAILURE:
+                    self._failed(row[3])
                 yield row
-                if row[2] == Kind.FAILURE and _LMDB in row[3]:
-                    self._anew = True
             try:
                 self._writes.settle()
             except StoreError as error:
@@ -88,6 +95,11 @@ class SparkHost:
             self._leased.clear()
             TRIM.task_ends()
             PAGES.look()
+
+    def _failed(self, blob: bytes) -> None:
+        self._anew |= _LMDB in blob
+        if not self._is_late and isinstance(error := unpack(blob), CopyError):
+            raise error
 
     def token(self) -> str:
         """A token that no other attempt has: Spark may run a task again, or twice at once."""

@@ -7,29 +7,31 @@ session without local properties, takes the way of a DataFrame. An epoch of litt
 
 from __future__ import annotations
 
+import logging
+import os
+import tempfile
 from base64 import b64encode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.epoch import Kind, Row, pack
+from headrace.runners.spark.joberror import java_text, job_error
 from headrace.runners.spark.level import ROWS_PROPERTY, SCHEMA, Level, rows_of, table_of
 from headrace.runners.spark.onestage import OneStage
+from headrace.runners.spark.session import is_local
 from headrace.runners.spark.shipment import Shipment
 
 _SMALL = 64 << 10
 """Bytes that may travel as a property: every task gets all of it."""
 _SMALL_IN_ONE = 512 << 10
 """Where there is only one task: half a megabyte as a property takes it two thirds of the time of a DataFrame."""
-_TOLD_LINES = 40
-
-
-class SparkJobError(HeadraceError, RuntimeError):
-    """Spark could not run a job of ours, after it had tried its tasks again. Nothing of the epoch is committed."""
+_GONE = (AttributeError, Py4JError, ConnectionError)
+"""What calls of Java raise of a session that was stopped meanwhile, or whose Java process has ended."""
+_log = logging.getLogger(__name__)
 
 
 class EpochJob:
@@ -77,7 +79,8 @@ class EpochJob:
         try:
             yield
         finally:
-            context.setLocalProperty(ROWS_PROPERTY, "")
+            with suppress(*_GONE):
+                context.setLocalProperty(ROWS_PROPERTY, "")
 
     def _range(self, partitions: int) -> DataFrame:
         return self._session.range(0, partitions, 1, partitions)
@@ -120,21 +123,19 @@ def collected(plan: DataFrame, what: str) -> list[Row]:
     context.setJobDescription(f"headrace {what}")
     try:
         return list(rows_of(plan.toArrow().to_batches()))
-    except (Py4JJavaError, PySparkException) as error:
-        raise SparkJobError(
-            f"Spark could not run {what}; nothing of it is committed, and the same program goes on from there when it "
-            f"is started again\n{_cause(error)}"
-        ) from error
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        _log.debug("Spark could not run %s: %s", what, java_text(error))
+        # Spark's own text is hundreds of lines of Java: it is in the log.
+        raise job_error(error, what, _local_folders(plan.sparkSession)) from None
     finally:
-        # A session that was stopped meanwhile has nothing left that it could say this of.
-        with suppress(AttributeError):
+        with suppress(*_GONE):
             context.setJobDescription("")
 
 
-def _cause(error: Exception) -> str:
-    """What Spark says, without the stacks of its threads."""
-    lines = str(error.java_exception if isinstance(error, Py4JJavaError) else error).splitlines()
-    told = [
-        line for line in lines if line.strip() and not line.lstrip().startswith(("at ", "... ", "Driver stacktrace"))
-    ]
-    return "\n".join(told[:_TOLD_LINES])
+def _local_folders(session: SparkSession) -> str:
+    """Where Spark's tasks keep what they send each other; nothing where that is on other hosts, or Java is gone."""
+    with suppress(*_GONE):
+        if is_local(session):
+            named = session.sparkContext.getConf().get("spark.local.dir")
+            return os.environ.get("SPARK_LOCAL_DIRS") or named or tempfile.gettempdir()
+    return ""

@@ -12,7 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from headrace.runners.spark.held import HELD
-from headrace.runners.spark.job import SparkJobError, collected
+from headrace.runners.spark.job import collected
+from headrace.runners.spark.joberror import SparkJobError
 from headrace.runners.spark.level import SCHEMA
 from headrace.runners.spark.shipment import Shipment
 

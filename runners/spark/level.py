@@ -20,6 +20,7 @@ from headrace.runners.engine.task import read_splits, run_level
 from headrace.runners.spark.allocator import settle
 from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.lastwords import LAST_WORDS
 from headrace.runners.spark.shipment import Contents, Shipment
 
 SCHEMA = StructType(
@@ -68,6 +69,7 @@ def task_begins(shipment: Shipment, whole_epoch: bool = False) -> tuple[TaskCont
     assert task is not None, "Spark calls this inside a task"
     _collector.task_begins()
     settle()
+    LAST_WORDS.task_begins()
     contents, host = HELD.take(shipment)
     host.begin(task.attemptNumber(), whole_epoch)
     return task, contents, host

@@ -1,31 +1,25 @@
 """What Python needs to import in the workers: headrace itself, and the modules of the program that runs.
 
 On this machine the workers get this program's own search path. Other machines get files: a zip with the package, and
-one with the modules that the program has imported from its own folders. The main program is neither: what a pipeline
-uses of it travels with the pipeline.
+one with the modules that the program has imported from its own folders (`headrace.runners.spark.ownfiles`). The main
+program is neither: what a pipeline uses of it travels with the pipeline.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import site
 import sys
-import sysconfig
 import tempfile
-from collections.abc import Iterator
 from hashlib import blake2b
 from pathlib import Path
-from types import ModuleType
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from pyspark.sql import SparkSession
 
 import headrace
+from headrace.runners.spark.ownfiles import Files, is_own, program_files
 from headrace.runners.spark.session import is_local
-
-Files = dict[str, Path]
-"""Name in the zip -> file."""
 
 
 def prepare_workers(session: SparkSession) -> None:
@@ -38,7 +32,16 @@ def prepare_workers(session: SparkSession) -> None:
         data = _digest(files)
         if files and data not in sent:
             sent.add(data)
-            session.sparkContext.addPyFile(str(zipped(files, Path(tempfile.mkdtemp()) / f"{name}-{data}.zip")))
+            session.sparkContext.addPyFile(str(zipped(files, _folder(session) / f"{name}-{data}.zip")))
+
+
+def _folder(session: SparkSession) -> Path:
+    """A new folder for a file that executors may fetch as long as the session lasts.
+
+    It lies in the temporary folder of the session's Java process, which that process deletes when it ends, also after
+    this one was killed.
+    """
+    return Path(tempfile.mkdtemp(prefix="headrace-", dir=session.sparkContext._temp_dir))
 
 
 def _use_this_python(session: SparkSession) -> None:
@@ -50,7 +53,7 @@ def _use_this_python(session: SparkSession) -> None:
     if shutil.which(context.pythonExec) != sys.executable:
         context.pythonExec = sys.executable
     given = context.environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
-    own = [str(Path(headrace.__file__).absolute().parents[1]), *(entry for entry in sys.path if _is_own(entry))]
+    own = [str(Path(headrace.__file__).absolute().parents[1]), *(entry for entry in sys.path if is_own(entry))]
     context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *own])))
 
 
@@ -64,33 +67,6 @@ def package_files() -> Files:
             if path.suffix in (".py", ".typed", ".properties"):
                 found[(Path("headrace") / path.relative_to(root)).as_posix()] = path
     return found
-
-
-def program_files() -> Files:
-    """The files of the modules that the program has imported and that are not installed."""
-    return {name: path for module in list(sys.modules.values()) for name, path in _own_file(module)}
-
-
-def _own_file(module: ModuleType) -> Iterator[tuple[str, Path]]:
-    name, file = getattr(module, "__name__", ""), getattr(module, "__file__", None)
-    if name in ("", "__main__") or name.partition(".")[0] == "headrace" or not str(file).endswith(".py"):
-        return
-    path = Path(str(file)).absolute()
-    if _is_own(str(path)):
-        place = name.replace(".", "/")
-        yield (f"{place}/__init__.py" if path.name == "__init__.py" else f"{place}.py"), path
-
-
-def _is_own(path: str) -> bool:
-    """Whether a file or folder is the program's: neither of Python, nor installed, nor Spark's."""
-    whole = Path(path).absolute()
-    return bool(path) and whole.exists() and not any(place in (whole, *whole.parents) for place in _installed())
-
-
-def _installed() -> set[Path]:
-    places = {*sysconfig.get_paths().values(), *site.getsitepackages(), site.getusersitepackages(), sys.prefix}
-    places |= {os.environ[name] for name in ("SPARK_HOME",) if name in os.environ}
-    return {Path(place).absolute() for place in places}
 
 
 def _digest(files: Files) -> str:

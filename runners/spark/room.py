@@ -5,8 +5,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from tempfile import mkstemp
 
 import lmdb
 
@@ -24,18 +25,24 @@ class CopyError(HeadraceError, OSError):
 
 
 def reserve_lock(path: Path) -> None:
-    """Give a new environment's lock file its blocks.
+    """Give a new environment a lock file that has all of its blocks, or none at all.
 
-    LMDB makes it without, and maps it: on a full disk, the first look at it would kill the process (SIGBUS).
+    LMDB makes it without, and maps it: on a full disk, the first look at it would kill the process (SIGBUS). Zeros are
+    written, as not every system that is POSIX can reserve blocks (macOS has no `posix_fallocate`).
     """
     lock = path / "lock.mdb"
-    if lock.exists() and lock.stat().st_blocks * 512 >= _LOCK_BYTES:
+    if lock.exists():
         return
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    # Complete before it has its name: another process may open the environment at the same time.
+    descriptor, temporary = mkstemp(dir=path, prefix="lock-")
     try:
-        os.posix_fallocate(descriptor, 0, _LOCK_BYTES)
+        with os.fdopen(descriptor, "wb", buffering=0) as file:
+            if file.write(bytes(_LOCK_BYTES)) < _LOCK_BYTES:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with suppress(FileExistsError):
+            os.link(temporary, lock)
     finally:
-        os.close(descriptor)
+        os.unlink(temporary)
 
 
 @contextmanager

@@ -17,14 +17,16 @@ from headrace.runners.engine.durable import open_checkpoint
 from headrace.runners.engine.optionrules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.engine.running import Changes, Running
+from headrace.runners.engine.signals import heeding_signals
 from headrace.runners.engine.steps import Steps
 from headrace.runners.spark.copies import Copies
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.frames import bound
+from headrace.runners.spark.joberror import SparkJobError
 from headrace.runners.spark.packages import prepare_workers
 from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
 from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.streams import StreamOptions, close_streams
+from headrace.runners.spark.streams import StreamError, StreamOptions, close_streams
 
 
 class SparkRunner:
@@ -59,7 +61,7 @@ class SparkRunner:
         self._steps = steps
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input.
+        """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`.
 
         Raises:
             ShippingError: Something that the topology holds cannot be sent to the workers. Nothing has run.
@@ -67,22 +69,26 @@ class SparkRunner:
             SparkJobError: Spark gave a job up. Earlier epochs are committed.
         """
         check_program(topology, options)
-        return self._open(topology, options or RunOptions(), None)
+        options, changes = options or RunOptions(), Changes(topology)
+        with heeding_signals(changes, options.checkpoint is not None, (SparkJobError, SparkSetupError, StreamError)):
+            return self._open(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
         """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
         topology.validate()
         return Running(topology, lambda changes: self._open(topology, options or RunOptions(), changes))
 
-    def _open(self, topology: Topology, options: RunOptions, changes: Changes | None) -> RunResult:
+    def _open(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
         if options.intervals is None:
             options = replace(options, intervals=self._intervals)
         topology.validate()
         code = packed(topology)
         session = checked(self._session) if self._session is not None else open_session()
+        # As Spark does itself at Ctrl-C.
+        changes.let_go = session.sparkContext.cancelAllJobs
         prepare_workers(session)
         with _checkpoint_place(options, session) as place:
-            return self._run(topology, code, options, session, place, changes or Changes(topology))
+            return self._run(topology, code, options, session, place, changes)
 
     def _run(
         self,
@@ -104,7 +110,7 @@ class SparkRunner:
         try:
             result = Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
             # If the input has ended: started again, there is nothing to do.
-            goes_on = goes_on and changes.stopping
+            goes_on = goes_on and not changes.finished
             return result
         finally:
             with ExitStack() as last:

@@ -11,14 +11,20 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
-from pyspark import SparkContext
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.engine.signals import FORKS
+from headrace.runners.spark import lastwords
+from headrace.runners.spark.launch import start_java
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (4, 1)
@@ -58,6 +64,8 @@ _OURS = {
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
+    # What a worker process that dies was doing.
+    lastwords.SETTING: "true",
 }
 """Of the engine's jobs, in whatever session; set on a sibling of it, so that the program's own jobs keep theirs."""
 
@@ -98,7 +106,22 @@ def engine_session(session: SparkSession) -> SparkSession:
         for name, value in _OURS.items():
             sibling.conf.set(name, value)
         session.__dict__[_SIBLING] = sibling
+        _let_java_end_quietly(session)
     return sibling
+
+
+def _let_java_end_quietly(session: SparkSession) -> None:
+    """Keep a thread of Spark's from printing a traceback when its Java process ends: whoever needs Java says so."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    told: Callable[[object, object], None] = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 def make_active(session: SparkSession) -> None:
@@ -106,8 +129,9 @@ def make_active(session: SparkSession) -> None:
 
     Spark makes that session active which a DataFrame was last made from rows with, so our sibling of the program's.
     """
-    # pyspark says that a session may have no JVM; one that is no Connect session has.
-    session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+    with suppress(Py4JError, ConnectionError):  # Java may be gone, which is an error of its own.
+        # pyspark says that a session may have no JVM; one that is no Connect session has.
+        session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
     SparkSession._activeSession = session
 
 
@@ -126,20 +150,26 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName("headrace").master(master)
     ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
-    for name, value in {**_QUIET, **ours}.items():
-        builder = builder.config(name, value)
+    conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
-        session = builder.getOrCreate()
+        # Java would end at a signal to all processes of a service, and could not end the epoch. It ends with this one.
+        with FORKS.ignoring():
+            start_java(conf)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkSetupError(
             f"Spark could not start its Java process with {_java()} ({error}); "
             f"point JAVA_HOME at a complete Java {OLDEST_JAVA} or 21"
         ) from error
     # Else the workers complain about the end of their Java process.
-    atexit.register(session.stop)
+    atexit.register(_stop, session)
     return session
+
+
+def _stop(session: SparkSession) -> None:
+    with suppress(Py4JError, ConnectionError):
+        session.stop()
 
 
 def _java_options() -> str:

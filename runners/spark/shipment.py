@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from hashlib import blake2b
 from types import ModuleType
 
@@ -81,23 +80,18 @@ class Shipment:
         return cls(data, blake2b(data, digest_size=16).digest())
 
     def unpack(self) -> Contents:
-        """The contents, unpacked once in a process."""
-        return _unpack(self)
+        """The contents, with instances of their own each time; `Held` keeps them from task to task."""
+        data, store, run, cache_bytes = cloudpickle.loads(self.data)
+        classes, topology = cloudpickle.loads(data)
+        main = sys.modules["__main__"]
+        for name, value in classes.items():
+            # Values are pickled by the name of their class, and this is where that name is looked up.
+            if getattr(main, name, None) is not value:
+                setattr(main, name, value)
+        return Contents(Program(topology), store, run, cache_bytes)
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-
-@lru_cache(maxsize=4)
-def _unpack(shipment: Shipment) -> Contents:
-    data, store, run, cache_bytes = cloudpickle.loads(shipment.data)
-    classes, topology = cloudpickle.loads(data)
-    main = sys.modules["__main__"]
-    for name, value in classes.items():
-        # Values are pickled by the name of their class, and this is where that name is looked up.
-        if getattr(main, name, None) is not value:
-            setattr(main, name, value)
-    return Contents(Program(topology), store, run, cache_bytes)
 
 
 def _find_culprit(topology: Topology) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from secrets import token_hex
 from threading import Thread
 from typing import cast
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
@@ -16,13 +18,14 @@ from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder, writ
 from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
 from headrace.runners.spark.held import HELD
 from headrace.runners.spark.host import SparkHost
-from headrace.runners.spark.job import SparkJobError, collected
+from headrace.runners.spark.job import collected
 from headrace.runners.spark.level import SCHEMA, batches_of, rows_of, table_of
 from headrace.runners.spark.shipment import Contents, Shipment
 
 Orders = Sequence[tuple[SnapshotOrder, CopyPlan]]
-_LONGEST = 60.0
-"""Seconds that the end of a run waits for snapshots that nobody will name."""
+_LONGEST = 5.0
+"""Seconds that the end of a run waits for snapshots that nobody will name, and as long again for their job to give up:
+less than a run has to end in that a signal has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,40 +50,55 @@ def _snapshot(contents: Contents, host: SparkHost, row: Row) -> Row:
     return (row[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, copies)))
 
 
-@dataclass(frozen=True, slots=True)
 class Making:
-    """Snapshots that are being made; calling it gives them once all are made, None before."""
+    """Snapshots that are being made by a job of its own; calling it gives them once all are made, None before.
 
-    thread: Thread
-    made: list[Snapshot]
+    A job that fails raises its error there: the state is safe without.
+    """
+
+    def __init__(self, session: SparkSession, shipment: Shipment, orders: Orders) -> None:
+        self._session, self._shipment, self._orders = session, shipment, orders
+        self._made: list[Snapshot] = []
+        self._error: Exception | None = None
+        self._tag = f"headrace-snapshots-{token_hex(8)}"
+        self._thread = Thread(target=self._make, name="headrace-snapshots", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        try:
+            # Local properties of this thread alone.
+            self._session.sparkContext.addJobTag(self._tag)
+            rows: list[Row] = [
+                (order.interval, order.level, Kind.CHAIN, pack((order, plan))) for order, plan in self._orders
+            ]
+            given = self._session.createDataFrame(table_of([row] for row in rows))
+            plan = given.mapInArrow(_MakeSnapshots(self._shipment), SCHEMA)
+            made = collected(plan, f"snapshots of epoch {self._orders[0][0].epoch}")
+            self._made = [_made(row) for row in made]
+        except Exception as error:
+            self._error = error
 
     def __call__(self) -> list[Snapshot] | None:
-        """The snapshots, if they are ready."""
-        return None if self.thread.is_alive() else self.made
+        """The snapshots, if they are ready. Raises what kept them from being made."""
+        if self._thread.is_alive():
+            return None
+        if self._error is not None:
+            raise self._error
+        return self._made
 
-    def wait(self) -> None:
-        """Let the job end, so that nothing is written once the run is over."""
-        self.thread.join(_LONGEST)
+    def end(self, at_once: bool) -> None:
+        """Let the job end, or end it, so that nothing is written once the run is over."""
+        self._thread.join(0.0 if at_once else _LONGEST)
+        if self._thread.is_alive():
+            # A Java process that a signal has ended, too, cannot be told.
+            with suppress(Py4JError, OSError):
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            self._thread.join(0.0 if at_once else _LONGEST)
 
 
-def begin_snapshots(session: SparkSession, shipment: Shipment, orders: Orders) -> Making:
-    """Start making snapshots.
-
-    A job that fails gives none and a warning: the state is safe without.
-    """
-    made: list[Snapshot] = []
-
-    def run() -> None:
-        rows: list[Row] = [(order.interval, order.level, Kind.CHAIN, pack((order, plan))) for order, plan in orders]
-        given = session.createDataFrame(table_of([row] for row in rows))
-        plan = given.mapInArrow(_MakeSnapshots(shipment), SCHEMA)
-        try:
-            rows = collected(plan, f"snapshots of epoch {orders[0][0].epoch}")
-        except SparkJobError as error:
-            warnings.warn(f"no snapshot was made, restarts will take longer: {error}", RuntimeWarning, stacklevel=1)
-            return
-        made.extend(cast(Snapshot, unpack(blob)) for *_, blob in rows)
-
-    thread = Thread(target=run, name="headrace-snapshots", daemon=True)
-    thread.start()
-    return Making(thread, made)
+def _made(row: Row) -> Snapshot:
+    """What a task says of an order. Raises what kept it from being written."""
+    told = unpack(row[3])
+    if row[2] == Kind.FAILURE:
+        raise cast(Exception, told)
+    return cast(Snapshot, told)

@@ -7,7 +7,10 @@ from decimal import Decimal
 from typing import cast, get_args, get_origin
 
 from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.coder import Coder as LowCoder
+from headrace.lowlevel.errors import CoderError
 from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.unusable import UnusableCoder, told
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.pickled import FastPrimitivesCoder
 from headrace.sdk.coders.plain import (
@@ -88,7 +91,13 @@ class CoderRegistry:
 
     def _own(self, kind: object) -> Coder | None:
         coder = self._registered.get(kind) if isinstance(kind, type) else None
-        return coder.from_type_hint(kind, self) if isinstance(coder, type) else coder
+        if not isinstance(coder, type):
+            return coder
+        try:
+            return coder.from_type_hint(kind, self)
+        except Exception as error:
+            problem = f"cannot be made ({told(error)}); mend it, or register an instance: register_coder(type, coder)"
+            raise CoderError(cast(type, kind).__qualname__, coder.__qualname__, problem) from error
 
     def has_own(self, kind: object) -> bool:
         """Whether a coder was registered for a type."""
@@ -96,12 +105,15 @@ class CoderRegistry:
 
     def key_coder(self) -> KeyCoder:
         """What encodes keys: the registered coders for their types, the engine's own encoding for all others."""
-        own: dict[type, Coder] = {}
+        own: dict[type, LowCoder] = {}
         for kind in self._registered:
-            coder = self._own(kind)
-            assert coder is not None
             try:
+                coder = self._own(kind)
+                assert coder is not None
                 own[kind] = coder.as_deterministic_coder("keys")
+            except CoderError as error:
+                # No matter to a pipeline that has no such keys.
+                own[kind] = UnusableCoder(error.kind, error.coder, error.problem)
             except ValueError:
                 # Left out: a key of it is refused where it is met, or where a hint says that it will be.
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.columns.vector import EXACT, Vector, constant, either_unsure, require, strict
+from headrace.sdk.columns.vector import EXACT, Vector, constant, either_unsure, fitting, require, strict
 
 _LEAST = -(1 << 63)
 
@@ -32,8 +32,8 @@ def nearest(values: pa.Array | pa.Scalar, to: pa.DataType) -> pa.Array | pa.Scal
 def add(first: Vector, *others: Vector) -> Vector:
     """The sum of numbers from left to right, or texts end to end: all at once, as every join copies what it has."""
     if all(each.kind == "str" for each in (first, *others)):
-        texts = (each.values for each in (first, *others))
-        return strict("str", pc.binary_join_element_wise(*texts, ""), first, *others)
+        texts = [each.values for each in (first, *others)]
+        return strict("str", fitting(partial(pc.binary_join_element_wise, *texts, "")), first, *others)
     return reduce(_added, others, first)
 
 
@@ -47,7 +47,7 @@ def arithmetic(function: Callable[..., pa.Array], first: Vector, second: Vector)
     """A function of Arrow on two numbers."""
     # The checked functions raise for whole numbers beyond 64 bits; floats do not care.
     kind, one, other = _numbers(first, second)
-    return strict(kind, function(one, other), first, second)
+    return strict(kind, fitting(function, one, other), first, second)
 
 
 def divide(first: Vector, second: Vector) -> Vector:
@@ -102,7 +102,7 @@ def signed(function: Callable[..., pa.Array]) -> Callable[[Vector], Vector]:
 
     def made(operand: Vector) -> Vector:
         require(operand.kind in ("int", "float"), f"{operand.kind} has no sign")
-        return strict(operand.kind, function(operand.values), operand)
+        return strict(operand.kind, fitting(function, operand.values), operand)
 
     return made
 
@@ -113,8 +113,8 @@ def to_int(operand: Vector) -> Vector:
         return whole(np.floor_divide)(Vector("int", operand.values, operand.unsure), constant(SECOND))
     if operand.kind == "float":
         truncated = pc.trunc(operand.values)
-        # Raises for what is not a number, or is beyond 64 bits.
-        return strict("int", pc.cast(truncated, pa.int64(), safe=True), operand)
+        # Neither what is not a number nor what is beyond 64 bits fits.
+        return strict("int", fitting(pc.cast, truncated, pa.int64(), safe=True), operand)
     require(operand.kind in ("int", "bool"), f"{operand.kind} becomes no int by column")
     return strict("int", pc.cast(operand.values, pa.int64()), operand)
 
@@ -130,4 +130,4 @@ def to_float(operand: Vector) -> Vector:
 def to_str(operand: Vector) -> Vector:
     """What `str()` makes of whole numbers and texts."""
     require(operand.kind in ("int", "str"), f"{operand.kind} becomes no text by column")
-    return strict("str", pc.cast(operand.values, pa.string()), operand)
+    return strict("str", fitting(pc.cast, operand.values, pa.string()), operand)

@@ -16,28 +16,23 @@ from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import TimestampCombiner
 
 
-def obstacle(
-    windowing: Windowing, combine: Combiner | None, *, takes_back: bool, identified: bool, spread: bool
-) -> str | None:
+def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool, spread: bool) -> str | None:
     """Why a grouping goes key by key; None if it may take all keys at once.
 
     Args:
         windowing: Of its input.
         combine: Its CombineFn, if it has one.
         takes_back: Whether its input may have retractions.
-        identified: Whether its records have ids.
         spread: Whether hot keys are fanned out.
 
     >>> from headrace.sdk.windows import FixedWindows
-    >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, identified=False, spread=False)
-    'it keeps elements instead of combining them'
+    >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, spread=False)
+    'it keeps all elements; combine them (CombinePerKey) if that is enough'
     """
     if combine is None:
-        return "it keeps elements instead of combining them"
+        return "it keeps all elements; combine them (CombinePerKey) if that is enough"
     if takes_back:
         return "its input may have retractions"
-    if identified:
-        return "its records have ids, which are checked key by key"
     if reducers_of(combine) is None:
         return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:

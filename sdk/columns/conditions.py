@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from headrace.lowlevel.time import SECOND
 from headrace.sdk.columns.arithmetic import is_exact, nearest
-from headrace.sdk.columns.vector import TYPES, Vector, either_unsure, nulls_of, require, strict
+from headrace.sdk.columns.vector import TYPES, Vector, constants, either_unsure, fitting, nulls_of, require, strict
 from headrace.sdk.columns.view import Unable
 
 
@@ -29,7 +29,7 @@ def _comparable(first: Vector, second: Vector) -> tuple[pa.Array | pa.Scalar, pa
 
 def _micros(vector: Vector) -> pa.Array | pa.Scalar:
     """Instants, or whole seconds that stand for some."""
-    return vector.values if vector.kind == "instant" else pc.multiply_checked(vector.values, SECOND)
+    return vector.values if vector.kind == "instant" else fitting(pc.multiply_checked, vector.values, SECOND)
 
 
 def order(function: Callable[..., pa.Array]) -> Callable[[Vector, Vector], Vector]:
@@ -63,7 +63,7 @@ def is_in(operand: Vector, members: tuple[object, ...]) -> Vector:
     require(operand.kind in ("int", "str"), f"{operand.kind} is not looked up by column")
     kinds = set(map(type, members)) - {type(None)}
     require(kinds <= {int if operand.kind == "int" else str}, "only what is of one type is looked up by column")
-    within = pa.array([each for each in members if each is not None], TYPES[operand.kind])
+    within = constants([each for each in members if each is not None], operand.kind)
     found = pc.is_in(operand.values, value_set=within, skip_nulls=True)
     if None in members and operand.values.null_count:
         found = pc.or_(found, operand.values.is_null())

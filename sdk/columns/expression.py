@@ -16,6 +16,7 @@ from headrace.sdk.columns.tree import (
     Node,
     OneLine,
     Operation,
+    depth,
     parts,
     shown,
     source_of,
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from headrace.sdk.columns.view import View
 
 _CASTS = {int: "cast_int", float: "cast_float", str: "cast_str", bool: "cast_bool"}
+_DEEPEST = 180
+"""Parentheses inside each other in an expression's source. Python reads 200, and pickles not many more."""
 _REMEDY = "; write & for and, | for or, ~ for not, each comparison in parentheses: (col.delay > 15) & (col.delay < 60)"
 
 
@@ -46,6 +49,11 @@ class Expression(OneLine):
     """What it takes besides the element: `window`, `timestamp`, `pane`."""
 
     def __init__(self, node: Node, name: str | None = None) -> None:
+        if depth(node) > _DEEPEST:
+            raise ValueError(
+                f"a column expression has more than {_DEEPEST} operations inside each other; write a function of the "
+                "element, or several steps"
+            )
         self.node = node
         """What it computes."""
         self.name = name if name is not None or not isinstance(node, FieldOf) else node.name

@@ -15,6 +15,8 @@ from headrace.sdk.columns.shape import Fields, FieldsKind, Single
 _DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)
 """Days that every time zone's calendar of Python has, since 1970."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
+"""What Arrow raises for the name of a time zone that nobody knows: zoneinfo's and pytz's errors are KeyErrors."""
 _INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
 _LARGEST_SECONDS = 9_000_000_000_000
 """Seconds that are as many microseconds as 64 bits hold."""
@@ -58,7 +60,7 @@ def _is_in_calendar(column: pa.Array) -> bool:
     if kind.tz is not None and kind.tz not in ("UTC", "+00:00"):
         try:
             pa.lib.string_to_tzinfo(kind.tz)
-        except Exception:
+        except _NO_ZONE:
             return False
     if kind.unit == "ns":
         return True

@@ -43,6 +43,12 @@ class Seen:
     value: Value
     spread: int | None = None
     """How many items an element is spread over, None if it is not."""
+    names: tuple[tuple[str, object], ...] = ()
+    """The global names in its source, with what they meant when it was read."""
+
+    def is_still(self, function: object) -> bool:
+        """Whether it is what the function returns: global names may have been given other meanings since."""
+        return isinstance(function, FunctionType) and all(_meaning(function, name) is its for name, its in self.names)
 
     def node(self) -> Node | None:
         """What it returns, if that is one value."""
@@ -108,20 +114,47 @@ def seen_through(function: object, arguments: Arguments, spread: bool = False, a
         spread: Whether the element is spread over the first of them.
         as_truth: Whether only the truth of the result matters.
     """
+    found = _looked_at(function, arguments, spread, as_truth)
+    return found if isinstance(found, Seen) else None
+
+
+def why_called(function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False) -> str | None:
+    """Why a function is called for each element, for its author; None if it is seen through. As `seen_through`.
+
+    >>> why_called(print, Arguments((Given.ELEMENT,)))
+    'there is no Python source of it to look into'
+    """
+    found = _looked_at(function, arguments, spread, as_truth)
+    return found if isinstance(found, str) else None
+
+
+def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: bool) -> Seen | str:
     tree = tree_of(function)
-    returned = None if tree is None else returned_by(tree)
-    if tree is None or returned is None:
-        return None
+    if tree is None:
+        return "there is no Python source of it to look into"
+    if (returned := returned_by(tree)) is None:
+        return "it is more than one returned expression"
+    if _is_too_deep(returned):
+        return f"it is more than {_DEEPEST} levels deep"
     given = _given(tree.args, arguments, spread)
     if given is None:
-        return None
+        return "its parameters are more than the element, its timestamp, window and pane"
     reading = _Reading(given, cast(FunctionType, function))
     try:
         value = reading.truth(returned) if as_truth else reading.value(returned)
-    except _Unread:
-        return None
+    except _Unread as unread:
+        return f"columns cannot do {_shown(unread.tree)}"
     width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
-    return None if isinstance(value, Literal) else Seen(value, width)
+    return "it returns a constant" if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
+
+
+def _shown(tree: ast.AST) -> str:
+    try:
+        text = ast.unparse(tree)
+    except ValueError:
+        # Python before 3.12 cannot write each f-string down again that it reads.
+        return type(tree).__name__
+    return f"`{text.encode(errors='backslashreplace').decode():.60}`"
 
 
 def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:
@@ -148,6 +181,25 @@ def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Map
 class _Unread(Exception):
     """Something in the source is nothing that columns do."""
 
+    def __init__(self, tree: ast.expr) -> None:
+        super().__init__(tree)
+        self.tree = tree
+
+
+def _is_too_deep(tree: ast.AST) -> bool:
+    """Whether an expression is too deep for functions that call themselves: to read, pickle and compute it."""
+    level = [tree]
+    for _ in range(_DEEPEST):
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+    return bool(level)
+
+
+def _meaning(function: FunctionType, name: str) -> object:
+    """What a global name means in a function now; None if nothing, or None."""
+    scope = function.__globals__
+    own = scope.get("__builtins__", builtins)
+    return scope.get(name, (own if isinstance(own, dict) else vars(own)).get(name))
+
 
 _FROM_ENGINE = {
     (Given.WINDOW, "start"): "window_start",
@@ -173,6 +225,8 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
 _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 _CONSTANTS = (str, int, float, bool)
+_DEEPEST = 60
+"""Levels of a syntax tree; Python stops at a thousand calls inside each other, of which a level may take several."""
 
 
 class _Reading:
@@ -180,6 +234,8 @@ class _Reading:
 
     def __init__(self, given: Mapping[str, Value | Given], function: FunctionType) -> None:
         self._given, self._function = given, function
+        self.names: dict[str, object] = {}
+        """The global names that were read, with their meanings."""
 
     def value(self, tree: ast.expr) -> Value:
         """What an expression gives. Raises `_Unread`."""
@@ -190,9 +246,7 @@ class _Reading:
             if len(set(names)) == len(tree.keys):
                 return Made(tuple(map(self.value, tree.values)), tuple(names))
         match tree:
-            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if (
-                self._global(name) is typing.cast
-            ):
+            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if self._means(name, typing.cast):
                 return self.value(behind)
         return Literal(None) if isinstance(tree, ast.Constant) and tree.value is None else self.node(tree)
 
@@ -217,11 +271,11 @@ class _Reading:
                 return Operation("not", (self.truth(operand),))
             case ast.Compare(left, [operator], [right]):
                 return self._compared(left, operator, right)
-            case ast.Call(ast.Name(name), [argument], []) if name in _CALLS and self._is_builtin(name):
+            case ast.Call(ast.Name(name), [argument], []) if name in _CALLS:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):
-                return self._method(of, name, arguments)
-        raise _Unread
+                return self._method(tree, of, name, arguments)
+        raise _Unread(tree)
 
     def truth(self, tree: ast.expr) -> Node:
         """An expression of which only the truth matters."""
@@ -235,19 +289,19 @@ class _Reading:
     def _item(self, of: ast.expr, place: str | int | Attribute) -> Node:
         found = self.node(of)
         if not isinstance(found, ItemOf):
-            raise _Unread
+            raise _Unread(of)
         return ItemOf((*found.way, place))
 
     def _attribute(self, of: ast.expr, name: str) -> Node:
         if name.startswith("__"):
             # Inside a class Python takes it for another name.
-            raise _Unread
+            raise _Unread(of)
         source = self._given.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(source, Given):
             if source is Given.TIMESTAMP and name == "micros":
                 return Operation("micros", (FromEngine("timestamp"),))
             if (source, name) not in _FROM_ENGINE:
-                raise _Unread
+                raise _Unread(of)
             return FromEngine(_FROM_ENGINE[source, name])
         if name == "micros" and isinstance(instant := self.node(of), FromEngine):
             return Operation("micros", (instant,))
@@ -257,29 +311,26 @@ class _Reading:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
             return Operation("is_null" if isinstance(operator, ast.Is) else "is_not_null", (self.node(left),))
         if type(operator) not in _COMPARISONS:
-            raise _Unread
+            raise _Unread(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
 
-    def _is_builtin(self, name: str) -> bool:
-        """Whether a name means Python's own function."""
-        scope = self._function.__globals__
-        own = scope.get("__builtins__", builtins)
-        found = (own if isinstance(own, dict) else vars(own)).get(name)
-        return name not in scope and self._is_global(name) and found is getattr(builtins, name)
-
-    def _global(self, name: str) -> object:
-        return self._function.__globals__.get(name) if self._is_global(name) else None
-
-    def _is_global(self, name: str) -> bool:
-        return name not in self._given and name not in self._function.__code__.co_freevars
+    def _means(self, name: str, what: object) -> bool:
+        """Whether a name is global and means this."""
+        is_global = name not in self._given and name not in self._function.__code__.co_freevars
+        if not is_global or _meaning(self._function, name) is not what:
+            return False
+        self.names[name] = what
+        return True
 
     def _called(self, name: str, argument: ast.expr) -> Node:
+        if not self._means(name, getattr(builtins, name)):
+            raise _Unread(argument)
         match argument:
             case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._given.get(of) is Given.PANE:
                 return FromEngine("pane_timing")
         return Operation(_CALLS[name], (self.node(argument),))
 
-    def _method(self, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
+    def _method(self, call: ast.expr, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
         if name == "get" and len(arguments) == 1 and isinstance(key := arguments[0], ast.Constant):
             if type(key.value) is str:
                 # Where there is no such column the function is called.
@@ -288,4 +339,4 @@ class _Reading:
             isinstance(each, ast.Constant) and type(each.value) is str for each in arguments
         ):
             return Operation(name, (self.node(of), *map(self.node, arguments)))
-        raise _Unread
+        raise _Unread(call)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sdk.columns.vector import Vector, require, strict
+from headrace.sdk.columns.vector import Vector, fitting, require, strict
 
 _ASCII_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 """What Python's `str.strip` takes away of ASCII."""
@@ -22,7 +22,8 @@ def text(function: Callable[..., pa.Array], kind: str, is_ascii: bool) -> Callab
         if is_ascii:
             # Beyond ASCII, Python and Arrow have different opinions of letters.
             require(pc.all(pc.string_is_ascii(operand.values)).as_py() is not False, "not all texts are ASCII")
-        return strict(kind, function(operand.values, *(each.values.as_py() for each in others)), operand)
+        found = fitting(function, operand.values, *(each.values.as_py() for each in others))
+        return strict(kind, found, operand)
 
     return made
 

@@ -127,6 +127,17 @@ def parts(node: Node) -> Iterator[Node]:
             yield from parts(operand)
 
 
+def depth(node: Node) -> int:
+    """How many parentheses its source has inside each other, at most.
+
+    >>> depth(Operation("add", (FieldOf("delay"), Operation("cast_int", (FieldOf("late"),)))))
+    2
+    """
+    if not isinstance(node, Operation):
+        return 0
+    return OPERATIONS[node.name].python.count("(") + max(map(depth, node.operands))
+
+
 class Names(dict[str, object]):
     """What a line of source refers to, by the names in it."""
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ParamSpec
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.columns.view import Unable
 
+_Given = ParamSpec("_Given")
 EXACT = 1 << 53
 """Up to here 64-bit floats are whole numbers without gaps."""
 TYPES: Mapping[str, pa.DataType] = {
@@ -46,17 +49,44 @@ def normal(column: pa.Array, is_instant: bool) -> Vector:
     if is_instant:
         return Vector("instant", column)
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = fitting(column.dictionary_decode)
     kind = column.type
     if pa.types.is_boolean(kind):
         return Vector("bool", column)
     if pa.types.is_integer(kind):
-        return Vector("int", column if kind == pa.int64() else column.cast(pa.int64()))
+        return Vector("int", column if kind == pa.int64() else fitting(column.cast, pa.int64()))
     if kind in (pa.float64(), pa.float32()):
         return Vector("float", column.cast(pa.float64()))
     if kind in (pa.string(), pa.large_string()):
-        return Vector("str", column.cast(pa.string()))
+        return Vector("str", from_its_start(fitting(column.cast, pa.string())))
     return Vector("other", column)
+
+
+def fitting(function: Callable[_Given, pa.Array], *args: _Given.args, **kwargs: _Given.kwargs) -> pa.Array:
+    """What a function of Arrow gives. Raises `Unable` where a result does not fit into its type.
+
+    >>> import pyarrow.compute as pc
+    >>> fitting(pc.add_checked, pa.array([2**63 - 1]), 1)
+    Traceback (most recent call last):
+        ...
+    headrace.sdk.columns.view.Unable: overflow
+    """
+    try:
+        return function(*args, **kwargs)
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
+        raise Unable(str(error)) from error
+
+
+def from_its_start(texts: pa.Array) -> pa.Array:
+    """The texts with their characters from the first byte of the memory that holds them.
+
+    A slice that was cast begins later, and of such `ascii_lower` and `ascii_upper` read beyond the end (Arrow 25).
+    """
+    if not len(texts):
+        return texts
+    (start,) = np.frombuffer(texts.buffers()[1], np.int32, 1, texts.offset * 4)
+    # To join it with nothing copies it.
+    return pa.concat_arrays([texts, texts.slice(0, 0)]) if start or texts.offset else texts
 
 
 def constant(value: object) -> Vector:
@@ -66,7 +96,15 @@ def constant(value: object) -> Vector:
     kind = _KINDS.get(type(value))
     if kind is None:
         raise Unable(f"the constant {value!r:.80} is not of a type that is computed by column")
-    return Vector(kind, pa.scalar(value, TYPES[kind]))
+    return Vector(kind, constants([value], kind)[0])
+
+
+def constants(values: Sequence[object], kind: str) -> pa.Array:
+    """Constants of a kind. Raises `Unable` for what no column of the kind holds: numbers beyond 64 bits, surrogates."""
+    try:
+        return pa.array(values, TYPES[kind])
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise Unable(f"one of the constants {values!a:.80} does not fit into a column: {error}") from error
 
 
 def either_unsure(*masks: pa.Array | None) -> pa.Array | None:

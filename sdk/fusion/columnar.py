@@ -13,15 +13,20 @@ import pyarrow as pa
 
 from headrace.lowlevel.arrays import numbers_in
 from headrace.lowlevel.columns import ColumnBatch, Shape, Times
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.failure import own_traceback
 from headrace.lowlevel.record import Emit
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.buckets import EXACT
 from headrace.sdk.columns.expression import Expression
 from headrace.sdk.columns.fired import Fired, index_and_timing
+from headrace.sdk.columns.seen import Seen, why_called
 from headrace.sdk.columns.shape import pair
-from headrace.sdk.columns.view import Unable, View, filtered, obstacle
+from headrace.sdk.columns.view import ColumnFunction, Unable, View, filtered, obstacle
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, Step, WindowStep, always_one_window
 from headrace.sdk.fusion.throughput import Throughput
+from headrace.sdk.ptransform import label_of
+from headrace.sdk.source import CALLED, is_watched
 from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.transforms.parameters import Given
 from headrace.sdk.windowing import Windowing
@@ -29,8 +34,15 @@ from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
 
 _log = logging.getLogger(__name__)
 
+_DEFECT = (
+    "This is a defect of Headrace, not of your code: the step is computed for many elements at once, and that failed. "
+    f"Please report it with what follows. With {CALLED}=1 in the environment, functions are called for each element; "
+    "what a column expression computes can be written as a function."
+)
 _KNOWN = (Given.ELEMENT, Given.WINDOW, Given.TIMESTAMP, Given.PANE)
 """What an expression may be given; a tuple, as constants among the arguments need not have a hash."""
+_REMEDY = "return only fields, items, arithmetic and comparisons of the element, or name its fields (col, Select)"
+"""What makes a function one that need not be called."""
 
 
 class RunLoop(Protocol):
@@ -65,11 +77,22 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: Form) -> str | None:
     if reader.seen is not None:
         return None
     function = _function(reader)
+    if not isinstance(function, ColumnFunction):
+        return _called(function)
     if isinstance(reader.fn, FilterFn) and not isinstance(function, Expression):
         return obstacle(function) or "its condition is no column expression"
     if isinstance(reader.fn, MapTupleFn) is not getattr(function, "takes_items", False):
         return "its function takes the items of the element"
     return obstacle(function)
+
+
+def _is_replaceable(step: ElementStep, seen: Seen) -> bool:
+    """Whether nobody can tell that a step's function is not called."""
+    return not is_watched() and seen.is_still(_function(step))
+
+
+def _called(function: object) -> str:
+    return f"{label_of(function)} is called for each"
 
 
 def _function(step: ElementStep) -> object:
@@ -117,12 +140,18 @@ class ColumnRun:
 
     def _ways(self, reader: Step | Exit, form: Form, batch: ColumnBatch) -> list[_Onward] | None:
         """Where the batch goes at a reader and as what; None if its elements are to be taken one by one."""
+        if isinstance(reader, ElementStep) and reader.seen is not None and not _is_replaceable(reader, reader.seen):
+            return None
         try:
             return list(self._way(reader, form, batch))
-        except Exception as error:
-            # Whatever stands against columns, the loop over the elements has their results, or the error to show.
-            _log.debug("step %r takes a batch element by element: %s", reader.label, error)
+        except Unable as unable:
+            # The loop over the elements has their results, or the error to show.
+            _log.debug("step %r takes a batch element by element: %s", reader.label, unable)
             return None
+        except MemoryError:
+            raise
+        except Exception as error:
+            raise StepError(reader.label, None, None, f"{_DEFECT}\n{own_traceback(error)}") from error
 
     def _readers_of(self, node: int, form: Form) -> list[Step | Exit | None]:
         """What reads a collection; None in the place of a reader that never takes columns."""
@@ -221,24 +250,37 @@ Paths = list[tuple[str, str | None]]
 
 
 def paths(plan: StagePlan) -> Paths:
-    """Each step and exit of a stage, with the reason why it never takes columns, None if it may."""
+    """Each step and exit of a stage, with the reason why it never takes columns, None if it may.
+
+    Behind a step that takes elements one by one the reason is that step.
+    """
     found: Paths = []
 
     def follow(node: int, form: Form, against: str | None) -> None:
         for _, reader in plan.consumers(node):
-            why = against or obstacle_to(plan, reader, form)
+            why = against or _with_remedy(reader, obstacle_to(plan, reader, form))
             found.append((reader.label, why))
+            # The first step that calls a function is the one to change.
+            behind = against or (why and f"step {reader.label!r} gives them so")
             if isinstance(reader, WindowStep):
-                follow(reader.output, reader.output_form(form, plan.windowings[reader.output]), why and _behind(reader))
+                follow(reader.output, reader.output_form(form, plan.windowings[reader.output]), behind)
             elif isinstance(reader, ElementStep):
                 after = reader.output_form(form, plan.windowings[node])
                 for output in reader.outputs.values():
-                    follow(output, after, why and _behind(reader))
+                    follow(output, after, behind)
 
     for form in dict.fromkeys(plan.entries.values()):
         follow(0, form, None)
     return found
 
 
-def _behind(reader: ElementStep | WindowStep) -> str:
-    return f"it comes behind {reader.label}"
+def _with_remedy(reader: Step | Exit, why: str | None) -> str | None:
+    """Why a function is called for each element, and what its author can do; any other reason as it is."""
+    if not (isinstance(reader, ElementStep) and isinstance(fn := reader.fn, FunctionDoFn)):
+        return why
+    if why != _called(fn.function):
+        return why
+    if (getattr(fn.function, "__module__", None) or "").startswith("headrace."):
+        return "this part of the transform is written for one at a time"
+    reason = why_called(fn.function, reader.arguments, fn.spread, isinstance(fn, FilterFn))
+    return f"{why}, as {reason}; {_REMEDY}"

@@ -13,9 +13,6 @@ For `Filter(p) | Map(f)` before a grouping it writes, in essence:
 
 (The class of the result before is kept because to compare with it is quicker than to look into a set.)
 
-A function that is no more than one expression is not called, but stands in the loop (`standing.py`), and a tuple that
-it returns is not made if the steps behind only take it apart.
-
 The line at which an exception left the loop says which step raised, and the loop's variables say for which element:
 knowing it costs nothing as long as nothing fails.
 """
@@ -31,9 +28,7 @@ from typing import cast
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.columns.tree import OneLine
-from headrace.sdk.fusion.inlined import Held, Inlined
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
-from headrace.sdk.fusion.standing import Standing
 from headrace.sdk.fusion.surroundings import Surroundings
 from headrace.sdk.fusion.written import Loop, Place, Variables
 from headrace.sdk.panes import PANE_INFO_UNKNOWN
@@ -55,7 +50,7 @@ _REFUSED = frozenset({str, bytes, dict})
 class LoopWriter:
     """Writes the loop for the elements of one collection of a stage that come in one form."""
 
-    def __init__(self, plan: StagePlan, surroundings: Surroundings, filename: str, inlining: bool = True) -> None:
+    def __init__(self, plan: StagePlan, surroundings: Surroundings, filename: str) -> None:
         self._plan = plan
         self._surroundings = surroundings
         self._filename = filename
@@ -64,7 +59,6 @@ class LoopWriter:
         self._loops = 1
         self._widest = 1
         self._bound: dict[str, object] = {"special": _SPECIAL, "Batch": Batch, "_zip": zip, "_len": len}
-        self._standing = Standing(inlining)
         self._columns: dict[str, None] = {}
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
@@ -87,9 +81,7 @@ class LoopWriter:
         lines, places = self._assemble(form)
         scope: dict[str, object] = {}
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
-        run = self._standing.settled(cast(FunctionType, scope["loop"]))
-        if run is None:
-            return LoopWriter(self._plan, self._surroundings, self._filename, inlining=False).write(node, form, only)
+        run = cast(FunctionType, scope["loop"])
         readers = self._plan.consumers(node)
         fallback = readers[0][1].label if readers else self._filename
         return Loop(run, self._filename, lines, places, tuple(self._counts), fallback)
@@ -217,44 +209,14 @@ class LoopWriter:
             function = function.as_function()
         call = f"{self._bind(f'f{number}', function)}({self._arguments(step, row, window)})"
         place = Place(step.label, row.value)
-        body = self._inlined(number, step, row, call)
-        if body is not None:
-            place, call = replace(place, call=call), body.text
         if isinstance(step.fn, FilterFn):
             with self._block(f"if {call}:", place):
-                self._outputs(step, row, row.value, row.items)
-        elif isinstance(step.fn, MapFn) and body is not None and body.is_certain:
-            self._map(number, step, row, body, place)
+                self._outputs(step, row, row.value)
         elif isinstance(step.fn, MapFn):
             self._line(f"r{number} = {call}", place)
             self._result(number, step, row, place)
         else:
             self._many(number, step, row, call, place)
-
-    def _inlined(self, number: int, step: ElementStep, row: Variables, call: str) -> Inlined | None:
-        """What the step's function returns, to stand in the loop; None if it must be called."""
-        arguments = self._standing.arguments(step, number, Held(row.value, row.items))
-        if arguments is None:
-            return None
-        if arguments != (Held(row.value, row.items),) and not row.items:
-            names = ", ".join(each.text for each in arguments)
-            self._line(f"{names}, = {row.value}", Place(step.label, row.value, call=call))
-        body = self._standing.returned(step, number, arguments)
-        self._bound |= self._standing.modules
-        return body
-
-    def _map(self, number: int, step: ElementStep, row: Variables, body: Inlined, place: Place) -> None:
-        """A result that is nothing but a value; a tuple is not made before something needs it."""
-        if not body.items:
-            self._line(f"r{number} = {body.text}", place)
-            self._outputs(step, row, f"r{number}")
-            return
-        names = []
-        for index, item in enumerate(body.items):
-            names.append(item if item in body.known else f"r{number}_{index}")
-            if names[-1] != item:
-                self._line(f"{names[-1]} = {item}", place)
-        self._outputs(step, row, f"({', '.join(names)},)", tuple(names))
 
     def _many(self, number: int, step: ElementStep, row: Variables, call: str, place: Place) -> None:
         """A step whose result is an iterable of outputs, or None."""
@@ -308,9 +270,9 @@ class LoopWriter:
             self._line(f"{buffer}.append({result}.value)")
             self._line(f"s{buffer}.append({result}.timestamp.micros)")
 
-    def _outputs(self, step: ElementStep, row: Variables, value: str, items: tuple[str, ...] = ()) -> None:
+    def _outputs(self, step: ElementStep, row: Variables, value: str) -> None:
         if None in step.outputs:
-            self._consumers(replace(row, node=step.outputs[None], value=value, items=items))
+            self._consumers(replace(row, node=step.outputs[None], value=value))
 
     def _arguments(self, step: ElementStep, row: Variables, window: str) -> str:
         spread = "*" if isinstance(step.fn, FunctionDoFn) and step.fn.spread else ""
@@ -374,13 +336,7 @@ class LoopWriter:
             form, buffer, stream = Form.WINDOWED, f"q{number}", leave.spare
         self._buffers[buffer] = stream
         value = row.value
-        if leave.keyed and len(row.items) == 2:
-            value = (
-                f"({row.items[0]}, ({row.items[1]}, {self._tuple(row)}, {row.pane}))"
-                if form is Form.WINDOWED
-                else value
-            )
-        elif leave.keyed:
+        if leave.keyed:
             self._line(f"k{number}, u{number} = {value}", Place(leave.label, value, "pairs (key, value)"))
             if form is Form.WINDOWED:
                 value = f"(k{number}, (u{number}, {self._tuple(row)}, {row.pane}))"

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from headrace.sdk.columns.seen import Seen
-from headrace.sdk.fusion.inlined import Body
 from headrace.sdk.transforms.element import DoFn, FilterFn, MapFn
 from headrace.sdk.transforms.parameters import Arguments, Given, Side
 from headrace.sdk.windowing import Windowing
@@ -55,8 +54,6 @@ class ElementStep:
     """Tag -> collection, for those that something reads."""
     seen: Seen | None = None
     """What its function returns, if the engine sees through it."""
-    body: Body | None = None
-    """What its function returns as source, if that can stand in a loop."""
 
     def output_form(self, form: Form, windowing: Windowing) -> Form:
         """The form of what it puts out for an element of a form."""

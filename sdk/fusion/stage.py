@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -22,10 +22,11 @@ from headrace.sdk.fusion.passing import are_pairs, passed_on
 from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
 from headrace.sdk.fusion.throughput import Throughput
 from headrace.sdk.fusion.written import Loop
-from headrace.sdk.lifecycle import call_hook, last_outputs
+from headrace.sdk.lifecycle import call_hook, last_outputs, set_up, start_bundle
 from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.shipping import shipped
+from headrace.sdk.transforms.changelog import ChangelogFn
 from headrace.sdk.transforms.element import DoFn
 from headrace.sdk.windowedvalue import WindowedValue
 from headrace.sdk.windows import BoundedWindow, TimestampedValue
@@ -54,12 +55,7 @@ class Stage(InlineComputation):
         """Set the steps' functions up, in copies of their own: what they open must not stick to the plan."""
         plan = shipped(self.plan, self.name)
         self._live = _LiveStage(self.name, plan)
-        with ExitStack() as ending:
-            for step in plan.element_steps():
-                call_hook(step.label, step.fn.setup)
-                ending.callback(call_hook, step.label, step.fn.teardown)
-            # Only if all are set up will `teardown` be called; otherwise those that are end here.
-            self._ending = ending.pop_all()
+        self._ending = set_up((step.label, step.fn) for step in plan.element_steps())
 
     def teardown(self) -> None:
         """Tear the steps' functions down, all of them even if one fails, and let go of them."""
@@ -116,7 +112,7 @@ class _LiveStage:
     def start_bundle(self) -> None:
         self._throughput.clear()
         for step in self._plan.element_steps():
-            call_hook(step.label, step.fn.start_bundle)
+            start_bundle(step.label, step.fn)
 
     def finish_bundle(self, emit: Emit) -> None:
         for step in self._finishing:
@@ -253,7 +249,8 @@ class _LiveStage:
         if isinstance(result, TimestampedValue):
             self._put_timestamped(node, result, copies, pane if is_retraction(pane) else None)
         elif isinstance(result, WindowedValue):
-            self._put_windowed(node, result, copies, pane if is_retraction(pane) else None)
+            in_order = isinstance(step.fn, ChangelogFn)
+            self._put_windowed(node, result, copies, pane if is_retraction(pane) and not in_order else None, in_order)
         elif form is Form.PLAIN:
             self.later(node, form)(result, timestamp)
         else:
@@ -271,15 +268,18 @@ class _LiveStage:
         for _ in range(copies):
             later(value, timestamp)
 
-    def _put_windowed(self, node: int, result: WindowedValue, copies: int, otherwise: object) -> None:
+    def _put_windowed(
+        self, node: int, result: WindowedValue, copies: int, otherwise: object, in_order: bool = False
+    ) -> None:
         """A value with windows keeps them; if they are those of its timestamp, nothing need be carried.
 
-        `otherwise` is the pane of a value that says none.
+        `otherwise` is the pane of a value that says none. What is to stay in order has one form, as each form
+        goes on by itself.
         """
         timestamp = result.timestamp.micros
         windows = tuple(result.windows) * copies
         pane = otherwise if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
-        is_plain = pane is None and plain_form(self._plan.windowings[node]) is Form.PLAIN
+        is_plain = not in_order and pane is None and plain_form(self._plan.windowings[node]) is Form.PLAIN
         if is_plain and windows == self._derived(node, result.value, timestamp):
             self.later(node, Form.PLAIN)(result.value, timestamp)
         else:
@@ -287,15 +287,6 @@ class _LiveStage:
 
     def _derived(self, node: int, value: object, timestamp: int) -> Windows:
         return self._plan.windowings[node].window_fn.assign_all((timestamp,), (value,))[0]
-
-
-def _called_again(call: str, filename: str, variables: Mapping[str, object]) -> Exception | None:
-    """The error of a function that stands in a loop, as it comes from its own lines; None if it does not come again."""
-    try:
-        eval(compile(call, filename, "eval"), {}, dict(variables))
-    except Exception as error:
-        return error
-    return None
 
 
 _NOT_ITERABLE = re.compile(r"'(\w+)' object is not iterable")
@@ -312,10 +303,7 @@ def _located(error: Exception, loop: Loop) -> Exception:
         return error
     # Python reads source lines for tracebacks from this cache.
     linecache.cache[loop.filename] = (1, None, [line + "\n" for line in loop.lines], loop.filename)
-    # Names of the loop's variables, or a tuple of such: nothing that the user wrote.
-    element = eval(place.variable, {}, traceback.tb_frame.f_locals)
-    if place.call is not None:
-        error = _called_again(place.call, loop.filename, traceback.tb_frame.f_locals) or error
+    element = traceback.tb_frame.f_locals[place.variable]
     returned = _NOT_ITERABLE.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if returned is not None and traceback.tb_next is None:
         cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"

@@ -19,8 +19,6 @@ class Variables:
     windows: str = ""
     """The variable of its window (form FIRED) or of its tuple of windows (form WINDOWED)."""
     pane: str = "None"
-    items: tuple[str, ...] = ()
-    """The variables with the items of the value, if it is a tuple that was not made yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +28,9 @@ class Place:
     label: str
     """The step's."""
     variable: str
-    """The one that holds the step's element, or an expression of several."""
+    """The one that holds the step's element."""
     expects: str | None = None
     """What the step takes, where the line is not the user's code but a check of that."""
-    call: str | None = None
-    """The call of the user's function that the line stands for, whose error is the one to show."""
 
 
 @dataclass(frozen=True, slots=True)

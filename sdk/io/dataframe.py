@@ -6,6 +6,7 @@ import copy
 from typing import Self
 
 from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.apart import ReadApart
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
 from headrace.sdk.transforms.source import Source
@@ -46,7 +47,7 @@ class ReadFromDataFrame(Source):
     delay_argument = "max_delay"
     """What the delay is called."""
 
-    def __init__(self, frame: object, timestamp: TimestampOf = None, max_delay: float | None = None) -> None:
+    def __init__(self, frame: object, timestamp: TimestampOf = None, max_delay: DurationTypes | None = None) -> None:
         super().__init__()
         if not hasattr(frame, "isStreaming"):
             raise TypeError(f"{type(self).__name__} takes a Spark DataFrame, got {frame!r:.200}")

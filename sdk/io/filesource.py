@@ -15,7 +15,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery, Split
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.time import MIN_TIMESTAMP, DurationTypes
 from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
 from headrace.sdk.io.filetimes import FileTimeOf, FileTimes, NamePattern, Span
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
@@ -238,7 +238,7 @@ class FileSource(Source):
         compression_type: str = CompressionTypes.AUTO,
         *,
         timestamp: TimestampOf = None,
-        max_delay: float | None = None,
+        max_delay: DurationTypes | None = None,
         validate: bool = True,
         continuous: bool = False,
         interval: float = 1.0,
@@ -250,6 +250,8 @@ class FileSource(Source):
         if not isinstance(pattern, (str, PathLike)):
             raise TypeError(f"{type(self).__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
         pattern = fspath(pattern)
+        if not isinstance(validate, bool):
+            raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments stand in the order of Beam's")
         if not continuous and (file_time or until or expected):
             raise ValueError("file_time, until and expected are for continuous=True only")
         if expected and not file_time:
@@ -269,6 +271,11 @@ class FileSource(Source):
         self._pattern = pattern
         self._max_delay = check_timestamp(timestamp, max_delay)
         self._interval, self._until, self._expected = interval, until, expected
+
+    @property
+    def pattern(self) -> str:
+        """Which files."""
+        return self._pattern
 
     def file_format(self) -> FileFormat:
         """How the files are cut and read."""

@@ -22,7 +22,7 @@ from headrace.sdk.io.files import Found, Path, filesystem_of
 from headrace.sdk.io.filesource import BATCH, FileSource
 from headrace.sdk.io.filetimes import FileTimes
 from headrace.sdk.io.foldercolumns import FolderColumns, added, below
-from headrace.sdk.io.reading import ReadOptions
+from headrace.sdk.io.reading import OtherReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_range, timestamps_of
 
 _MOST_ROWS = 50_000
@@ -205,26 +205,29 @@ class ReadFromParquet(FileSource):
     Args:
         file_pattern: Which files; see `FileSource`.
         min_bundle_size: Accepted for Beam's sake: the engine chooses how much a task reads.
+        validate: Whether there must be a file when the pipeline is built.
         columns: Names of the columns that elements have; None for all. The one that `timestamp` names need not be
             among them: left out, it gives the event time all the same, and reading is several times as quick.
         as_rows: Whether elements are `Row`s instead of dicts.
         partition_by: Columns that are in the names of folders, as `WriteToParquet` and Hive make them; a dict says
             their types by the names that Arrow has for them (`{"day": "string", "shop": "int64"}`), a list is all text.
             A folder as `file_pattern` then stands for all files below it.
-        **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+        **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
     """
 
     def __init__(
         self,
         file_pattern: Path,
         min_bundle_size: int = 0,
+        validate: bool = True,
         columns: Sequence[str] | None = None,
         as_rows: bool = False,
+        *,
         partition_by: Sequence[str] | Mapping[str, str] = (),
-        **options: Unpack[ReadOptions],
+        **options: Unpack[OtherReadOptions],
     ) -> None:
         self._folders = FolderColumns.named(partition_by)
-        super().__init__(below(file_pattern) if partition_by else file_pattern, **options)
+        super().__init__(below(file_pattern) if partition_by else file_pattern, validate=validate, **options)
         self._columns = None if columns is None else tuple(columns)
         self._as_rows = as_rows
         self._tolerant = False

@@ -10,13 +10,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.lowlevel.record import Batch
+from headrace.sdk.io.beamarguments import refuse_unless
 from headrace.sdk.io.files import Path, open_output
-from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.filesink import FileSink, IfExists
 from headrace.sdk.io.partitioned import PartitionedSink
 from headrace.sdk.io.tables import table_of
 from headrace.sdk.io.windowedfiles import WriteFiles
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+_BUFFER = 64 * 1024 * 1024
+_MIME_TYPE = "application/x-parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class ParquetWriter:
     schema: pa.Schema | None
     codec: str
     rows_per_group: int
+    int96_timestamps: bool = False
+    compliant_nested_type: bool = False
 
     def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`. Raises `ValueError` naming the element that does not fit the schema."""
@@ -35,7 +40,12 @@ class ParquetWriter:
 
     def write_table(self, table: pa.Table, file: BinaryIO) -> None:
         """The rows as a file."""
-        pq.write_table(table, file, compression=self.codec, row_group_size=self.rows_per_group)
+        pq.write_table(
+            *(table, file, self.rows_per_group),
+            compression=self.codec,
+            use_deprecated_int96_timestamps=self.int96_timestamps,
+            use_compliant_nested_type=self.compliant_nested_type,
+        )
 
 
 class WriteToParquet(WriteFiles):
@@ -44,35 +54,68 @@ class WriteToParquet(WriteFiles):
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
         schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of a file suggest.
+        row_group_buffer_size: Not here: `row_group_size` says how large row groups are.
+        record_batch_size: Accepted for Beam's sake: rows come to a file at once.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
+        use_deprecated_int96_timestamps: Whether timestamps are INT96, for readers that know no other.
+        use_compliant_nested_type: Whether the elements of lists are named `element`, as Parquet's specification has it.
         file_name_suffix: End of the names.
         num_shards: As for `WriteToText`.
+        shard_name_template: Not here, as in `WriteToText`.
+        mime_type: Not here.
+        triggering_frequency: Not here: each epoch, or each window and pane, has files of its own.
         row_group_size: Rows that make a row group.
         partition_by: Columns whose values become folders (`day=2024-01-02/shop=7/…`) instead of columns of the files,
             as Hive, Spark and Arrow have and read them. A task writes a file for each folder that it has rows for.
         windowed_writes: As for `WriteToText`. False also spares making Python values of elements that come as columns.
+        if_exists: As for `WriteToText`.
+
+    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
     """
 
     def __init__(
         self,
         file_path_prefix: Path,
         schema: pa.Schema | None = None,
+        row_group_buffer_size: int = _BUFFER,
+        record_batch_size: int = 1000,
         codec: str = "none",
+        use_deprecated_int96_timestamps: bool = False,
+        use_compliant_nested_type: bool = False,
         file_name_suffix: str = "",
         num_shards: int = 0,
+        shard_name_template: None = None,
+        mime_type: str = _MIME_TYPE,
+        triggering_frequency: None = None,
+        *,
         row_group_size: int = 100_000,
         partition_by: Sequence[str] = (),
         windowed_writes: bool = True,
+        if_exists: IfExists = "replace",
     ) -> None:
-        if schema is not None and not isinstance(schema, pa.Schema):
-            raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
-        if codec not in _CODECS:
-            raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
-        if isinstance(partition_by, str):
-            raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
-        if schema is not None and (unknown := [name for name in partition_by if name not in schema.names]):
-            raise ValueError(f"partition_by names column {unknown[0]!r}, but the schema has {schema.names}")
-        writer = ParquetWriter(schema, codec, row_group_size)
+        for name, given, default, instead in (
+            ("row_group_buffer_size", row_group_buffer_size, _BUFFER, "give row_group_size, in rows"),
+            ("shard_name_template", shard_name_template, None, "names have epoch and number"),
+            ("mime_type", mime_type, _MIME_TYPE, "leave it out"),
+            ("triggering_frequency", triggering_frequency, None, "give the windows before a trigger"),
+        ):
+            refuse_unless("WriteToParquet", name, given, default, instead)
+        if type(record_batch_size) is not int or record_batch_size < 1:
+            raise TypeError(f"record_batch_size is a number of records, got {record_batch_size!r:.200}; leave it out")
+        _check_columns(schema, codec, partition_by)
+        how = (use_deprecated_int96_timestamps, use_compliant_nested_type)
+        writer = ParquetWriter(schema, codec, row_group_size, *how)
         where = (file_path_prefix, file_name_suffix, writer)
-        files = PartitionedSink(*where, partition_by) if partition_by else FileSink(*where)
+        files = PartitionedSink(*where, partition_by, if_exists) if partition_by else FileSink(*where, if_exists)
         super().__init__(files, num_shards, windowed_writes)
+
+
+def _check_columns(schema: object, codec: object, partition_by: Sequence[str]) -> None:
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+    if codec not in _CODECS:
+        raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
+    if isinstance(partition_by, str):
+        raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+    if schema is not None and (unknown := [name for name in partition_by if name not in schema.names]):
+        raise ValueError(f"partition_by names column {unknown[0]!r}, but the schema has {schema.names}")

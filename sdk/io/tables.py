@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
@@ -44,18 +44,54 @@ def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
     columns = [_column(shape, batch.table) for shape in batch.shape.shapes]
     if not columns or any(column is None for column in columns):
         return None
-    table = pa.Table.from_arrays(columns, names=list(batch.shape.names))
-    if schema is None or table.schema == schema:
-        return table
+    if schema is None:
+        return pa.Table.from_arrays(columns, names=list(batch.shape.names))
+    given = dict(zip(batch.shape.names, columns, strict=True))
+    converted = [_converted(given.get(field.name, pa.nulls(len(batch))), field.type) for field in schema]
+    if any(column is None for column in converted):
+        return None
+    return pa.Table.from_arrays(converted, schema=schema)
+
+
+def _converted(column: pa.Array, to: pa.DataType) -> pa.Array | None:
+    """The column in another type, as its Python values would be converted; None where only they can tell.
+
+    Arrow casts much that it refuses as a Python value: whole numbers to text and truth values, text to numbers.
+    """
+    if column.type == to:
+        return column
+    if pa.types.is_null(column.type):
+        return pa.nulls(len(column), to)
+    if not any(is_of(column.type) and is_to(to) for is_of, is_to in _ALIKE):
+        return None
     try:
-        missing = {field.name: pa.nulls(len(batch), field.type) for field in schema}
-        given = {name: table.column(name) for name in table.column_names}
-        return pa.Table.from_arrays(
-            [given.get(field.name, missing[field.name]).cast(field.type) for field in schema], schema=schema
-        )
-    except pa.ArrowException:
+        return column.cast(to)
+    except pa.ArrowInvalid:
         # The general way finds the element that does not fit.
         return None
+
+
+def _is_float(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+_ALIKE: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bool]]] = (
+    (pa.types.is_integer, pa.types.is_integer),
+    (pa.types.is_integer, _is_float),
+    (_is_float, _is_float),
+    (_is_text, _is_text),
+    (_is_bytes, _is_bytes),
+    (pa.types.is_timestamp, pa.types.is_timestamp),
+)
+"""Types whose columns Arrow casts as it converts Python values, and refuses where it refuses those or more."""
 
 
 def _column(shape: Shape, table: pa.RecordBatch) -> pa.Array | None:

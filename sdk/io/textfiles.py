@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import Unpack
 
 from headrace.lowlevel.record import Batch
+from headrace.sdk.coders.plain import StrUtf8Coder
+from headrace.sdk.io.beamarguments import refuse_unless
 from headrace.sdk.io.files import CompressionTypes, Found, Path
 from headrace.sdk.io.filetimes import FileTimes
 from headrace.sdk.io.lines import UTF_8, BadLine, LineFormat, checked_encoding
 from headrace.sdk.io.linesource import LineSource
-from headrace.sdk.io.reading import ReadOptions
+from headrace.sdk.io.reading import OtherReadOptions
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
@@ -66,9 +68,15 @@ class ReadFromText(LineSource):
         min_bundle_size: Accepted for Beam's sake: the engine chooses how much a task reads.
         compression_type: One of `CompressionTypes`. A compressed file is read by one task.
         strip_trailing_newlines: Whether the ends of lines are left out.
+        coder: Not here but for Beam's default, `StrUtf8Coder`: `encoding` says which text it is.
+        validate: Whether there must be a file when the pipeline is built.
         skip_header_lines: Lines at the beginning of each file to leave out.
+        delimiter: Not here: lines end in LF or CR LF.
+        escapechar: Not here.
         encoding: Of the text: UTF-8, or another one that has ASCII in it, such as `latin-1`.
-        **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+        **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
+
+    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
     """
 
     def __init__(
@@ -77,11 +85,22 @@ class ReadFromText(LineSource):
         min_bundle_size: int = 0,
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,
+        coder: object = None,
+        validate: bool = True,
         skip_header_lines: int = 0,
+        delimiter: None = None,
+        escapechar: None = None,
+        *,
         encoding: str = UTF_8,
-        **options: Unpack[ReadOptions],
+        **options: Unpack[OtherReadOptions],
     ) -> None:
-        super().__init__(file_pattern, compression_type, **options)
+        if not isinstance(coder, StrUtf8Coder):
+            refuse_unless("ReadFromText", "coder", coder, None, "give the encoding, or map lines to what they say")
+        refuse_unless("ReadFromText", "delimiter", delimiter, None, "lines end in LF or CR LF; ReadFromCsv has sep")
+        refuse_unless("ReadFromText", "escapechar", escapechar, None, "each end of a line is one")
+        if type(skip_header_lines) is not int or skip_header_lines < 0:
+            raise TypeError(f"skip_header_lines is a number of lines, got {skip_header_lines!r:.200}; give 0 or more")
+        super().__init__(file_pattern, compression_type, validate=validate, **options)
         self._strip = strip_trailing_newlines
         self._header = skip_header_lines
         self._encoding = checked_encoding(encoding)

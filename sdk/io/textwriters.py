@@ -11,8 +11,9 @@ from datetime import date, datetime
 
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.io.beamarguments import refuse_unless
 from headrace.sdk.io.files import CompressionTypes, Path, compression_of, open_output
-from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.filesink import FileSink, IfExists
 from headrace.sdk.io.records import as_record
 from headrace.sdk.io.windowedfiles import WriteFiles
 
@@ -54,9 +55,15 @@ class WriteToText(WriteFiles):
         num_shards: Files at most for a pane of elements that were only put into windows; see `WriteFiles`. Otherwise
             there are as many as tasks have some.
         compression_type: One of `CompressionTypes`.
+        shard_name_template: Not here: names are as `WriteFiles` says.
+        coder: Not here: map elements to bytes or text.
         header: A first line for each file.
         footer: A last line for each file.
         windowed_writes: False for files of each epoch, whatever the windows.
+        if_exists: What a run that begins anew does beside files of an earlier run: `replace` them, as Beam does,
+            refuse with an `error`, or `append` to them; see `FileSink`.
+
+    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
     """
 
     def __init__(
@@ -65,14 +72,21 @@ class WriteToText(WriteFiles):
         file_name_suffix: str = "",
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
+        shard_name_template: None = None,
+        coder: object = None,
         compression_type: str = CompressionTypes.AUTO,
         header: str | None = None,
         footer: str | None = None,
+        *,
         windowed_writes: bool = True,
+        if_exists: IfExists = "replace",
     ) -> None:
+        refuse_unless("WriteToText", "shard_name_template", shard_name_template, None, "names have epoch and number")
+        if type(coder).__name__ != "ToBytesCoder":
+            refuse_unless("WriteToText", "coder", coder, None, "map elements to bytes or text before")
         compression_of("", compression_type)
         writer = TextWriter(b"\n" if append_trailing_newlines else b"", header, footer, compression_type)
-        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer), num_shards, windowed_writes)
+        super().__init__(FileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,7 @@ class WriteToJson(WriteFiles):
         file_name_suffix: End of the names.
         compression_type: One of `CompressionTypes`.
         windowed_writes: As for `WriteToText`.
+        if_exists: As for `WriteToText`.
     """
 
     def __init__(
@@ -124,9 +139,11 @@ class WriteToJson(WriteFiles):
         file_name_suffix: str = ".json",
         compression_type: str = CompressionTypes.AUTO,
         windowed_writes: bool = True,
+        if_exists: IfExists = "replace",
     ) -> None:
         compression_of("", compression_type)
-        super().__init__(FileSink(path, file_name_suffix, JsonWriter(compression_type)), num_shards, windowed_writes)
+        files = FileSink(path, file_name_suffix, JsonWriter(compression_type), if_exists)
+        super().__init__(files, num_shards, windowed_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +183,7 @@ class WriteToCsv(WriteFiles):
         file_name_suffix: End of the names.
         compression_type: One of `CompressionTypes`.
         windowed_writes: As for `WriteToText`.
+        if_exists: As for `WriteToText`.
     """
 
     def __init__(
@@ -179,8 +197,9 @@ class WriteToCsv(WriteFiles):
         file_name_suffix: str = ".csv",
         compression_type: str = CompressionTypes.AUTO,
         windowed_writes: bool = True,
+        if_exists: IfExists = "replace",
     ) -> None:
         compression_of("", compression_type)
         names = None if columns is None else tuple(columns)
         writer = CsvWriter(names, sep, header, compression_type)
-        super().__init__(FileSink(path, file_name_suffix, writer), num_shards, windowed_writes)
+        super().__init__(FileSink(path, file_name_suffix, writer, if_exists), num_shards, windowed_writes)

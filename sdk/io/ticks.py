@@ -9,7 +9,7 @@ from typing import Protocol, cast
 
 from headrace.lowlevel.injector import BaseInjector, Delivery
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, DurationTypes
 from headrace.sdk.io.timestamps import check_timestamp, timestamps_of
 from headrace.sdk.shipping import Portable
 from headrace.sdk.transforms.source import Source
@@ -168,7 +168,7 @@ class GenerateSequence(Source):
         stop: int | None = None,
         rate: float | None = None,
         timestamp: Callable[[object], object] | None = None,
-        max_delay: float | None = None,
+        max_delay: DurationTypes | None = None,
     ) -> None:
         super().__init__()
         if stop is not None and stop < start:

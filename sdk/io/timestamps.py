@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
-from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timestamp
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Duration, DurationTypes, Timestamp
 
 TimestampOf: TypeAlias = str | Callable[[object], object] | None
 """Name of a field, or a function from the element, giving a `Timestamp`, seconds since 1970 UTC, a datetime with a
@@ -76,7 +76,7 @@ def _field(element: object, name: str) -> object:
     return getattr(element, name)
 
 
-def check_timestamp(timestamp: TimestampOf, max_delay: float | None) -> int | None:
+def check_timestamp(timestamp: TimestampOf, max_delay: DurationTypes | None) -> int | None:
     """The greatest delay in microseconds, if the two arguments make sense."""
     if timestamp is not None and not isinstance(timestamp, str) and not callable(timestamp):
         raise TypeError(f"timestamp must be the name of a field or a function, got {timestamp!r}")
@@ -84,6 +84,12 @@ def check_timestamp(timestamp: TimestampOf, max_delay: float | None) -> int | No
         return None
     if timestamp is None:
         raise ValueError("max_delay is given without timestamp; name the field or function that gives the event time")
-    if max_delay < 0:
-        raise ValueError(f"max_delay is {max_delay:g} s; give 0 or more seconds")
-    return round(max_delay * 1_000_000)
+    return delay_micros(max_delay)
+
+
+def delay_micros(max_delay: DurationTypes) -> int:
+    """A greatest delay in microseconds. Raises `ValueError` for one below 0, or not finite."""
+    micros = Duration.of(max_delay).micros
+    if micros < 0:
+        raise ValueError(f"max_delay is {max_delay!r:.80} s; give 0 or more seconds")
+    return micros

@@ -2,63 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import count
-from typing import NamedTuple, cast
+from typing import cast
 
-from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.record import Batch
 from headrace.sdk.graph import GROUPING, stateful_signature
+from headrace.sdk.io.fileparts import Mark, Part
 from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.filesource import FileSource
 from headrace.sdk.panes import PaneInfo
-from headrace.sdk.pipeline import Step
+from headrace.sdk.pipeline import Pipeline, Step
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection, PDone, PValue
+from headrace.sdk.transforms.changelog import may_retract
 from headrace.sdk.transforms.element import DoFn, FlatMap, Map, ParDo
 from headrace.sdk.transforms.group import GroupByKey
 from headrace.sdk.transforms.window_into import WindowInto
 from headrace.sdk.transforms.write import Write
-from headrace.sdk.triggers import AccumulationMode, DefaultTrigger
+from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindows
 
 Collection = PCollection[object]
 SHARDS = 5
 """Files of a window that is gathered here, where nobody says how many: as in Beam."""
 _MOST_SHARDS = 1_000_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Mark(NamedTuple):
-    """The window and pane that an element came with. Persisted as part of a receipt: every field."""
-
-    start: int | None
-    """Microseconds UTC; None for the global window, and for one of which only the end is known."""
-    end: int | None
-    """Microseconds UTC; None for the global window."""
-    pane: int
-    """Its index."""
-    retracted: bool
-    """Whether the pane is taken back."""
-
-    def __str__(self) -> str:
-        times = [_instant(time) for time in (self.start, self.end) if time is not None]
-        return "-".join([*times, str(self.pane), *(["retracted"] if self.retracted else [])])
-
-
-def _instant(micros: int) -> str:
-    """An instant for a file's name: ISO 8601 without colons, which Hadoop's paths cannot have.
-
-    >>> _instant(0), _instant(1_704_067_200_500_000)
-    ('19700101T000000Z', '20240101T000000.500000Z')
-    """
-    try:
-        at = _EPOCH + timedelta(microseconds=micros)
-    except OverflowError:
-        # Before the year 1 or after 9999.
-        return f"{micros}us"
-    return at.strftime(f"{at.year:04d}%m%dT%H%M%S") + (f".{at.microsecond:06d}Z" if at.microsecond else "Z")
 
 
 class WriteFiles(Write):
@@ -73,6 +42,8 @@ class WriteFiles(Write):
         files: The sink for files of one format.
         num_shards: Into how many parts, and so files at most, to divide what is gathered here for a pane.
         windowed_writes: False for files of each epoch, whatever the windows.
+
+    All formats take `if_exists`, which `FileSink` explains.
     """
 
     def __init__(self, files: FileSink, num_shards: int | None, windowed_writes: bool) -> None:
@@ -93,11 +64,29 @@ class WriteFiles(Write):
         return self._windowed and not (is_global and isinstance(windowing.trigger, DefaultTrigger))
 
     def expand(self, inputs: Collection) -> PDone:
-        """Nothing comes after it."""
+        """Nothing comes after it. Raises `ValueError` if another step writes files of the same names."""
+        if isinstance(inputs, PCollection):
+            self._look_around(inputs.pipeline)
         if not self.is_whole([inputs]):
             panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(self._shards)
             return panes | "Mark" >> Map(_marked) | "Files" >> Write(WindowedFiles(self._files))
         return super().expand(inputs)
+
+    def _look_around(self, pipeline: Pipeline) -> None:
+        """Refuse files of another step's names, and see which files the pipeline reads, once all of it is there."""
+        label, place = pipeline.current_label, self._files.place
+        for step in pipeline.steps:
+            other = step.transform
+            if isinstance(other, WriteFiles) and step.full_label != label and place.clashes(other._files.place):
+                raise ValueError(
+                    f"steps {step.full_label!r} and {label!r} both write files that begin with {place.prefix}, so "
+                    "that one would overwrite the other's; give one of them another prefix or suffix"
+                )
+        pipeline.checks.append(partial(self._see_reading, pipeline))
+
+    def _see_reading(self, pipeline: Pipeline) -> None:
+        sources = (step.transform for step in pipeline.steps)
+        self._files.read_patterns = [source.pattern for source in sources if isinstance(source, FileSource)]
 
 
 def _marked(
@@ -121,17 +110,6 @@ def _comes_in_panes(collection: Collection) -> bool:
     return bool(sources) and all(map(_comes_in_panes, sources))
 
 
-def _may_retract(collection: Collection) -> bool:
-    """Whether windows before this one take panes back."""
-    producer = collection.producer
-    assert producer is not None
-    retracting = (
-        source.windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING
-        for source in _sources(producer)
-    )
-    return any(retracting) or any(map(_may_retract, _sources(producer)))
-
-
 def _sources(step: Step) -> list[Collection]:
     return [one for one in step.inputs if isinstance(one, PCollection)]
 
@@ -146,7 +124,7 @@ class _Gather(PTransform[Collection, Collection]):
     def expand(self, inputs: Collection) -> Collection:
         """The same elements, in panes."""
         # What is taken back must be looked for where it was put.
-        shards = 1 if _may_retract(inputs) else self._shards
+        shards = 1 if may_retract(inputs) else self._shards
         grouped = inputs | "Shard" >> ParDo(_Shard(shards)) | "Group" >> GroupByKey()
         return grouped | "Ungroup" >> FlatMap(_values)
 
@@ -180,37 +158,27 @@ class WindowedFiles:
     def __init__(self, files: FileSink) -> None:
         self._files = files
 
+    def begin(self, anew: bool) -> bytes | None:
+        """See `FileSink.begin`."""
+        return self._files.begin(anew)
+
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
         """In the task: hidden files for each window and pane; the receipt says which are for which."""
-        parts: dict[Mark, list[tuple[object, int]]] = {}
+        rows_of: dict[Mark, list[tuple[object, int]]] = {}
         for marked, timestamp in batch.rows():
             element, mark = cast("tuple[object, tuple[int | None, int | None, int, bool]]", marked)
-            parts.setdefault(Mark(*mark), []).append((element, timestamp))
-        staged = []
-        for number, (mark, rows) in enumerate(parts.items()):
+            rows_of.setdefault(Mark(*mark), []).append((element, timestamp))
+        staged: list[Part] = []
+        for number, (mark, rows) in enumerate(rows_of.items()):
             elements, timestamps = zip(*rows, strict=True)
-            receipt = self._files.stage(Batch(elements, timestamps), epoch, interval, f"{token}-{number}")
-            assert receipt is not None, "there are rows"
-            staged.append((mark, receipt.decode()))
-        return json.dumps(staged).encode() if staged else None
+            parts = self._files.write_parts(Batch(elements, timestamps), epoch, interval, f"{token}-{number}")
+            staged += [part._replace(mark=mark) for part in parts]
+        return self._files.receipt(staged) if staged else None
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: name the files of a committed epoch, and clean up."""
-        sets: dict[Mark, list[bytes]] = {}
-        for receipt in receipts:
-            for mark, staged in cast("list[tuple[object, str]]", json.loads(receipt)):
-                sets.setdefault(_checked(mark), []).append(staged.encode())
-        for mark, parts in sets.items():
-            self._files.name_parts(epoch, parts, f"-{mark}", numbered_of=True)
-        self._files.clean(epoch)
+        self._files.deliver(epoch, receipts)
 
-
-def _checked(mark: object) -> Mark:
-    """A mark of a receipt: receipts come out of the checkpoint, where others may have written."""
-    match mark:
-        case [int() | None as start, int() | None as end, int() as pane, bool() as retracted]:
-            return Mark(start, end, pane, retracted)
-    raise CheckpointError(
-        f"the checkpoint has a receipt for {mark!r:.200}, which is no window and pane; somebody else wrote it. "
-        "Nothing was moved for it"
-    )
+    def finish(self, epoch: int) -> None:
+        """See `FileSink.finish`."""
+        self._files.finish(epoch)

@@ -25,6 +25,9 @@ _LEFT, _RIGHT, _TOP, _BOTTOM, _ROW = 112.0, 26.0, 42.0, 56.0, 26.0
 """Margins around each panel, and the height of a row of the legend."""
 _ENTRY = 132.0
 """Width of an entry of the legend."""
+Dashes = tuple[float, tuple[float, ...]]
+_DASHES: Dashes = (0.0, (1.2, 0.8))
+"""Of the ideal watermark, in its width."""
 _HATCHES = {"rising": "///", "crossed": "xxx", "plain": ""}
 
 
@@ -86,9 +89,9 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.text(0, y, line, size=points(style.REMARK), color="#555555", parse_math=False)
     for box in scene.boxes:
         _box(axes, box)
-    _line(axes, scene.actual, style.ACTUAL, "-", 2.8)
-    # Above the other, as they coincide where the watermark is perfect.
-    _line(axes, scene.ideal, style.IDEAL, "--", 1.4)
+    # They coincide where the watermark is perfect, so the wide one is below.
+    _line(axes, scene.ideal, style.IDEAL, _DASHES, style.IDEAL_WIDTH)
+    _line(axes, scene.actual, style.ACTUAL, "-", style.ACTUAL_WIDTH)
     for dot in scene.dots:
         at, size = (dot.x, dot.y), points(style.INPUT)
         axes.scatter(
@@ -119,10 +122,13 @@ def _axes(axes: Axes, scene: Scene) -> None:
     axes.set_ylabel(up.named("processing time"), size=points(style.TICK))
 
 
-def _line(axes: Axes, along: Sequence[Point], colour: str, dashes: str, width: float) -> None:
+def _line(axes: Axes, along: Sequence[Point], colour: str, dashes: str | Dashes, width: float) -> None:
     if along:
         across, up = zip(*along, strict=True)
-        axes.plot(across, up, linestyle=dashes, linewidth=width, color=colour, zorder=4, solid_joinstyle="round")
+        axes.plot(
+            across, up, linestyle=dashes, linewidth=points(width), color=colour, zorder=4, solid_joinstyle="round",
+            dash_capstyle="butt",
+        )  # fmt: skip
 
 
 def _box(axes: Axes, box: Box) -> None:
@@ -182,9 +188,10 @@ def _entries(panels: Sequence[Panel]) -> list[Entry]:
     dot = Line2D([], [], marker="o", linestyle="", markerfacecolor=style.PAPER, markeredgecolor=style.INK, markersize=9)
     entries: list[Entry] = [(dot, "input")] if any(scene.dots for scene in scenes) else []
     if any(scene.actual for scene in scenes):
-        entries.append((Line2D([], [], color=style.ACTUAL, linewidth=2.8), "actual watermark"))
+        entries.append((Line2D([], [], color=style.ACTUAL, linewidth=points(style.ACTUAL_WIDTH)), "actual watermark"))
     if any(scene.ideal for scene in scenes):
-        entries.append((Line2D([], [], color=style.IDEAL, linestyle="--", linewidth=1.4), "ideal watermark"))
+        wide = points(style.IDEAL_WIDTH)
+        entries.append((Line2D([], [], color=style.IDEAL, linestyle=_DASHES, linewidth=wide), "ideal watermark"))
     present = {box.pane.timing for box in boxes if box.text}
     entries += [(_patch(look, (0, 0), 1, 1), f"{look.name} pane") for name, look in LOOKS.items() if name in present]
     if any(box.takes_back for box in boxes):

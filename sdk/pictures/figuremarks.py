@@ -19,6 +19,14 @@ def draw_marks(axes: Axes, scene: Scene) -> None:
     """All that a scene has."""
     for bar in scene.bars:
         _bar(axes, bar)
+    for height, _ in scene.restarts:
+        axes.plot(
+            [0, scene.width], [height] * 2, color=style.RESTART, linewidth=1.4, linestyle=(0, (6, 2, 1, 2)), zorder=3
+        )
+        axes.text(
+            scene.width, height - 4, "restart", size=points(style.REMARK), ha="right", va="bottom", color=style.RESTART,
+            zorder=7,
+        )  # fmt: skip
     if scene.now is not None:
         axes.plot([0, scene.width], [scene.now] * 2, color=style.INK, linewidth=1.0, linestyle=(0, (2, 3)), zorder=3)
         axes.text(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import hypot
 
 from headrace.sdk.pictures import lines, marks, thinning
 from headrace.sdk.pictures.axis import Axis
@@ -19,8 +20,11 @@ from headrace.sdk.recording import Arrival, RecordingError, StepRecording
 __all__ = ["Box", "Dot", "Point", "Scene", "Spans", "of_key", "scene"]
 
 _RADIUS, _SMALL_RADIUS, _TINY_RADIUS = 10.0, 4.0, 2.0
-_FEW, _MANY = 80, 300
-"""Arrivals that are drawn with their values, and those of which more are drawn as points."""
+_CROWD, _FEW, _MANY = 30, 80, 300
+"""Arrivals: beyond the first number none may cover another, up to the second they have their values, and beyond the
+third they are points."""
+_GAP = 3.0
+"""Between two circles with values in a crowd, pixels."""
 _AROUND = 30_000_000
 """Before and after, where everything is at one time; microseconds."""
 _FAR = 250_000_000_000_000_000
@@ -58,6 +62,10 @@ class Scene:
     bars: tuple[Bar, ...] = ()
     now: float | None = None
     """Height of the last commit, in a picture of what a checkpoint knows."""
+    inputs: tuple[Arrival, ...] = ()
+    """Arrivals, also those that have no dot; of very many those that have one."""
+    restarts: tuple[tuple[float, int], ...] = ()
+    """Heights, and times, at which another driver began."""
     remarks: tuple[str, ...] = ()
     """What is not drawn, or not where it is."""
 
@@ -98,6 +106,7 @@ def _event_times(step: StepRecording) -> Iterable[int]:
 def _processing_times(step: StepRecording) -> Iterable[int]:
     for things in (step.arrivals, step.panes, step.productions, step.timers):
         yield from (its.processing_time for its in things)
+    yield from step.restarts
     if (standing := step.standing) is not None:
         times = [standing.clock, *(its.processing_time for its in step.watermarks)]
         first, last = min(times), max(times)
@@ -155,14 +164,20 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     boxes = Boxes(step, across, up, labels)
     drawn = boxes.all()
     remarks = [
-        *thinning.remark(len(dots), len(step.arrivals), "inputs"),
+        *_inputs(dots, len(step.arrivals)),
         *thinning.remark(len(drawn), boxes.number, "panes"),
         *thinning.remark(sum(box.label is not None for box in drawn), len(drawn), "panes' values"),
         *thinning.remark(len(flags), len(step.productions), "results"),
         *thinning.remark(len(bells), len(step.timers), "timers"),
         *_beyond(step.arrivals),
     ]
-    made = Scene(width, height, across, up, dots, drawn, actual, ideal, flags, bells, remarks=tuple(remarks))
+    restarts = tuple((up.place(time), time) for time in step.restarts)
+    made = Scene(
+        *(width, height, across, up, dots, drawn, actual, ideal, flags, bells),
+        inputs=step.arrivals if len(step.arrivals) <= thinning.MOST_DOTS else tuple(dot.arrival for dot in dots),
+        restarts=restarts,
+        remarks=tuple(remarks),
+    )
     return made if step.standing is None else _with_standing(made, step)
 
 
@@ -199,14 +214,48 @@ def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...
         return across.place(its.event_time), up.place(its.processing_time)
 
     drawn = apart(arrivals, place)
-    few, small = len(drawn) <= _FEW, _SMALL_RADIUS if len(drawn) <= _MANY else _TINY_RADIUS
-    dots: list[Dot] = []
+    is_crowd, few = len(drawn) > _CROWD, len(drawn) <= _FEW
+    small = _SMALL_RADIUS if len(drawn) <= _MANY else _TINY_RADIUS
+    named: list[Dot] = []
+    others: list[Dot] = []
     for arrival in drawn:
         x, y = place(arrival)
         text = minus(arrival.value) if arrival.is_retraction else shown(arrival.value)
-        fits = few and len(text) <= 3 and all(abs(x - other.x) + abs(y - other.y) > _RADIUS for other in dots)
-        dots.append(Dot(x, y, _RADIUS if fits else small, text if fits else "", arrival))
-    return tuple(dots)
+        if few and len(text) <= 3 and all(_are_apart(x, y, other, is_crowd) for other in named):
+            named.append(Dot(x, y, _RADIUS, text, arrival))
+        else:
+            others.append(Dot(x, y, small, "", arrival))
+    if is_crowd and len(arrivals) <= thinning.MOST_DOTS:
+        others = list(_seen_beside(named, others))
+    return tuple(sorted([*named, *others], key=lambda dot: dot.arrival.processing_time))
+
+
+def _are_apart(x: float, y: float, other: Dot, is_crowd: bool) -> bool:
+    """Whether a circle there would leave another one to be read; in a crowd, whether it would not touch it."""
+    if is_crowd:
+        return hypot(x - other.x, y - other.y) >= 2 * _RADIUS + _GAP
+    return abs(x - other.x) + abs(y - other.y) > _RADIUS
+
+
+def _seen_beside(named: Sequence[Dot], others: Iterable[Dot]) -> Iterator[Dot]:
+    """Of dots without values those that no circle hides, and that do not run together to a bar."""
+    taken: set[tuple[int, int]] = set()
+    for dot in others:
+        if any(hypot(dot.x - circle.x, dot.y - circle.y) < circle.radius + dot.radius for circle in named):
+            continue
+        size = 2 * dot.radius + 1
+        column, row = int(dot.x // size), int(dot.y // size)
+        if taken.isdisjoint((column + right, row + down) for right in (-1, 0, 1) for down in (-1, 0, 1)):
+            taken.add((column, row))
+            yield dot
+
+
+def _inputs(dots: Sequence[Dot], there: int) -> list[str]:
+    """How many there are, where not each can be seen, or not each has its value."""
+    named = sum(bool(dot.text) for dot in dots)
+    if there > _CROWD and 0 < named < there:
+        return [f"{there:,} inputs, {named:,} of them with their values"]
+    return thinning.remark(len(dots), there, "inputs") or ([f"{there:,} inputs"] if there > _CROWD else [])
 
 
 def _square(dot: Dot) -> Rectangle:

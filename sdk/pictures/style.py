@@ -8,10 +8,15 @@ BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#
 INK, FAINT, PAPER = "#222222", "#d9d9d9", "#ffffff"
 FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS", "Arial")
 """Of static pictures, as far as they are there; those after the first have letters of East Asia."""
-ACTUAL, IDEAL = BLUE, BLACK
-"""Colours of the two watermarks. They also differ in line: solid, dashed."""
+ACTUAL, IDEAL = BLUE, "#9a9a9a"
+"""Colours of the two watermarks. They also differ in line: solid and thin; dashed and wide, and below the other one, so
+that both are seen where they coincide."""
+ACTUAL_WIDTH, IDEAL_WIDTH = 2.6, 6.5
+"""Of their lines, pixels."""
 RESULT, TIMER, OPEN = "#7a3b69", "#6b4a00", "#555555"
 """Of productions (flags), timers (triangles) and windows that are open (dashed bars), which also differ in form."""
+RESTART = "#8a2be2"
+"""Of the line at which another driver began; it also differs from others in its dots and dashes, and has its name."""
 RETRACTION = "#b3001b"
 """Red; for who does not see that, the minus sign tells it."""
 

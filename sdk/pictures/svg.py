@@ -21,6 +21,9 @@ from headrace.sdk.recording import RecordedPane
 
 LEFT, RIGHT, TOP, BOTTOM = 104.0, 26.0, 34.0, 50.0
 """Margins, in units of the canvas."""
+_INPUTS = "inputs arrive"
+_NAMED = 6
+"""Of one kind and instant, that are named; of more there is the number."""
 
 
 def drawing(panel: Panel, number: int, lines: int = 0) -> str:
@@ -42,8 +45,8 @@ def drawing(panel: Panel, number: int, lines: int = 0) -> str:
             *_axes(scene),
             *(line for box in scene.boxes for line in _box(box)),
             f'<g clip-path="url(#past{number})">',
-            _line("actual", scene.actual),
             _line("ideal", scene.ideal),
+            _line("actual", scene.actual),
             "</g>",
             *(line for dot in scene.dots for line in _dot(dot)),
             *marks(scene),
@@ -132,23 +135,35 @@ def _told(pane: RecordedPane, words: str) -> str:
 
 
 def events(panels: Sequence[Panel]) -> list[tuple[int, str]]:
-    """Processing times at which something happens, each with what it is, in order."""
-    happened: dict[tuple[int, str], None] = {}
+    """Processing times at which something happens, each with what it is, in order; of many of a kind their number."""
+    happened: dict[tuple[int, str], list[str]] = {}
     for panel in panels:
-        for dot in panel.scene.dots:
-            what = f"{_value(dot)} arrives, of {briefly(dot.arrival.event_time)}"
-            happened[dot.arrival.processing_time, what] = None
         where = f"{panel.title}: " if len(panels) > 1 else ""
-        for bell in panel.scene.bells:
-            if bell.fired_at is not None:
-                happened[bell.fired_at, f"{where}{bell.told}"] = None
-        for flag in panel.scene.flags:
-            its = flag.production
-            happened[its.processing_time, f"{where}{shown(its.value)} is put out, of {briefly(its.event_time)}"] = None
-        for box in panel.scene.boxes:
-            words = ", ".join(filter(None, [box.text, *box.taken_back]))
-            happened[box.pane.processing_time, f"{where}pane {_told(box.pane, words)}"] = None
-    return sorted(happened, key=lambda one: one[0])
+        for time, kind, words in _happenings(panel.scene):
+            happened.setdefault((time, f"{where}{{}} {kind}"), []).append(f"{where if kind != _INPUTS else ''}{words}")
+    found: dict[tuple[int, str], None] = {}
+    for (time, many), told in happened.items():
+        for words in told if len(told) <= _NAMED else [many.format(f"{len(told):,}")]:
+            found[time, words] = None
+    return sorted(found, key=lambda one: one[0])
+
+
+def _happenings(scene: Scene) -> Iterator[tuple[int, str, str]]:
+    """Processing time, what many of its kind are called, and words."""
+    for its in scene.inputs:
+        value = minus(its.value) if its.is_retraction else shown(its.value)
+        yield its.processing_time, _INPUTS, f"{value} arrives, of {briefly(its.event_time)}"
+    for bell in scene.bells:
+        if bell.fired_at is not None:
+            yield bell.fired_at, "timers fire", bell.told
+    for flag in scene.flags:
+        put = flag.production
+        yield put.processing_time, "results", f"{shown(put.value)} is put out, of {briefly(put.event_time)}"
+    for _, time in scene.restarts:
+        yield time, "restarts", "the run goes on with another driver"
+    for box in scene.boxes:
+        words = ", ".join(filter(None, [box.text, *box.taken_back]))
+        yield box.pane.processing_time, "panes", f"pane {_told(box.pane, words)}"
 
 
 def styles() -> str:
@@ -160,5 +175,8 @@ def styles() -> str:
         fill = f"url(#{look.pattern})" if look.pattern != "plain" else "none"
         rules.append(f"rect.pattern.{kind}{{fill:{fill};fill-opacity:1;color:{look.edge};stroke:none}}")
         rules.append(f"path.edge.{kind}{{stroke:{look.edge}}}tspan.{kind}{{fill:{look.edge}}}")
-    rules.append(f".back{{fill:{style.RETRACTION}}}.actual{{stroke:{style.ACTUAL}}}.ideal{{stroke:{style.IDEAL}}}")
+    rules.append(f".back{{fill:{style.RETRACTION}}}")
+    rules.append(f".actual{{stroke:{style.ACTUAL};stroke-width:{style.ACTUAL_WIDTH}}}")
+    rules.append(f".ideal{{stroke:{style.IDEAL};stroke-width:{style.IDEAL_WIDTH}}}")
+    rules.append(f".restart line{{stroke:{style.RESTART}}}.restart text{{fill:{style.RESTART}}}")
     return "\n".join(rules)

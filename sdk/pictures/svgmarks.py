@@ -18,6 +18,10 @@ def marks(scene: Scene) -> Iterator[str]:
     """All that a scene has."""
     for bar in scene.bars:
         yield from _bar(bar)
+    for height, time in scene.restarts:
+        yield f'<g class="restart" data-at="{time}"><title>restart, {briefly(time)}</title>'
+        yield f'<line x1="0" x2="{scene.width:g}" y1="{height:.1f}" y2="{height:.1f}"/>'
+        yield f'<text x="{scene.width:g}" y="{height - 5:.1f}" text-anchor="end">restart</text></g>'
     if scene.now is not None:
         y = scene.now
         yield f'<line class="committed" x1="0" x2="{scene.width:g}" y1="{y:.1f}" y2="{y:.1f}"/>'

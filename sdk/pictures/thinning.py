@@ -11,8 +11,8 @@ MOST_DOTS = 1_500
 """Inputs, productions or timers in a picture; browsers move so many with ease."""
 MOST_BOXES = 300
 """Panes."""
-_CELL = 3.0
-"""Width and height of the cells of which each has one dot, pixels."""
+_CELL = 5.0
+"""Width and height of the cells of which each has one dot, pixels; dots of neighbours can be told apart."""
 
 
 def evenly(things: Sequence[T], most: int) -> list[T]:

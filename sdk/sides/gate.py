@@ -13,6 +13,7 @@ from typing import cast
 
 from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.raised import packed
 from headrace.lowlevel.record import Batch
 from headrace.lowlevel.timer import Timer
 from headrace.sdk.frames import Frame
@@ -204,7 +205,7 @@ class Gate(BundleComputation):
             return argument.make(values)
         except Exception as error:
             cause = f"{type(error).__name__}: {argument.description} in window {side.window}: {error}"
-            raise StepError(self._label, None, None, cause) from error
+            raise StepError(self._label, None, None, cause, packed(error)) from error
 
     def _sweep(self) -> None:
         waiting = self._waiting.windows()

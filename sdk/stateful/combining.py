@@ -9,7 +9,7 @@ from headrace.sdk.contents import private_copy
 from headrace.sdk.stateful.cells import Cells
 from headrace.sdk.stateful.spec import StateSpec
 from headrace.sdk.statesignature import combiner_kind
-from headrace.sdk.transforms.combinefn import AnyCombineFn, Combining, curried
+from headrace.sdk.transforms.combinefn import AnyCombineFn, Combining, curried, require_combiner
 
 _NOTHING = object()
 _UNREAD = object()
@@ -83,6 +83,7 @@ class CombiningValueStateSpec(StateSpec[CombiningValueState]):
         if combine is None:
             raise ValueError(f"CombiningValueStateSpec {name!r} takes a CombineFn or a function, such as sum")
         super().__init__(name, cast("Coder | None", its_coder))
+        require_combiner(combine)
         self.combine_fn: AnyCombineFn = curried(cast(Combining, combine))
 
     def aspect(self) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.sdk.frames import Frame, Frames
 from headrace.sdk.fusion.plan import Form
 from headrace.sdk.grouping import OUTSIDE
-from headrace.sdk.lifecycle import call_hook
+from headrace.sdk.lifecycle import call_hook, set_up, start_bundle
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.shipping import shipped
 from headrace.sdk.stateful.call import Call
@@ -89,13 +89,8 @@ class StatefulParDo(BundleComputation):
         """Set the function up, in a copy of its own: what it opens must not stick to the plan."""
         plan = shipped(self.plan, self.plan.label)
         self._live = _LiveFn(plan)
-        with ExitStack() as ending:
-            parts: list[DoFn | AnyCombineFn] = [plan.fn, *plan.combiners()]
-            for part in parts:
-                call_hook(plan.label, part.setup)
-                ending.callback(call_hook, plan.label, part.teardown)
-            # Only if all are set up will `teardown` be called; otherwise those that are end here.
-            self._ending = ending.pop_all()
+        parts: list[DoFn | AnyCombineFn] = [plan.fn, *plan.combiners()]
+        self._ending = set_up((plan.label, part) for part in parts)
 
     def teardown(self) -> None:
         """Tear the function and its combiners down, and let go of them."""
@@ -188,7 +183,7 @@ class _LiveFn:
         """A bundle begins; the one before may have failed halfway."""
         self._context = None
         self._outputs.clear()
-        call_hook(self._label, self.fn.start_bundle)
+        start_bundle(self._label, self.fn)
 
     def turn_to(self, context: Context) -> None:
         """Begin with a key, if this is the first call for it."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.stateful.spec import State, StateSpec
-from headrace.sdk.stateful.timerspec import TimerSpec, caller_of
+from headrace.sdk.stateful.timerspec import TimerSpec, callers_of
 from headrace.sdk.timedomain import TimeDomain
 from headrace.sdk.transforms.parameters import (
     FROM_ENGINE,
@@ -73,8 +73,7 @@ def signature_of(fn: object, name: str, process: Arguments) -> Signature | None:
 
 def _callbacks(fn: object, name: str) -> Iterator[Callback]:
     for method in dir(type(fn)):
-        spec = caller_of(inspect.getattr_static(type(fn), method, None))
-        if spec is not None:
+        for spec in callers_of(inspect.getattr_static(type(fn), method, None)):
             yield Callback(method, _bind_callback(getattr(fn, method), f"{name}: {method}"), spec)
 
 

@@ -9,7 +9,7 @@ from headrace.sdk.stateful.spec import checked_name
 from headrace.sdk.timedomain import TimeDomain
 
 MethodT = TypeVar("MethodT", bound=Callable[..., object])
-_CALLED_BY = "_headrace_timer_spec"
+_CALLED_BY = "_headrace_timer_specs"
 
 
 class TimerSpec:
@@ -41,7 +41,7 @@ class TimerSpec:
 
 
 def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
-    """Let a timer call a method of the `DoFn` when it fires: a decorator.
+    """Let a timer call a method of the `DoFn` when it fires: a decorator, one for each timer that calls the method.
 
     The method puts out what `process` may put out. Its parameters have `DoFn.StateParam`, `DoFn.TimerParam`,
     `KeyParam`, `WindowParam`, `TimestampParam` or `DynamicTimerTagParam` as defaults.
@@ -52,12 +52,12 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
     def decorate(method: MethodT) -> MethodT:
         if not callable(method):
             raise ValueError(f"@on_timer({timer_spec!r}) decorates a method, got {method!r:.200}")
-        setattr(method, _CALLED_BY, timer_spec)
+        setattr(method, _CALLED_BY, tuple(dict.fromkeys((*callers_of(method), timer_spec))))
         return method
 
     return decorate
 
 
-def caller_of(method: object) -> TimerSpec | None:
-    """The timer that calls a method, if `on_timer` says so."""
-    return getattr(method, _CALLED_BY, None)
+def callers_of(method: object) -> tuple[TimerSpec, ...]:
+    """The timers that call a method, as `on_timer` says."""
+    return getattr(method, _CALLED_BY, ())

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from numbers import Real
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.panes import PaneInfo
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.row import Row
+from headrace.sdk.transforms.changelog import Change, ChangeKind, ToChangelog, may_retract
 from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.group import CoGroupByKey
@@ -152,18 +154,74 @@ class _Reify(DoFn):
         return [TestWindowedValue(element, timestamp, [window], pane_info)]
 
 
+class _ReifyChange(DoFn):
+    """The pane or retraction that a change stands for, with what the model knows of it."""
+
+    def process(
+        self,
+        change: Change,
+        timestamp: Timestamp = DoFn.TimestampParam,
+        window: BoundedWindow = DoFn.WindowParam,
+        pane_info: PaneInfo = DoFn.PaneInfoParam,
+    ) -> list[object]:
+        pane = replace(pane_info, is_retraction=change.kind is ChangeKind.DELETE)
+        return [TestWindowedValue(change.value, timestamp, [window], pane)]
+
+
+class _Standing:
+    """Calls a matcher with what was put out and not taken back."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+
+    def __call__(self, actual: list[object]) -> None:
+        standing: list[tuple[object, object]] = []
+        taken_back: list[tuple[object, object]] = []
+        for element in actual:
+            is_retraction, compared = _change(element)
+            (taken_back if is_retraction else standing).append((compared, element))
+        for compared, element in taken_back:
+            found = next((i for i, (other, _) in enumerate(standing) if other == compared), None)
+            if found is None:
+                value = element.value if isinstance(element, (Change, WindowedValue)) else element
+                raise BeamAssertException(
+                    f"a retraction takes back {value!r:.200}, which was not put out: some step gives another value for "
+                    "a retraction than for the pane that it takes back. Put ToChangelog() before that step to compare "
+                    "insertions and deletions"
+                )
+            del standing[found]
+        kept = (element for _, element in standing)
+        self._matcher([element.value if isinstance(element, Change) else element for element in kept])
+
+
+def _change(element: object) -> tuple[bool, object]:
+    """Whether an element takes something back, and what must be equal."""
+    if isinstance(element, TestWindowedValue):
+        return element.pane_info.is_retraction, (element.value, element.windows)
+    assert isinstance(element, Change), "changes come as they are, or reified"
+    return element.kind is ChangeKind.DELETE, element.value
+
+
 class _AddWindow(DoFn):
     def process(self, element: object, window: object = DoFn.WindowParam) -> list[object]:
         return [(element, window)]
 
 
 class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
-    def __init__(self, matcher: Matcher, reify_windows: bool, use_global_window: bool) -> None:
+    def __init__(self, matcher: Matcher, reify_windows: bool, use_global_window: bool, standing: bool) -> None:
         super().__init__()
         self._matcher, self._reify, self._global = matcher, reify_windows, use_global_window
+        self._standing = standing
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        if self._reify:
+        matcher = self._matcher
+        if may_retract(inputs):
+            inputs = cast(PCollection[object], inputs | "Log" >> ToChangelog())
+            if self._reify:
+                inputs = inputs | "Reify" >> ParDo(_ReifyChange())
+            if self._standing:
+                matcher = _Standing(matcher)
+        elif self._reify:
             inputs = inputs | "Reify" >> ParDo(_Reify())
         if self._global:
             inputs = inputs | "Window" >> WindowInto(GlobalWindows())
@@ -175,7 +233,7 @@ class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
         actual = grouped | "Unkey" >> Map(lambda pair: list(pair[1][1]))
         if not self._global:
             actual = actual | "AddWindow" >> ParDo(_AddWindow())
-        return actual | "Match" >> Map(self._matcher)
+        return actual | "Match" >> Map(matcher)
 
 
 def assert_that(
@@ -186,6 +244,10 @@ def assert_that(
     use_global_window: bool = True,
 ) -> PCollection[object]:
     """Check all elements of a collection when the pipeline runs: the run fails if the matcher raises.
+
+    Of a collection with retractions the matcher gets what was put out and not taken back; a retraction of what was
+    never put out fails the run. `assert_that(collection | ToChangelog(), ...)` compares each insertion and deletion,
+    and `reify_windows` shows each pane and each retraction.
 
     Args:
         actual: The collection.
@@ -205,4 +267,5 @@ def assert_that(
         number += 1
         numbered = f"{label}_{number}"
     per_window = isinstance(matcher, _PerWindow)
-    return actual | numbered >> _AssertThat(matcher, reify_windows or per_window, use_global_window or per_window)
+    reified, together = reify_windows or per_window, use_global_window or per_window
+    return actual | numbered >> _AssertThat(matcher, reified, together, standing=not reify_windows)

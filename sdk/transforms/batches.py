@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable
 
-from headrace.lowlevel.time import DurationTypes
+from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.ptransform import PTransform
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.shardedkey import ShardedKey
@@ -44,12 +44,11 @@ class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
         super().__init__()
         if not is_whole(batch_size) or batch_size < 1:
             raise ValueError(f"batch_size is {batch_size!r:.80}; give a whole number of at least 1")
-        if max_buffering_duration_secs is not None and max_buffering_duration_secs < 0:
+        longest = Duration.of(0 if max_buffering_duration_secs is None else max_buffering_duration_secs)
+        if longest < 0:
             raise ValueError(f"max_buffering_duration_secs is {max_buffering_duration_secs}; give 0 or more seconds")
-        if max_buffering_duration_secs:
-            self._fn: DoFn = _TimedBatches(
-                batch_size, max_buffering_duration_secs, None if clock is time.time else clock
-            )
+        if longest > 0:
+            self._fn: DoFn = _TimedBatches(batch_size, longest, None if clock is time.time else clock)
         else:
             self._fn = _Batches(batch_size)
 
@@ -132,7 +131,7 @@ class _Batches(DoFn):
 class _TimedBatches(_Batches):
     WAIT = TimerSpec("buffering_end", TimeDomain.REAL_TIME)
 
-    def __init__(self, size: int, longest: DurationTypes, clock: Clock | None) -> None:
+    def __init__(self, size: int, longest: Duration, clock: Clock | None) -> None:
         super().__init__(size)
         self._longest = longest
         self._clock = clock

@@ -11,7 +11,13 @@ from headrace.sdk.ptransform import PTransform, label_of
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.shipping import shipped
 from headrace.sdk.sides.arguments import AsSideInput, AsSingleton, refuse_bare
-from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn, Combining, curried
+from headrace.sdk.transforms.combinefn import (
+    AnyCombineFn,
+    CombineFn,
+    Combining,
+    curried,
+    require_combiner,
+)
 from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
@@ -47,6 +53,7 @@ class _Combine(PTransform[Collection, Collection]):
         super().__init__()
         given = (*args, *kwargs.values())
         refuse_bare(type(self).__name__, given)
+        require_combiner(fn, args, kwargs)
         self._fn, self._args, self._kwargs = fn, args, kwargs
         self.has_side_inputs = any(isinstance(value, AsSideInput) for value in given)
         """Whether some arguments are known only when there is something to combine."""

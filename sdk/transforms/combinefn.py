@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
@@ -105,6 +106,7 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
         """The CombineFn of a function from an iterable of values (or of its own results) to one."""
+        require_combiner(function)
         return CallableCombineFn(function)
 
     @staticmethod
@@ -173,6 +175,10 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
     def default_label(self) -> str:
         """The function's name."""
         return label_of(self.function)
+
+    def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> AnyCombineFn:
+        """That of the function with further arguments: its other methods have none to give them to."""
+        return cast(AnyCombineFn, CallableCombineFn(WithArguments(self.function, args, kwargs)))
 
     def create_accumulator(self) -> list[object]:
         """See `CombineFn`."""
@@ -282,18 +288,47 @@ def curried(
         return function.with_arguments(args, dict(kwargs))
     if not callable(function):
         raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
-    made: object = CallableCombineFn(_WithArguments(function, args, dict(kwargs)))
-    return cast(CombineFn[object, object, object], made)
+    return CallableCombineFn(function).with_arguments(args, dict(kwargs))
 
 
-class _WithArguments:
+def require_combiner(
+    function: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
+) -> None:
+    """Refuse a function that cannot be called with an iterable of values, and the further arguments behind it.
+
+    >>> require_combiner(lambda a, b: a + b)
+    Traceback (most recent call last):
+      ...
+    TypeError: <lambda at ...> takes (a, b), but a function that combines is given one iterable of all values...
+    """
+    if isinstance(function, (CombineFn, type)) or not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        # Not every function that is written in C can be asked.
+        return
+    try:
+        signature.bind((), *args, **kwargs)
+    except TypeError as error:
+        further = f" and further arguments ({error})" if args or kwargs else ""
+        raise TypeError(
+            f"{label_of(function)} takes {signature}, but a function that combines is given one iterable of all values"
+            f"{further}; write one such as `lambda values: sum(values)`, or a CombineFn, whose add_input(accumulator, "
+            "value) takes two"
+        ) from None
+
+
+class WithArguments:
     """A function of an iterable with its further arguments; its label is the function's."""
 
     def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
-        self._function, self._args, self._kwargs = function, args, kwargs
+        self.function, self._args, self._kwargs = function, args, kwargs
 
     def __call__(self, values: Iterable[object]) -> object:
-        return self._function(values, *self._args, **self._kwargs)
+        """The function's result."""
+        return self.function(values, *self._args, **self._kwargs)
 
     def default_label(self) -> str:
-        return label_of(self._function)
+        """That of the function."""
+        return label_of(self.function)

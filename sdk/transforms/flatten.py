@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from headrace.sdk.ptransform import PTransform, collections_of
 from headrace.sdk.pvalue import PCollection
 from headrace.sdk.transforms.create import Create
+from headrace.sdk.windowing import contrast
 
 if TYPE_CHECKING:
     from headrace.sdk.pipeline import Pipeline
@@ -44,7 +45,8 @@ class Flatten(PTransform[object, PCollection[object]]):
             return self.pipeline | Create([])
         for other in collections[1:]:
             if other.windowing != collections[0].windowing:
-                _log.warning("%s: %r is windowed as %r, unlike the first input", self.label, other, other.windowing)
+                first, its = collections[0].windowing, other.windowing
+                _log.warning("%s: %r has %s, unlike the first input, %s", self.label, other, *contrast(its, first))
         is_bounded = all(collection.is_bounded for collection in collections)
         return PCollection(collections[0].pipeline, collections[0].windowing, is_bounded)
 

@@ -111,6 +111,7 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
         tags: list[object] = list(inputs) if isinstance(inputs, Mapping) else list(range(len(collections)))
         if len(tags) != len(collections):
             raise TypeError(f"{self.label} takes a dict, tuple or list of collections, got {inputs!r:.200}")
+        _require_same_windows(collections)
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
         assemble = _ByTag(tags) if isinstance(inputs, Mapping) else _InOrder(len(tags))
@@ -122,6 +123,18 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
         if self.pipeline is None:
             raise TypeError(f"{self.label} was given no collection; name the pipeline: CoGroupByKey(pipeline=p)")
         return self.pipeline | Create([])
+
+
+def _require_same_windows(collections: Sequence[PCollection[object]]) -> None:
+    """Refuse collections in windows of different kinds: elements meet only in equal windows, so nothing would join."""
+    for other in collections[1:]:
+        first = collections[0]
+        if other.windowing.window_fn != first.windowing.window_fn:
+            raise TopologyError(
+                f"step {first.pipeline.current_label!r} joins {first!r} in {first.windowing.window_fn} with {other!r} "
+                f"in {other.windowing.window_fn}, and elements meet only in equal windows; give both the same windows "
+                "with WindowInto"
+            )
 
 
 def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> object:

@@ -49,6 +49,8 @@ class Select(PTransform[Collection, Collection]):
     def __init__(self, *fields: Expression, **named: Expression) -> None:
         super().__init__()
         self._fields = _functions("Select", fields, named, "arg%02d")
+        if not self._fields:
+            raise ValueError("Select takes at least one field or expression")
 
     def default_label(self) -> str:
         """The names of the fields."""
@@ -64,7 +66,8 @@ class Select(PTransform[Collection, Collection]):
 class GroupBy(PTransform[Collection, Collection]):
     """Elements by a key made of fields and expressions: pairs (key, elements).
 
-    One expression alone is the key itself; several make a named tuple of them.
+    One expression alone is the key itself; several make a named tuple of them, and none an empty one: all elements are
+    one group.
 
     Args:
         *fields: Names of fields, or functions of the element (named `key0`, `key1`, …).
@@ -264,10 +267,7 @@ def _functions(step: str, fields: tuple[Expression, ...], named: dict[str, Expre
         if name in functions or name in named:
             raise ValueError(f"{step} is given the field {name!r} twice; name one of them otherwise: other={name!r}")
         functions[name] = expression(field, step)
-    functions |= {name: expression(what, step) for name, what in named.items()}
-    if not functions:
-        raise ValueError(f"{step} takes at least one field or expression")
-    return functions
+    return functions | {name: expression(what, step) for name, what in named.items()}
 
 
 def _row_type(fields: Functions, input_type: object) -> object:

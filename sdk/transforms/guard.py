@@ -144,7 +144,8 @@ class GuardedDoFn(DoFn):
 
     def start_bundle(self) -> None:
         """See `DoFn`."""
-        self._fn.start_bundle()
+        # On to the engine, which refuses a result.
+        return self._fn.start_bundle()
 
     def process(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
         """See `Guard`."""

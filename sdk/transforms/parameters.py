@@ -125,16 +125,37 @@ def bind(
         # Some built-in functions do not say what they take.
         anything = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
         parameters = [anything, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
-    defaults = {
-        parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, FROM_ENGINE)
-    }
     if spread:
-        named: dict[str, Source] = {**defaults, **{name: Constant(value) for name, value in kwargs.items()}}
-        return Arguments((Given.ELEMENT, *map(Constant, args)), tuple(named.items()))
-    if defaults:
+        return _spread(parameters, args, kwargs)
+    if any(isinstance(parameter.default, FROM_ENGINE) for parameter in parameters):
         return _Binding(parameters, args, kwargs).arguments()
     inspect.Signature(parameters).bind(None, *args, **kwargs)
     return Arguments((Given.ELEMENT, *map(Constant, args)), tuple((n, Constant(v)) for n, v in kwargs.items()))
+
+
+def _spread(parameters: list[inspect.Parameter], args: tuple[object, ...], kwargs: dict[str, object]) -> Arguments:
+    """Arguments behind the items of a tuple: in the order of the parameters, but those that the engine gives.
+
+    >>> def scale(key, number, pane=Given.PANE, factor=1): ...
+    >>> _spread(list(inspect.signature(scale).parameters.values()), (3,), {}).named
+    (('pane', DoFn.PaneInfoParam), ('factor', Constant(value=3)))
+    """
+    named: dict[str, Source] = {
+        parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, FROM_ENGINE)
+    }
+    between = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+    if any(parameter.name in named for parameter in between):
+        # What comes after a parameter of the engine's can only be given by name.
+        open_ = [
+            parameter.name
+            for parameter in between
+            if parameter.default is not parameter.empty and parameter.name not in {**named, **kwargs}
+        ]
+        first = max(0, len(args) - len(open_))
+        named |= {name: Constant(value) for name, value in zip(open_, args[first:], strict=False)}
+        args = args[:first]
+    named |= {name: Constant(value) for name, value in kwargs.items()}
+    return Arguments((Given.ELEMENT, *map(Constant, args)), tuple(named.items()))
 
 
 class _Binding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import ExitStack
 from typing import cast
 
 from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn, Combining, curried
@@ -28,9 +29,12 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         return self._combiners
 
     def setup(self) -> None:
-        """See `CombineFn`."""
-        for combiner in self._combiners:
-            combiner.setup()
+        """See `CombineFn`. If one fails, those before it are torn down."""
+        with ExitStack() as ending:
+            for combiner in self._combiners:
+                combiner.setup()
+                ending.callback(combiner.teardown)
+            ending.pop_all()
 
     def create_accumulator(self) -> tuple[object, ...]:
         """See `CombineFn`."""
@@ -69,9 +73,10 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         return tuple(combiner.extract_output(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
 
     def teardown(self) -> None:
-        """See `CombineFn`."""
-        for combiner in self._combiners:
-            combiner.teardown()
+        """See `CombineFn`. All of them are torn down, even if one fails."""
+        with ExitStack() as ending:
+            for combiner in self._combiners:
+                ending.callback(combiner.teardown)
 
     def has_teardown(self) -> bool:
         """Whether that of one of them does anything."""

@@ -15,8 +15,8 @@ class Composite(Trigger):
     triggers: tuple[Trigger, ...]
 
     def __init__(self, *triggers: Trigger) -> None:
-        if len(triggers) < 2:
-            raise ValueError(f"{type(self).__name__} has {len(triggers)} trigger(s); give two or more")
+        if not triggers:
+            raise ValueError(f"{type(self).__name__} has no trigger; give one or more")
         for trigger in triggers:
             require_trigger(type(self).__name__, trigger)
         object.__setattr__(self, "triggers", triggers)

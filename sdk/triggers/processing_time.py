@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Duration, DurationTypes
 from headrace.sdk.triggers.always import Always
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
@@ -53,22 +53,26 @@ class AtWallTime(Trigger):
         return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class AfterProcessingTime(AtWallTime):
-    """Fires once, `delay` seconds of wall time after the first element of the pane came."""
+    """Fires once, `delay` seconds (or a `timedelta`) of wall time after the first element of the pane came.
+
+    >>> from datetime import timedelta
+    >>> AfterProcessingTime(timedelta(minutes=1))
+    AfterProcessingTime(delay=60.0)
+    """
 
     delay: float = 0
 
-    def __post_init__(self) -> None:
-        if not _is_span(self.delay):
-            raise ValueError(f"AfterProcessingTime: delay is {self.delay!r} s; give 0 or more seconds")
+    def __init__(self, delay: DurationTypes = 0) -> None:
+        object.__setattr__(self, "delay", _seconds("AfterProcessingTime: delay", delay))
 
     def fires_at(self, came_us: int) -> int:
         """The delay later."""
         return came_us + int(self.delay * SECOND)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False)
 class AtPeriod(AtWallTime):
     """Fires once, when the wall clock next is at a multiple of `every` seconds (and `offset` more) since 1970 UTC.
 
@@ -76,8 +80,8 @@ class AtPeriod(AtWallTime):
     minute of the wall clock brought (Beam Java: `AfterProcessingTime` with `alignedTo`).
 
     Args:
-        every: Length of the period, seconds.
-        offset: How long after the multiples, seconds.
+        every: Length of the period, seconds or a `timedelta`.
+        offset: How long after the multiples, as `every`.
 
     >>> AtPeriod(60, offset=5).fires_at(125_000_000)
     185000000
@@ -88,7 +92,9 @@ class AtPeriod(AtWallTime):
     every: float
     offset: float = 0
 
-    def __post_init__(self) -> None:
+    def __init__(self, every: DurationTypes, offset: DurationTypes = 0) -> None:
+        object.__setattr__(self, "every", _seconds("AtPeriod: every", every))
+        object.__setattr__(self, "offset", _seconds("AtPeriod: offset", offset, least=-_MOST))
         if round(self.every * SECOND) < 1:
             raise ValueError(f"AtPeriod: every is {self.every!r} s; give a microsecond or more")
 
@@ -98,5 +104,17 @@ class AtPeriod(AtWallTime):
         return came_us + period - (came_us - round(self.offset * SECOND)) % period
 
 
-def _is_span(delay: object) -> bool:
-    return isinstance(delay, (int, float)) and delay >= 0
+_MOST = MAX_TIMESTAMP // 2
+"""Microseconds that a wall time may be put off by, so that it stays before the end of time."""
+
+
+def _seconds(name: str, given: DurationTypes, least: int = 0) -> float:
+    """A length of wall time, if a trigger can wait for it: a number of seconds as it is, others in seconds."""
+    try:
+        fits = least <= Duration.of(given).micros <= _MOST
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        wanted = "0 or more seconds" if least == 0 else "seconds"
+        raise ValueError(f"{name} is {given!r:.80} s; give {wanted}, at most {_MOST // SECOND}, or a timedelta")
+    return given if isinstance(given, (int, float)) else float(Duration.of(given))

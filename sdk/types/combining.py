@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sdk.transforms.combinefn import CallableCombineFn, CombineFn, CurriedCombineFn
+from headrace.sdk.transforms.combinefn import CallableCombineFn, CombineFn, CurriedCombineFn, WithArguments
 from headrace.sdk.types.annotations import annotations_of
 from headrace.sdk.types.hints import item, normal
 
@@ -20,21 +20,28 @@ def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object
     while isinstance(combine_fn, CurriedCombineFn):
         combine_fn = combine_fn.inner
     if isinstance(combine_fn, CallableCombineFn):
-        taken, given = _of_function(combine_fn.function)
-        stating: object = combine_fn.function
-    else:
-        taken, given = _parameter(combine_fn.add_input, 1), annotations_of(combine_fn.extract_output)[1]
-        stating = combine_fn
+        return _of_function(combine_fn.function)
+    taken, given = _parameter(combine_fn.add_input, 1), annotations_of(combine_fn.extract_output)[1]
+    return _stated(combine_fn, taken, given)
+
+
+def _stated(stating: object, taken: object, given: object) -> tuple[object, object]:
+    """What decorators say, else what annotations do."""
     hints, _ = getattr(stating, "input_hints", ((), {}))
     result, _ = getattr(stating, "output_hints", (None, {}))
     return normal(hints[0] if hints else taken), normal(given if result is None else result)
 
 
 def _of_function(function: Callable[..., object]) -> tuple[object, object]:
-    """A function takes an iterable of values, and iterables of its own results."""
+    """A function takes an iterable of values, and iterables of its own results; so both kinds of hints say it."""
+    if isinstance(function, WithArguments):
+        function = function.function
     if isinstance(function, type):
         return Any, Any
-    return item(_parameter(function, 0)) or Any, annotations_of(function)[1]
+    values, given = _stated(function, _parameter(function, 0), annotations_of(function)[1])
+    taken = item(values)
+    # One value for an iterable of them: what was meant is known nevertheless.
+    return (values if taken is None else taken), given
 
 
 def _parameter(function: Callable[..., object], place: int) -> object:

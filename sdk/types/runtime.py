@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from headrace.sdk.pvalue import TaggedOutput
 from headrace.sdk.transforms.parameters import Arguments, Given
@@ -40,7 +41,7 @@ class CheckedFunction:
             self._check(result)
             return result
         # What is no iterable of outputs is refused by the step itself.
-        return result if isinstance(result, (str, bytes, dict)) or result is None else self._each(result)
+        return self._each(result) if _holds_outputs(result) else result
 
     def _element(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         if self.spread:
@@ -49,8 +50,7 @@ class CheckedFunction:
             return args[self.arguments.positional.index(Given.ELEMENT)]
         return next(kwargs[name] for name, source in self.arguments.named if source is Given.ELEMENT)
 
-    def _each(self, outputs: object) -> Iterator[object]:
-        assert isinstance(outputs, Iterable), "a step's own check comes before"
+    def _each(self, outputs: Iterable[object]) -> Iterator[object]:
         for output in outputs:
             self._check(output)
             yield output
@@ -74,6 +74,10 @@ def check_elements(fn: object, typing: StepTyping, hints: Hints, outputs: Mappin
     takes = typing.signature(hints).element
     checked = CheckedFunction(function, leading, typing.arguments, typing.gives, typing.spread, takes, outputs)
     setattr(fn, name, checked)
+
+
+def _holds_outputs(result: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(result, Iterable) and not isinstance(result, (str, bytes, dict))
 
 
 def _require(value: object, kind: object, does: str, came: str) -> None:

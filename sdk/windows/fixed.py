@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
+from headrace.lowlevel.time import Duration, DurationTypes, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, positive
+from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, offset_within, positive
 
 _REMEMBERED = 20_000
 """Windows kept for reuse; they are much cheaper to look up than to make."""
@@ -44,10 +45,10 @@ class FixedWindows(NonMergingWindowFn):
     offset: Duration
     _windows: IntervalsBySize = field(repr=False, compare=False)
 
-    def __init__(self, size: DurationTypes, offset: TimestampTypes = 0) -> None:
+    def __init__(self, size: DurationTypes, offset: TimestampTypes | timedelta = 0) -> None:
         size = Duration(micros=positive("FixedWindows: size", Duration.of(size).micros))
         object.__setattr__(self, "size", size)
-        object.__setattr__(self, "offset", Timestamp.of(offset) % size)
+        object.__setattr__(self, "offset", offset_within(offset, size))
         object.__setattr__(self, "_windows", IntervalsBySize(size.micros))
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:

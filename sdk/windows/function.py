@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from typing import TypeAlias
 
 from headrace.lowlevel.coder import Coder
-from headrace.lowlevel.time import Timestamp, TimestampTypes
+from headrace.lowlevel.time import Duration, Timestamp, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow
 from headrace.sdk.windows.coder import IntervalWindowCoder
 
@@ -111,6 +112,12 @@ class NonMergingWindowFn(WindowFn):
 
     def merge(self, merge_context: MergeContext) -> None:
         """Nothing to do."""
+
+
+def offset_within(offset: TimestampTypes | timedelta, period: Duration) -> Duration:
+    """Where windows begin within their period, from an instant at which one may begin, or the time since 1970 UTC."""
+    at = Timestamp(0) + offset if isinstance(offset, timedelta) else Timestamp.of(offset)
+    return at % period
 
 
 def positive(name: str, micros: int) -> int:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
-from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
+from headrace.lowlevel.time import Duration, DurationTypes, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow
 from headrace.sdk.windows.fixed import IntervalsBySize
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, positive
+from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, offset_within, positive
 
 
 # Without slots, so that what a subclass adds is pickled too.
@@ -27,12 +28,12 @@ class SlidingWindows(NonMergingWindowFn):
     offset: Duration
     _windows: IntervalsBySize = field(repr=False, compare=False)
 
-    def __init__(self, size: DurationTypes, period: DurationTypes, offset: TimestampTypes = 0) -> None:
+    def __init__(self, size: DurationTypes, period: DurationTypes, offset: TimestampTypes | timedelta = 0) -> None:
         size = Duration(micros=positive("SlidingWindows: size", Duration.of(size).micros))
         period = Duration(micros=positive("SlidingWindows: period", Duration.of(period).micros))
         object.__setattr__(self, "size", size)
         object.__setattr__(self, "period", period)
-        object.__setattr__(self, "offset", Timestamp.of(offset) % period)
+        object.__setattr__(self, "offset", offset_within(offset, period))
         object.__setattr__(self, "_windows", IntervalsBySize(size.micros))
 
     def starts(self, timestamp: int) -> range:

@@ -10,13 +10,16 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, Time
 V = TypeVar("V")
 
 
-@dataclass(frozen=True, slots=True, order=True, init=False)
+@dataclass(frozen=True, order=True, init=False)
 class TimestampedValue(Generic[V]):
     """A value that a function returns to say its timestamp (seconds since 1970 UTC, or a `Timestamp`).
 
     >>> TimestampedValue("britney", 12)
     TimestampedValue(value='britney', timestamp=Timestamp(12))
     """
+
+    # Not by `slots=True`: such a frozen class does not bear what `TimestampedValue[str](...)` sets on its instances.
+    __slots__ = ("timestamp", "value")
 
     value: V
     timestamp: Timestamp
@@ -30,3 +33,10 @@ class TimestampedValue(Generic[V]):
             )
         object.__setattr__(self, "value", value)
         object.__setattr__(self, "timestamp", at)
+
+    def __getstate__(self) -> list[object]:
+        return [self.value, self.timestamp]
+
+    def __setstate__(self, state: tuple[V, Timestamp]) -> None:
+        for name, value in zip(("value", "timestamp"), state, strict=True):
+            object.__setattr__(self, name, value)

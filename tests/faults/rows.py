@@ -1,4 +1,4 @@
-"""The 17 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+"""The 18 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
 
 from __future__ import annotations
 
@@ -175,5 +175,17 @@ ROWS: dict[int, Row] = {
         "with a recomputation; what is left is counted in memory, and in the checkpoint of a run on Spark. That "
         "there was much of everything in the middle is seen too.",
         "no state, timer, id or hold is left",
+    ),
+    18: Row(
+        "a cluster: executor, worker, network, disk, driver, speculation",
+        "A standalone master and two workers, each in a network namespace with a Python environment and a disk of its "
+        "own, once with the checkpoint in a shared folder and once on object storage. In mid-run an executor is "
+        "killed; an executor and its Python processes are stopped until it counts as lost and epochs have gone on, and "
+        "then continued; all processes of a worker are killed; a worker's network is cut for longer than anybody "
+        "waits; its disk is filled to the last byte; the driver is killed and started again. One worker is slow, and "
+        "Spark runs its tasks on the other one as well. Outputs are compared with a recomputation in plain Python; the "
+        "driver's temporary folder is empty afterwards. It needs root and is left out without. Recovery is the time "
+        "from the fault to the next commit, with timeouts of 10 s for executors and 15 s for workers.",
+        "recovers by itself, output equal to the recomputation, both ways",
     ),
 }

@@ -70,6 +70,7 @@ class ZombieHost:
 
     states = None
     handed = None
+    step_begins = None
 
     def __init__(self, store, clock):
         self.store, self.clock = store, clock

@@ -16,6 +16,7 @@ from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import Collector
 from headrace.lowlevel.record import Batch
+from headrace.sdk.columns import vectors
 from headrace.sdk.columns.fired import Fired, pane_codes
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
 from headrace.sdk.compile import compile_pipeline
@@ -311,6 +312,35 @@ def test_the_way_of_each_step_is_told():
     kept | "Beside" >> beam.Map(col.number)
     told = dict(stage_of(pipeline, "In").paths())
     assert told["Keep"] is None
-    assert told["Double"].startswith("plain_row is a function")
-    assert told["After"] == "it comes behind Double"
+    assert told["Double"] is not None
+    assert told["Double"].startswith("plain_row is called for each, as ")
+    assert told["After"] == "step 'Double' gives them so"
     assert told["Beside"] is None
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("oh"), pa.ArrowNotImplementedError("oh"), pa.ArrowInvalid("oh"), KeyError("oh")]
+)
+def test_a_defect_of_a_function_on_columns_is_no_reason_to_go_another_way(monkeypatch, error):
+    def broken(one, other):
+        raise error
+
+    monkeypatch.setitem(vectors._FUNCTIONS, "multiply", broken)
+    pipeline = beam.Pipeline("LocalRunner")
+    pipeline | "In" >> anything() | "Double" >> beam.Select(number=col.number * 2) | beam.Reshuffle()
+    seen = run(stage_of(pipeline, "In"), [ColumnBatch(TABLE, TIMES, fields(FieldsKind.ROW))])
+    assert seen.error.startswith("step 'Double/Select' raised; nothing of this epoch is committed\n")
+    assert "This is a defect of Headrace, not of your code" in seen.error
+    assert "test_columnar.py" in seen.error
+    assert f"{type(error).__name__}: " in seen.error
+
+
+def test_memory_that_runs_out_is_no_defect(monkeypatch):
+    def broken(one, other):
+        raise pa.ArrowMemoryError("malloc of size 64 failed")
+
+    monkeypatch.setitem(vectors._FUNCTIONS, "multiply", broken)
+    pipeline = beam.Pipeline("LocalRunner")
+    pipeline | "In" >> anything() | "Double" >> beam.Select(number=col.number * 2) | beam.Reshuffle()
+    with pytest.raises(MemoryError):
+        run(stage_of(pipeline, "In"), [ColumnBatch(TABLE, TIMES, fields(FieldsKind.ROW))])

@@ -203,5 +203,5 @@ def test_an_epoch_writes_what_it_changes() -> None:
     ],
 )
 def test_what_else_goes_key_by_key_says_why(windowing: Windowing, said: str | None) -> None:
-    why = obstacle(windowing, SumFn(), takes_back=False, identified=False, spread=False)
+    why = obstacle(windowing, SumFn(), takes_back=False, spread=False)
     assert why is None if said is None else why is not None and said in why

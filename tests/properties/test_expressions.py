@@ -32,6 +32,7 @@ COLUMNS = {
     "float": (pa.float64(), FLOAT),
     "half": (pa.float32(), st.floats(width=32)),
     "text": (pa.string(), TEXT),
+    "long": (pa.large_string(), TEXT),
     "coded": (pa.dictionary(pa.int32(), pa.string()), TEXT),
     "flag": (pa.bool_(), st.booleans()),
     "bytes": (pa.binary(), st.binary(max_size=2)),
@@ -58,7 +59,8 @@ def tables(draw):
     for name, (kind, values) in COLUMNS.items():
         column = draw(st.lists(values if draw(st.booleans()) else st.none() | values, min_size=rows, max_size=rows))
         drawn[name] = pa.array(column, pa.string()).dictionary_encode() if name == "coded" else pa.array(column, kind)
-    return pa.record_batch(drawn).slice(draw(st.integers(0, rows)))
+    first = draw(st.integers(0, rows))
+    return pa.record_batch(drawn).slice(first, draw(st.integers(0, rows - first)))
 
 
 FIELDS = st.sampled_from(
@@ -133,7 +135,7 @@ def test_by_column_is_one_by_one(table, expression, time):
     view = view_of(table, [time + 10**6 * row for row in range(table.num_rows)])
     try:
         shape = shape_of(expression.node, view)
-    except (Unable, pa.ArrowException, ValueError, OverflowError):
+    except Unable:
         return
     batch = view.result(shape)
     assert exact(batch.values) == exact(one_by_one(expression, view))
@@ -145,7 +147,7 @@ def test_conditions_by_column_are_those_one_by_one(table, expression):
     view = view_of(table, [10**6 * row for row in range(table.num_rows)])
     try:
         mask = mask_of(expression.node, view)
-    except (Unable, pa.ArrowException, ValueError, OverflowError):
+    except Unable:
         return
     assert mask.to_pylist() == list(map(bool, one_by_one(expression, view)))
 
@@ -168,7 +170,7 @@ PAIRS = [
 def outcome(expression, view):
     try:
         return view.result(shape_of(expression.node, view)).values
-    except (Unable, pa.ArrowException, ValueError, OverflowError):
+    except Unable:
         return None
 
 
@@ -304,8 +306,17 @@ GENERAL = [
 
 @pytest.mark.parametrize("expression", GENERAL, ids=repr)
 def test_what_is_left_to_python(expression):
-    with pytest.raises((Unable, pa.ArrowException, ValueError, OverflowError)):
+    with pytest.raises(Unable):
         shape_of(expression.node, view_of(TABLE, [0, 0, 0]))
+
+
+def test_an_expression_has_a_greatest_depth():
+    expression = col.more
+    for _ in range(180):
+        expression = expression + 1
+    assert expression({"more": 1}) == 181
+    with pytest.raises(ValueError, match="has more than 180 operations inside each other; write a function"):
+        _ = expression + 1
 
 
 def test_an_expression_is_no_value():

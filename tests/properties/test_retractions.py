@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.contents import Combiner
-from headrace.sdk.grouping import UNMATCHED, Grouping
-from headrace.sdk.panes import PaneInfo
+from headrace.sdk.grouping import Grouping
+from headrace.sdk.panes import UNMATCHED_RETRACTIONS, PaneInfo
 from headrace.sdk.transforms.combinefn import CallableCombineFn
 from headrace.sdk.transforms.numeric import CountCombineFn, SumFn
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
@@ -160,7 +160,7 @@ def test_at_every_instant_as_if_computed_from_scratch(
     for at, rows in enumerate(from_scratch(windowing, links, script)):
         assert chain.standing(at) == rows, f"grouping {at} at the end"
         assert not any(chain.harnesses[at].stored().values()), f"still stored: {chain.harnesses[at].stored()}"
-        assert not chain.harnesses[at].counters.get(UNMATCHED)
+        assert not chain.harnesses[at].counters.get(UNMATCHED_RETRACTIONS)
 
 
 @given(WINDOW_FNS, EAGER, st.sampled_from([0, 3, 20]), LINKS, scripts())
@@ -211,8 +211,8 @@ def test_what_was_never_there_is_counted() -> None:
     retraction = PaneInfo(True, False, 0, 0, -1, is_retraction=True)
     window = WINDOW.assign_all([5], [None])[0]
     harness.feed([("a", (7, window, retraction), 5)])
-    assert harness.counters == {"records": 1, UNMATCHED: 1}
+    assert harness.counters == {"records": 1, UNMATCHED_RETRACTIONS: 1}
     harness.feed([("a", (8, window, None), 5), ("a", (7, window, retraction), 5)])
     assert [(pane.value, pane.info.is_retraction) for pane in harness.panes] == [([8], False)]
-    assert harness.counters[UNMATCHED] == 2
+    assert harness.counters[UNMATCHED_RETRACTIONS] == 2
     assert harness.watermark == MIN_TIMESTAMP

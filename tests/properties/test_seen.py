@@ -1,7 +1,12 @@
 """Functions that the engine sees through: on columns they give what calling them for each element gives."""
 
 import math
+import os
+import subprocess
+import sys
+import warnings
 from functools import partial
+from types import FunctionType, SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -9,13 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import headrace as beam
 from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.record import Batch
 from headrace.sdk.columns.seen import seen_through
 from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
 from headrace.sdk.columns.vectors import mask_of
-from headrace.sdk.columns.view import View
-from headrace.sdk.source import tree_of
+from headrace.sdk.columns.view import Unable, View
+from headrace.sdk.source import is_watched, tree_of
 from headrace.sdk.transforms.parameters import bind
+from tests.properties.test_columnar import anything, run, stage_of
 
 NAMES = ("word", "number", "share", "list")
 
@@ -96,8 +105,7 @@ def seen(function, shape, table, spread=False, as_truth=False):
         if as_truth:
             return mask_of(through.node(), view).to_pylist()
         return ColumnBatch.__getattr__(view.result(through.on_columns(view)), "values")
-    except Exception:
-        # Whatever stands against columns, the function is called.
+    except Unable:
         return None
 
 
@@ -210,6 +218,126 @@ def test_lambdas_inside_each_other_are_told_apart():
     assert [tree_of(each).args.args != [] for each in (outer, inner, inner({}))] == [False, True, False]
     starts = [tree_of(each).col_offset for each in (outer, inner, inner({}))]
     assert starts == sorted(set(starts))
+
+
+OF_ONE_LINE = """
+import ast
+from headrace.sdk.source import tree_of
+
+pair = (lambda row: row["a"], lambda row: row["b"])
+other = (lambda row: row["a"], lambda line: line["b"])
+inside = lambda row: (lambda row: row["b"])
+alone = lambda row: row["a"]
+for each in (*pair, *other, inside, inside({}), alone):
+    tree = tree_of(each)
+    print(tree and ast.unparse(tree))
+"""
+
+
+@pytest.mark.parametrize("without_columns", ["", "1"])
+def test_without_columns_of_code_only_a_tree_that_is_the_only_one_is_trusted(tmp_path, without_columns):
+    program = tmp_path / "program.py"
+    program.write_text(OF_ONE_LINE)
+    environment = {**os.environ, "PYTHONNODEBUGRANGES": without_columns}
+    ran = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, env=environment)
+    pair = ["lambda row: row['a']", "lambda row: row['b']"]
+    inside = ["lambda row: lambda row: row['b']", "lambda row: row['b']"]
+    told = [*pair, pair[0], "lambda line: line['b']", *inside, pair[0]]
+    if without_columns:
+        told = ["None", "None", *told[2:4], "None", "None", pair[0]]
+    assert ran.stdout.splitlines() == told, ran.stderr
+
+
+def of_source(tmp_path, source):
+    path = tmp_path / "written.py"
+    path.write_text(source, encoding="utf-8")
+    scope = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        exec(compile(source, str(path), "exec"), scope)
+    return scope["f"]
+
+
+DEEP = {
+    "sum": "row['number']" + " + 1" * 250,
+    "not": "not " * 250 + "row['number']",
+    "minus": "-" * 90 + "row['number']",
+    "tuples": "(" * 70 + "row['number']" + ",)" * 70,
+    "calls": "int(" * 70 + "row['number']" + ")" * 70,
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_what_is_too_deep_is_called(tmp_path, name):
+    function = of_source(tmp_path, f"f = lambda row: {DEEP[name]}")
+    assert seen_through(function, bind(function, (), {})) is None
+    assert run_with([{"number": 3}], function) == [repr(function({"number": 3}))]
+
+
+ODD = [
+    "f'\u00a0{row}'",
+    "f'{row}\U0001f468\u200d\U0001f469'",
+    "f'{row!r:>{4}}\\n'",
+    "f'{row[\"\u00a0\":]}'",
+    "'\\ud800' + row",
+    "b'a' + row",
+    "row. number",
+    "...",
+]
+
+
+@pytest.mark.parametrize("body", ODD)
+def test_odd_sources_are_no_obstacle(tmp_path, body):
+    function = of_source(tmp_path, f"f = lambda row: {body}")
+    try:
+        told = [repr(function("x"))]
+    except (TypeError, AttributeError, UnicodeError):
+        with pytest.raises(StepError):
+            run_with(["x"], function)
+    else:
+        assert run_with(["x"], function) == told
+
+
+def run_with(values, function):
+    """Through a stage, as a pipeline would run it."""
+    pipeline = beam.Pipeline("LocalRunner", argv=["--no_pipeline_type_check"])
+    pipeline | "In" >> anything() | beam.Map(function) | beam.Reshuffle()
+    found = run(stage_of(pipeline, "In"), [Batch(values, [0] * len(values))])
+    if found.error is not None:
+        raise StepError("Map", None, None, found.error)
+    return [row[0] for rows in found.streams.values() for row in rows]
+
+
+def test_nothing_is_said_of_a_source_that_was_not_said_when_it_was_loaded(tmp_path):
+    function = of_source(tmp_path, "f = lambda row: row['a']\ng = 1 is 1\n")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert tree_of(function) is not None
+
+
+def test_global_names_are_looked_at_again():
+    scope = dict(globals())
+    function = FunctionType(counted.__code__, scope)
+    through = seen_through(function, bind(function, (), {}))
+    assert through is not None
+    assert through.is_still(function)
+    scope["len"] = lambda text: -1
+    assert not through.is_still(function)
+    assert seen_through(function, bind(function, (), {})) is None
+
+
+def counted(row):
+    return len(row["word"])
+
+
+@pytest.mark.parametrize(("tool", "watches"), [(0, True), (1, True), (2, False), (3, True), (5, False)])
+def test_debuggers_and_coverage_of_later_pythons_want_functions_called(monkeypatch, tool, watches):
+    # Python 3.12 has `sys.monitoring`; its tools are numbered from 0 to 5.
+    ids = SimpleNamespace(PROFILER_ID=2, OPTIMIZER_ID=5, get_tool=lambda number: None)
+    monkeypatch.setattr(sys, "monitoring", ids, raising=False)
+    assert not is_watched()
+    ids.get_tool = lambda number: "it" if number == tool else None
+    assert is_watched() is watches
 
 
 def test_functions_are_called_where_somebody_wants_that(monkeypatch):

@@ -79,6 +79,8 @@ class Lives:
         ran = subprocess.run(self.command(*point), capture_output=True, text=True, timeout=240, check=False)
         died = -signal.SIGKILL if point else 0
         assert ran.returncode == died, f"the fault did not fire: {point}\n{ran.stderr}"
+        # Java ends after the driver, and may find that nobody wants its results.
+        assert not [line for line in ran.stderr.splitlines() if line.startswith("\tat ")], ran.stderr
         return next((at - started for at in self.commits()[before:]), 0.0)
 
     def commits(self) -> list[float]:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -15,6 +16,7 @@ import pytest
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import packages
+from headrace.runners.spark.ownfiles import program_files
 from tests.spark import lives, undecided
 from tests.spark.test_driver_killed import written
 
@@ -33,17 +35,27 @@ def cluster_environment(folder: Path) -> dict[str, str]:
     }
 
 
+def left_in(folder: Path, seconds: float = 20) -> list[str]:
+    """What is left in a folder for temporary files when Java has had time to end as well."""
+    deadline = time.monotonic() + seconds
+    while (left := sorted(path.name for path in folder.iterdir())) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return left
+
+
 @pytest.mark.faults
 def test_two_executors_one_killed_in_mid_epoch(tmp_path: Path) -> None:
     out, expected, flag = tmp_path / "out", tmp_path / "expected", tmp_path / "killed"
     out.mkdir()
     expected.mkdir()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
     command = [sys.executable, "-m", "tests.spark.cluster", str(tmp_path / "checkpoint"), str(out), str(flag)]
-    ran = subprocess.run(
-        command, env=cluster_environment(tmp_path), capture_output=True, text=True, timeout=400, check=False
-    )
+    environment = cluster_environment(tmp_path) | dict.fromkeys(("TMPDIR", "SPARK_LOCAL_DIRS"), str(temporary))
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=400, check=False)
     assert ran.returncode == 0, ran.stderr
     assert flag.exists(), "the fault did not fire"
+    assert left_in(temporary) == []
     assert all(".zip/" in line for line in flag.read_text().splitlines()), "the executors had the code from elsewhere"
     LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
     assert written(out) == written(expected)
@@ -93,7 +105,7 @@ print(len(names))
 
 
 def test_only_the_programs_own_modules_are_sent() -> None:
-    files = packages.program_files()
+    files = program_files()
     assert files["tests/spark/lives.py"] == Path(lives.__file__)
     assert "tests/spark/__init__.py" in files
     assert not [name for name in files if name.startswith(("pyspark", "pytest", "headrace", "json"))]

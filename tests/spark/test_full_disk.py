@@ -32,7 +32,8 @@ def test_a_full_disk_ends_the_program_by_name_and_it_goes_on_exactly(
     full, again = json.loads(done.stdout)
     assert full["code"] not in (0, None)
     assert "no space left on device" in full["said"].lower(), full["said"]
-    assert str(folder) in full["said"], full["said"]
+    assert str(folder) in full["said"].splitlines()[-1], full["said"]
+    assert "\tat " not in full["said"], "stacks of Java"
     run.fire()
     run.note("ENOSPC")
     assert again["code"] == 0, again["said"]

@@ -147,19 +147,6 @@ def test_a_combiner_made_of_another_is_its_own() -> None:
     assert type(compiled(SumFn(), [1]).keyed["combine"].computation) is ColumnGrouping
 
 
-class WithIds(BoundedInjector):
-    """Records that may come twice."""
-
-    record_ids = True
-
-
-def test_records_that_may_come_twice_are_combined_by_key() -> None:
-    """Columns know no ids."""
-    pairs = beam.Pipeline("LocalRunner") | beam.io.Read(WithIds([(("a", 1), SECOND)]))
-    pairs | beam.WindowInto(window.FixedWindows(10)) | "combine" >> beam.CombinePerKey(sum)
-    assert type(pairs.pipeline.topology().keyed["combine"].computation) is MixedGrouping
-
-
 def failure(combine: object, values: list[object]) -> tuple[object, ...]:
     with pytest.raises(StepError) as told:
         LocalRunner().run_topology(compiled(combine, values), RunOptions(max_records_per_epoch=1))

@@ -7,6 +7,7 @@ import collections
 import pytest
 
 import headrace as beam
+from headrace.lowlevel import TopologyError
 from headrace.transforms import window
 from headrace.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from headrace.utils.windowed_value import PaneInfoTiming
@@ -63,6 +64,16 @@ class TestFlatten:
 
         assert sorted((row[2].start, row[2].end) for row in values(build)) == [(60, 70), (60, 120)]
 
+    def test_of_windows_of_another_kind_says_both(self, caplog):
+        p = beam.Pipeline("LocalRunner")
+        tens = timed(p, 61) | "tens" >> beam.WindowInto(window.FixedWindows(10))
+        late = p | "ones" >> beam.Create([1]) | "late" >> beam.WindowInto(window.FixedWindows(10), allowed_lateness=5)
+        (tens, late) | beam.Flatten()
+        assert [record.getMessage() for record in caplog.records] == [
+            "Flatten: <PCollection late> has allowed_lateness Duration(5), unlike the first input, allowed_lateness "
+            "Duration(0)"
+        ]
+
     def test_of_nothing(self):
         assert values(lambda p: () | beam.Flatten(pipeline=p)) == []
 
@@ -116,3 +127,15 @@ class TestGroups:
             "ann": {"age": [31], 3: ["Ulm", "Rom"]}, "bob": {"age": [42], 3: []}, "cid": {"age": [], 3: ["Bern"]},
         }  # fmt: skip
         assert dict(values(lambda p: build(p, tuple)))["ann"] == ([31], ["Ulm", "Rom"])
+
+
+@pytest.mark.parametrize("shape", [tuple, dict])
+def test_joining_collections_in_different_windows_is_refused_when_the_pipeline_is_built(shape):
+    p = beam.Pipeline("LocalRunner")
+    ages, towns = p | "ages" >> beam.Create([("a", 1)]), p | "towns" >> beam.Create([("a", "b")])
+    minutes = ages | "minutes" >> beam.WindowInto(window.FixedWindows(60))
+    for other in (towns, towns | "tens" >> beam.WindowInto(window.FixedWindows(10))):
+        inputs = {"ages": minutes, "towns": other} if shape is dict else (minutes, other)
+        with pytest.raises(TopologyError, match="elements meet only in equal windows; give both the same") as told:
+            inputs | f"{other}" >> beam.CoGroupByKey()
+        assert all(f"{each!r} in {each.windowing.window_fn}" in str(told.value) for each in (minutes, other))

@@ -98,7 +98,7 @@ class TestNames:
             rows | beam.io.WriteToParquet(f"{tmp_path}/", partition_by=["key"])
         name = "part-19700101T000000Z-19700101T000100Z-0-000001-00000-of-00001"
         assert pq.read_table(tmp_path / "key=a" / name, partitioning=None).to_pydict() == {"n": [2]}
-        assert sorted(path.name for path in tmp_path.iterdir()) == ["_unfinished", "key=a", "key=b", "key=c"]
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["key=a", "key=b", "key=c"]
 
 
 class TestPanes:
@@ -203,7 +203,7 @@ def test_a_crash_loses_and_doubles_nothing(tmp_path, step, gathered):
     with pytest.raises(Crash):
         run("crashed", CrashAt(step))
     assert run("crashed", OneByOne()) == run("whole", OneByOne())
-    assert not list((tmp_path / "crashed" / "_unfinished").iterdir())
+    assert not (tmp_path / "crashed" / "_unfinished").exists()
 
 
 class TestReceipts:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import importlib
+import inspect
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
+from headrace.coders import BytesCoder, StrUtf8Coder
 from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
@@ -95,7 +98,7 @@ class TestContents:
 
     def test_parquet(self, tmp_path):
         schema = pa.schema({"name": pa.string(), "age": pa.int32()})
-        run(PEOPLE, beam.io.WriteToParquet(f"{tmp_path}/out", schema, "zstd", ".parquet"))
+        run(PEOPLE, beam.io.WriteToParquet(f"{tmp_path}/out", schema, codec="zstd", file_name_suffix=".parquet"))
         table = pq.read_table(tmp_path / "out-000001-00000.parquet")
         assert table.schema == schema
         assert table.to_pylist() == [
@@ -138,6 +141,113 @@ class TestContents:
             beam.io.WriteToText("out", compression_type="rar")
 
 
+class TestArgumentsInTheOrderOfBeams:
+    """What Beam's have and these have not is refused by name, so that no argument passes for another."""
+
+    def test_lines_read(self, tmp_path):
+        (tmp_path / "a.txt").write_text("head\na\n")
+        read = beam.io.ReadFromText(f"{tmp_path}/a.txt", 0, "auto", True, StrUtf8Coder(), True, 1, None, None)
+        assert values(lambda p: p | read) == ["a"]
+        with pytest.raises(FileNotFoundError, match="no file matches"):
+            beam.io.ReadFromText(f"{tmp_path}/b.txt", 0, "auto", True, None, True)
+        assert values(lambda p: p | beam.io.ReadFromText(f"{tmp_path}/b.txt", 0, "auto", True, None, False)) == []
+
+    def test_rows_read(self, tmp_path):
+        pq.write_table(pa.table({"a": [1], "b": [2]}), tmp_path / "a")
+        assert values(lambda p: p | beam.io.ReadFromParquet(f"{tmp_path}/a", 0, True, ["b"], True)) == [beam.Row(b=2)]
+        assert values(lambda p: p | beam.io.ReadFromParquet(f"{tmp_path}/no", 0, False)) == []
+
+    def test_lines_written(self, tmp_path):
+        run(["a"], beam.io.WriteToText(f"{tmp_path}/out", ".txt", True, 0, None, None, "gzip", "head", "foot"))
+        assert gzip.decompress((tmp_path / "out-000001-00000.txt").read_bytes()) == b"head\na\nfoot\n"
+
+    def test_rows_written(self, tmp_path):
+        schema = pa.schema({"at": pa.timestamp("us"), "list": pa.list_(pa.int64())})
+        beams = (
+            schema,
+            64 * 1024 * 1024,
+            1000,
+            "zstd",
+            True,
+            False,
+            ".parquet",
+            0,
+            None,
+            "application/x-parquet",
+            None,
+        )
+        run([{"at": datetime(2013, 1, 1), "list": [1]}], beam.io.WriteToParquet(f"{tmp_path}/out", *beams))
+        file = pq.ParquetFile(tmp_path / "out-000001-00000.parquet")
+        assert [column.physical_type for column in map(file.schema.column, range(2))] == ["INT96", "INT64"]
+        assert file.schema.column(1).path == "list.list.item"
+        assert file.metadata.row_group(0).column(0).compression == "ZSTD"
+
+    def test_the_names_of_lists_as_the_specification_has_them(self, tmp_path):
+        run([{"list": [1]}], beam.io.WriteToParquet(f"{tmp_path}/out", use_compliant_nested_type=True))
+        assert pq.ParquetFile(tmp_path / "out-000001-00000").schema.column(0).path == "list.list.element"
+
+    @pytest.mark.parametrize(
+        ("make", "message"),
+        [
+            # As they were once called here, by position.
+            (
+                lambda: beam.io.ReadFromText("x", 0, "auto", True, 1),
+                "ReadFromText has no coder, got 1 for it; give the en",
+            ),
+            (
+                lambda: beam.io.WriteToText("x", "", True, 0, "gzip"),
+                "WriteToText has no shard_name_template, got 'gzip'",
+            ),
+            (
+                lambda: beam.io.ReadFromParquet("x", 0, ["a"]),
+                r"validate is True or False, got \['a'\]; .* order of Beam",
+            ),
+            (
+                lambda: beam.io.WriteToParquet("x", None, "zstd"),
+                "WriteToParquet has no row_group_buffer_size, got 'zstd'",
+            ),
+            # As Beam's are called.
+            (lambda: beam.io.ReadFromText("x", coder=BytesCoder()), "ReadFromText has no coder, got .*BytesCoder"),
+            (
+                lambda: beam.io.ReadFromText("x", delimiter=b"|"),
+                r"has no delimiter, got b'\|' for it; .*ReadFromCsv has sep",
+            ),
+            (lambda: beam.io.ReadFromText("x", escapechar=b"!"), "has no escapechar, got b'!'"),
+            (
+                lambda: beam.io.ReadFromText("x", skip_header_lines="1"),
+                "skip_header_lines is a number of lines, got '1'",
+            ),
+            (
+                lambda: beam.io.WriteToText("x", coder=BytesCoder()),
+                "has no coder, got .*BytesCoder.*; map elements to bytes",
+            ),
+            (lambda: beam.io.WriteToText("x", shard_name_template=""), "has no shard_name_template, got '' for it"),
+            (lambda: beam.io.WriteToParquet("x", row_group_buffer_size=1024), "got 1024 for it; give row_group_size"),
+            (
+                lambda: beam.io.WriteToParquet("x", record_batch_size="1"),
+                "record_batch_size is a number of records, got '1'",
+            ),
+            (lambda: beam.io.WriteToParquet("x", shard_name_template="-SS"), "has no shard_name_template, got '-SS'"),
+            (lambda: beam.io.WriteToParquet("x", mime_type="text/plain"), "has no mime_type, got 'text/plain'"),
+            (lambda: beam.io.WriteToParquet("x", triggering_frequency=5), "has no triggering_frequency, got 5"),
+            (lambda: beam.io.WriteToText("x", max_records_per_shard=5), "argument 'max_records_per_shard'"),
+        ],
+    )
+    def test_what_is_not_here(self, make, message):
+        with pytest.raises(TypeError, match=message):
+            make()
+
+    @pytest.mark.parametrize("name", ["ReadFromText", "WriteToText", "ReadFromParquet", "WriteToParquet"])
+    def test_the_order_is_beams(self, name):
+        beams = importlib.import_module("apache_beam.io.textio" if "Text" in name else "apache_beam.io.parquetio")
+        theirs = inspect.signature(getattr(beams, name).__init__).parameters.values()
+        ours = inspect.signature(getattr(beam.io, name).__init__).parameters.values()
+        assert self.positional(ours) == self.positional(theirs)
+
+    def positional(self, parameters):
+        return [each.name for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+
+
 class TestExactlyOnce:
     def sink(self, folder):
         return FileSink(f"{folder}/out", ".txt", TextWriter(b"\n", None, None, "auto"))
@@ -159,7 +269,7 @@ class TestExactlyOnce:
     def test_a_delivery_goes_on_where_it_was_interrupted(self, tmp_path):
         sink = self.sink(tmp_path)
         receipts = [sink.stage(Batch([text], [0]), 7, number, f"t{number}") for number, text in enumerate("ab")]
-        (tmp_path / "_unfinished" / json.loads(receipts[0])).rename(tmp_path / "out-000007-00000.txt")
+        (tmp_path / "_unfinished" / "out-000007-0-t0.txt").rename(tmp_path / "out-000007-00000.txt")
         sink.deliver(7, receipts)
         assert [(tmp_path / name).read_text() for name in names(tmp_path)] == ["a\n", "b\n"]
 
@@ -173,13 +283,6 @@ class TestExactlyOnce:
         sink.deliver(7, [kept])
         assert hidden(tmp_path) == ["out-000008-0-third.txt", "out-two-000006-0-fourth"]
         assert (tmp_path / "out-000007-00000.txt").read_text() == "kept\n"
-
-    def test_a_committed_part_that_is_gone_is_an_error(self, tmp_path):
-        sink = self.sink(tmp_path)
-        receipt = sink.stage(Batch(["a"], [0]), 7, 0, "token")
-        (tmp_path / "_unfinished" / json.loads(receipt)).unlink()
-        with pytest.raises(FileNotFoundError, match="of committed epoch 7 is gone"):
-            sink.deliver(7, [receipt])
 
     def test_an_empty_part_is_no_file(self, tmp_path):
         assert self.sink(tmp_path).stage(Batch(), 7, 0, "token") is None

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import enum
 import os
+import pickle
 import subprocess
 import sys
+import threading
 from collections import namedtuple
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
+from importlib import import_module
 from typing import Any, NamedTuple
 from uuid import UUID
 
+import cloudpickle
 import pytest
 
 import headrace as beam
@@ -20,6 +24,7 @@ from headrace.coders import registry
 from headrace.coders.typecoders import CoderRegistry
 from headrace.lowlevel import KeyEncodingError, StepError, TopologyError
 from headrace.lowlevel.coder import KeyCoder, decode_key, encode_key
+from headrace.lowlevel.errors import CoderError
 from headrace.lowlevel.keykinds import dynamic_named_tuple
 from headrace.sdk.keys import key_problem
 from headrace.transforms.window import IntervalWindow
@@ -273,3 +278,53 @@ def test_a_key_that_cannot_be_read_names_the_step(points):
     with pytest.raises(StepError, match="cannot read it") as caught:
         grouped([(Point(1, 2), 2)])
     assert caught.value.step == "GroupByKey"
+
+
+class MissingCoder(PointCoder):
+    """One whose module is nowhere but in the program."""
+
+    def __reduce__(self):
+        return import_module, ("a_module_of_the_driver",)
+
+
+class LockedCoder(PointCoder):
+    def __init__(self):
+        self.lock = threading.Lock()
+
+
+class BrokenCoder(PointCoder):
+    @classmethod
+    def from_type_hint(cls, hint, registry):
+        raise OSError("no table of codes")
+
+
+KEYS_OF_POINTS = KeyCoder({Point: PointCoder()})
+PROBLEMS = {
+    MissingCoder: r"cannot be loaded in this process \(ModuleNotFoundError: .*a_module_of_the_driver.*\); install the",
+    LockedCoder: r"cannot be sent to the workers \(TypeError: cannot pickle .*lock.*\); make one that can be pickled",
+    BrokenCoder: r"cannot be made \(OSError: no table of codes\); mend it, or register an instance",
+}
+
+
+@pytest.mark.parametrize("coder", PROBLEMS)
+def test_a_coder_that_cannot_be_used_fails_only_those_pipelines_that_need_it(points, coder):
+    registry.register_coder(Point, coder if coder is BrokenCoder else coder())
+    assert grouped([("a", 1), (Colour.RED, 2)]) == [("a", [1]), (Colour.RED, [2])]
+    sent = pickle.loads(cloudpickle.dumps(registry.key_coder()))
+    said = rf"^the coder {coder.__name__} that is registered for type Point {PROBLEMS[coder]}"
+    for use in (lambda: sent.encode(("a", Point(1, 2))), lambda: sent.decode(KEYS_OF_POINTS.encode(Point(1, 2)))):
+        with pytest.raises(CoderError, match=said):
+            use()
+    assert sent.decode(sent.encode(("a", 1))) == ("a", 1)
+
+
+def test_an_unusable_coder_of_a_stated_key_is_told_when_the_pipeline_is_built(points):
+    registry.register_coder(Point, BrokenCoder)
+    pairs = beam.Pipeline("LocalRunner") | beam.Create([(Point(1, 2), 1)])
+    with pytest.raises(CoderError, match="BrokenCoder that is registered for type Point cannot be made"):
+        pairs | beam.GroupByKey()
+
+
+def test_own_coders_travel():
+    coder = pickle.loads(cloudpickle.dumps(KEYS_OF_POINTS))
+    assert coder.decode(coder.encode((Point(1, 2), "a"))) == (Point(1, 2), "a") and str(coder) == str(KEYS_OF_POINTS)

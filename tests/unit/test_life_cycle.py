@@ -7,13 +7,35 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from threading import Event
+from typing import cast
 
 import pytest
 
 import headrace as beam
-from headrace.lowlevel import BoundedInjector, Computation, Context, InlineComputation, Record, StepError, Topology
+from headrace.lowlevel import (
+    BoundedInjector,
+    Computation,
+    Context,
+    InlineComputation,
+    Record,
+    StepError,
+    Topology,
+)
+from headrace.lowlevel.checkpoint import Consent
+from headrace.lowlevel.revision import joined, without
+from headrace.lowlevel.store import ObjectStore
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.local import LocalRunner
+from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.driver import Driver
+from headrace.runners.engine.epoch import Kind, Report, Sender, pack, unpack
+from headrace.runners.engine.journal import NoJournal
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.local import LocalRunner, Scheduler
+from headrace.runners.local.executor import LocalExecutor
+from headrace.runners.spark import SparkRunner
+from headrace.runners.spark.held import Held
+from headrace.runners.spark.shipment import Shipment, packed
 
 LIFE = re.compile(r"set (start (\d )+finish )*down ")
 """The hooks of one instance, in order."""
@@ -129,8 +151,6 @@ def test_each_part_of_a_combiner_is_set_up_and_torn_down_once(tmp_path: Path) ->
 
 @pytest.mark.spark
 def test_on_spark(spark: object, tmp_path: Path) -> None:
-    from headrace.runners.spark import SparkRunner
-
     living(SparkRunner(spark, intervals=2), tmp_path)
     for name in ("one", "two", "three"):
         lives = Diary(tmp_path / name).lives()
@@ -223,3 +243,171 @@ def test_who_has_something_to_tear_down() -> None:
     assert torn(beam.CombineGlobally(sum), beam.Map(str)) == set()
     assert torn("Living" >> beam.ParDo(Living(Path()))) == {"Living"}
     assert torn("All" >> beam.CombineGlobally(LivingSum(Path()))) == {"All/Combine"}
+
+
+# Every instance is set up once and torn down once, whatever happens around it
+
+
+class Counted(Computation):
+    """Keeps a diary of its set-ups and tear-downs; pickled, it begins a diary entry of its own."""
+
+    def __init__(self, path: Path, fails: bool = False) -> None:
+        self.diary = Diary(path)
+        self._fails = fails
+
+    def setup(self) -> None:
+        self.diary.note("set")
+        if self._fails:
+            raise ValueError("as told")
+
+    def process_record(self, record: Record, context: Context) -> None:
+        context.state = record.value
+
+    def teardown(self) -> None:
+        self.diary.note("down")
+
+
+def counted(folder: Path, *names: str, fails: str = "") -> Topology:
+    topology = Topology()
+    topology.injector("in", BoundedInjector([(number, number) for number in range(20)]))
+    for name in names:
+        topology.computation(name, Counted(folder / name, name == fails), {"in": lambda value: value})
+    return topology
+
+
+def lives(folder: Path, *names: str) -> list[str]:
+    return [life.strip() for name in names for life in Diary(folder / name).lives()]
+
+
+def test_with_a_fan_out_each_part_of_a_combiner_is_torn_down(tmp_path: Path) -> None:
+    with beam.Pipeline(LocalRunner(intervals=2, parallelism=2), small_epochs()) as p:
+        pairs = p | beam.Create(range(20)) | beam.Map(lambda x: (x % 3, x))
+        _ = pairs | "Sum" >> beam.CombinePerKey(LivingSum(tmp_path / "sum")).with_hot_key_fanout(2)
+    parts = lives(tmp_path, "sum")
+    assert all(re.fullmatch(r"set (used )*down", part) for part in parts), parts
+    assert sum("used" in part for part in parts) == 3, "before the shuffle, in the shards and behind them"
+    assert {place.step for place in p.topology().places() if place.computation.has_teardown()} == {"Sum", "Sum#shards"}
+
+
+def test_a_failing_part_of_several_combiners_ends_those_before_it(tmp_path: Path) -> None:
+    class Failing(LivingSum):
+        def setup(self) -> None:
+            super().setup()
+            raise ValueError("as told")
+
+    several = beam.combiners.TupleCombineFn(LivingSum(tmp_path / "one"), Failing(tmp_path / "two"))
+    with pytest.raises(ValueError, match="as told"):
+        several.setup()
+    assert (lives(tmp_path, "one"), lives(tmp_path, "two")) == (["set down"], ["set"])
+
+
+@pytest.mark.parametrize("parallelism", [1, 3])
+def test_of_a_failing_setup_nobody_is_set_up_twice(tmp_path: Path, parallelism: int) -> None:
+    topology = counted(tmp_path, "one", "two", "three", fails="two")
+    with pytest.raises(StepError, match="step 'two'"):
+        LocalRunner(intervals=3, parallelism=parallelism).run_topology(topology)
+    assert (lives(tmp_path, "one"), lives(tmp_path, "two")) == (["set down"], ["set"])
+    assert not (tmp_path / "three").exists()
+
+
+def test_what_a_change_of_topology_keeps_lives_on(tmp_path: Path) -> None:
+    topology = counted(tmp_path, "stays", "goes")
+    ready, run = Event(), []
+
+    class Asking(Scheduler):
+        def step(self, name: str, epoch: int) -> None:
+            if (name, epoch) == ("plan", 2) and len(run) == 1:
+                assert ready.wait(60)
+                more = Topology()
+                more.computation("comes", Counted(tmp_path / "comes"), {"in": lambda value: value})
+                run.append(run[0].changes.request(lambda now: joined(now, more), Consent()))
+                run.append(run[0].changes.request(lambda now: without(now, ["goes"]), Consent(removed=["goes"])))
+
+    run.append(LocalRunner(scheduler=Asking()).start(topology, RunOptions(max_records_per_epoch=3)))
+    ready.set()
+    run[0].wait(60)
+    assert 0 < run[1].result(60) < run[2].result(60)
+    assert lives(tmp_path, "stays", "goes", "comes") == ["set down"] * 3
+
+
+def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
+    class Mixing(LocalExecutor):
+        """Says of the first attempt of each epoch that its tasks do not fit together."""
+
+        tries = 0
+
+        def run(self, spec, splits, rows):  # type: ignore[no-untyped-def]
+            self.tries += 1
+            found = super().run(spec, splits, rows)
+            if self.tries % 2:
+                report = next(at for at, row in enumerate(found) if row[2] == Kind.REPORT)
+                told = cast(Report, unpack(found[report][3]))
+                told.consumed.append(Sender(1, 0, "another attempt"))
+                found[report] = (*found[report][:3], pack(told))
+            return found
+
+    topology = counted(tmp_path, "one")
+    executor = Mixing(topology, 1, Scheduler(), None, 1)
+    result = Driver(topology, executor, NoJournal(), ManualClock(), RunOptions(intervals=1)).run()
+    assert executor.tries == 2 * result.epochs
+    assert lives(tmp_path, "one") == ["set down"]
+
+
+class TestInAWorkerProcess:
+    """What `Held` keeps there from task to task."""
+
+    @staticmethod
+    def shipment(folder: Path, *names: str, fails: str = "") -> Shipment:
+        topology = counted(folder, *names, fails=fails)
+        return Shipment.of(packed(topology), ObjectStore(str(folder / "checkpoint")), "run")
+
+    def test_tasks_share_instances_until_their_run_is_over(self, tmp_path: Path) -> None:
+        held, shipment = Held(), self.shipment(tmp_path, "one")
+        for _ in range(3):
+            held.take(shipment)[0].program.setup()
+        assert lives(tmp_path, "one") == ["set"]
+        held.leave(shipment)
+        held.leave(shipment)
+        assert lives(tmp_path, "one") == ["set down"]
+
+    def test_a_task_after_that_begins_a_life_of_its_own(self, tmp_path: Path) -> None:
+        held, shipment = Held(), self.shipment(tmp_path, "one")
+        for _ in range(2):
+            held.take(shipment)[0].program.setup()
+            held.leave(shipment)
+        assert lives(tmp_path, "one") == ["set down"] * 2
+
+    def test_a_program_that_was_torn_down_is_not_set_up(self, tmp_path: Path) -> None:
+        held, shipment = Held(), self.shipment(tmp_path, "one")
+        program = held.take(shipment)[0].program
+        program.setup()
+        held.leave(shipment)
+        with pytest.raises(RuntimeError, match="was torn down"):
+            program.setup()
+        assert lives(tmp_path, "one") == ["set down"]
+
+    def test_a_retry_after_a_failing_setup_has_instances_of_its_own(self, tmp_path: Path) -> None:
+        held, shipment = Held(), self.shipment(tmp_path, "one", "two", fails="two")
+        for _ in range(3):
+            program = held.take(shipment)[0].program
+            for _ in range(2):
+                # The levels of one task.
+                with pytest.raises(StepError, match="step 'two'"):
+                    program.setup()
+        held.leave_all()
+        assert (lives(tmp_path, "one"), lives(tmp_path, "two")) == (["set down"] * 3, ["set"] * 3)
+
+    def test_another_topology_of_the_run_ends_the_one_before(self, tmp_path: Path) -> None:
+        held = Held()
+        held.take(self.shipment(tmp_path, "one"))[0].program.setup()
+        held.take(self.shipment(tmp_path, "one", "two"))[0].program.setup()
+        held.leave_all()
+        assert lives(tmp_path, "one", "two") == ["set down"] * 3
+
+
+@pytest.mark.spark
+def test_a_failing_setup_on_spark_with_several_tasks(spark: object, tmp_path: Path) -> None:
+    topology = counted(tmp_path, "one", "two", fails="two")
+    with pytest.raises(StepError, match="step 'two'"):
+        SparkRunner(spark, intervals=4).run_topology(topology, RunOptions(one_task_epochs=False))
+    assert set(lives(tmp_path, "one")) == {"set down"} and set(lives(tmp_path, "two")) == {"set"}

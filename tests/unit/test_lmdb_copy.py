@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import random
@@ -23,6 +24,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.spark import copies as copies_module
 from headrace.runners.spark.copies import Copies, advance, sweep
 from headrace.runners.spark.copy import LmdbCopy
+from headrace.runners.spark.room import CopyError
 
 KEYS = [encode_key(f"key {i}") for i in range(4)]
 ROWS = [row_of(key) for key in KEYS]
@@ -428,3 +430,24 @@ def test_many_due_timers_are_those_of_the_reference(tmp_path: Path, at_once: int
     for limit in (-10, 100, MAX_TIMESTAMP):
         assert list(copy.due(0, limit).marks()) == list(reference.due(0, limit).marks())
     copy.close()
+
+
+def test_the_lock_file_has_its_blocks_on_a_system_that_cannot_reserve_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate", raising=False)
+    copy = LmdbCopy(tmp_path / "copy")
+    lock = tmp_path / "copy" / "lock.mdb"
+    assert lock.stat().st_blocks * 512 >= lock.stat().st_size >= 64 << 10
+    assert sorted(path.name for path in lock.parent.iterdir()) == ["data.mdb", "lock.mdb"]
+    copy.close()
+
+
+def test_a_lock_file_without_its_blocks_is_never_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(before: object, after: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "link", full)
+    with pytest.raises(CopyError, match=r"cannot write the copy of state .*/copy: .*no space left on device.*; free"):
+        LmdbCopy(tmp_path / "copy")
+    assert not list((tmp_path / "copy").iterdir())

@@ -136,10 +136,12 @@ def test_a_circle_of_computations_comes_to_rest():
     assert max(seen[:-1]) <= 6
 
 
-class Fuse(InlineComputation):
+class Double(InlineComputation):
     def process_batch(self, stream, batch, emit):
         emit("doubled", Batch([value * 2 for value in batch.values], batch.timestamps))
 
+
+class Fuse(Double):
     def start_bundle(self):
         self.seen = 0
 
@@ -237,7 +239,7 @@ def test_redelivered_records_count_once():
     injector.records(("a", 1), ("b", 2), ids=[b"1", b"2"]).records(("b", 2), ("c", 3), ids=[b"2", b"3"])
     topology = Topology()
     topology.injector("in", injector)
-    topology.inline("double", Fuse(), ["in"], ["doubled", "ends"])
+    topology.inline("double", Double(), ["in"], ["doubled"])
     topology.computation("per minute", PerMinute(), {"doubled": itself}, ["minutes"])
     minutes = collect(topology, "minutes")
     result = LocalRunner().run_topology(topology)

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
 import headrace as beam
+from headrace.lowlevel.metric import ENGINE, CounterCell, Metric
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
@@ -52,9 +53,32 @@ def test_a_terminal_gets_a_display_and_anything_else_lines_of_json() -> None:
     assert isinstance(reporter_for(Console(file=io.StringIO())), ProgressLog)
 
 
+def test_a_line_is_short_however_many_steps_there_are_unless_details_are_wanted() -> None:
+    counted = {Metric("counter", ENGINE, "records_in"): CounterCell(10**9)}
+    cells = {f"A step of a pipeline {number}": counted for number in range(10)}
+    busy = Progress(
+        10**6, 10**12, 10**12, 10**9, 10**9, 1_795_309_663_255_940, 0, 1_795_309_617_155_940 + 10**9, 12.345678, cells
+    )
+    short, long = io.StringIO(), io.StringIO()
+    for file, details in ((short, False), (long, True)):
+        with ProgressLog(file, clock=lambda: 0.0, details=details) as log:
+            log(busy)
+    assert len(short.getvalue()) < 230
+    told, whole = json.loads(short.getvalue()), json.loads(long.getvalue())
+    assert set(told) == {
+        *("epoch", "seconds", "in", "in_per_s", "out", "late", "dropped", "watermark", "lag_s"),
+    }
+    assert told.items() <= whole.items()
+    assert len(whole["steps"]) == 10
+    usual = io.StringIO()
+    with ProgressLog(usual, clock=lambda: 0.0) as log:
+        run(log, numbers=10)
+    assert max(map(len, usual.getvalue().splitlines())) < 200
+
+
 def test_lines_have_the_whole_and_each_step_and_the_last_is_never_missing() -> None:
     file, times = io.StringIO(), iter([0.0, 0.2, 0.4, 1.1])
-    with ProgressLog(file, clock=lambda: next(times)) as log:
+    with ProgressLog(file, clock=lambda: next(times), details=True) as log:
         run(log)
     lines = list(map(json.loads, file.getvalue().splitlines()))
     assert [line["epoch"] for line in lines] == [1, 4]
@@ -110,6 +134,20 @@ def test_prometheus_is_served_while_the_run_goes_on_and_not_after() -> None:
         assert b"headrace_epoch 4.0" in urlopen(place).read()
     with pytest.raises(OSError, match="refused"):
         urlopen(place)
+
+
+def test_prometheus_is_served_to_this_machine_unless_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def served_at(reporter: PrometheusReporter) -> str:
+        with reporter:
+            assert reporter._server is not None
+            return str(reporter._server.server_address[0])
+
+    assert served_at(PrometheusReporter(port=0)) == "127.0.0.1"
+    assert served_at(PrometheusReporter.at("0")) == "127.0.0.1"
+    assert served_at(PrometheusReporter.at("0.0.0.0:0")) == "0.0.0.0"
+    for wrong in ("99999999", "host:", ":9464", "9464x", "", "-1"):
+        with pytest.raises(ValueError, match=r"cannot be served at .*give a port \(0 to 65535\), or HOST:PORT"):
+            PrometheusReporter.at(wrong)
 
 
 def test_several_reporters_are_told_as_one() -> None:

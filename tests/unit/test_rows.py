@@ -130,7 +130,7 @@ def test_a_field_that_is_not_there_is_refused_when_the_pipeline_is_built():
 @pytest.mark.parametrize(
     ("make", "kind", "said"),
     [
-        (lambda: beam.GroupBy(), ValueError, "GroupBy takes at least one field"),
+        (lambda: beam.Select(), ValueError, "Select takes at least one field"),
         (lambda: beam.GroupBy(3), TypeError, "names of fields and functions of the element, got 3"),
         (lambda: beam.Select("a", "a"), ValueError, "the field 'a' twice"),
         (lambda: total("a", "b").aggregate_field("c", sum, "total"), ValueError, "other than a, total, got 'total'"),

@@ -211,5 +211,5 @@ def test_the_size_is_an_option() -> None:
     assert run_options(PipelineOptions(["--cache_mb=3"])) == RunOptions(cache_bytes=3 << 20)
     assert run_options(PipelineOptions(["--cache_mb=0"])) == RunOptions(cache_bytes=0)
     assert run_options(PipelineOptions([])) == RunOptions()
-    with pytest.raises(ValueError, match="cache_bytes is -1048576"):
+    with pytest.raises(ValueError, match=r"cache_bytes \(--cache_mb\) is -1048576; give a number of bytes"):
         run_options(PipelineOptions(["--cache_mb=-1"]))

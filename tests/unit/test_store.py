@@ -4,6 +4,7 @@ import errno
 import multiprocessing
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -88,18 +89,89 @@ def test_local_writes_reach_the_disk_with_the_folders_that_lead_to_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
-    monkeypatch.setattr(os, "fsync", lambda descriptor: synced.append(os.readlink(f"/proc/self/fd/{descriptor}")))
-    store = ObjectStore(tmp_path)
-    for write in (store.put, store.put_if_absent):
-        synced.clear()
-        write("deltas/1/x", b"x")
-        if write == store.put:
-            store.delete("deltas/1/x")
-        assert synced == [str(tmp_path / part) for part in ("deltas/1/x", "deltas/1", "deltas", "")]
+    folders: list[str] = []
+
+    def fsync(descriptor: int) -> None:
+        place = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if place.is_dir():
+            folders.append(os.path.relpath(place, root))
+        else:
+            assert list(root.glob("write#*")), "the name comes when the contents are on the disk"
+            synced.append(place.read_text())
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    root = tmp_path / "not" / "there"
+    store = ObjectStore(root)
+    store.put("deltas/1/x", b"x")
+    assert synced == ["x"]
+    assert folders == ["../..", "..", "deltas/1", "deltas", "."], "the root and what leads to it were made"
+    for write in (store.put_if_absent, store.put):
+        store.delete("deltas/1/x")
+        synced.clear(), folders.clear()
+        write("deltas/1/x", b"y")
+        assert (synced, folders) == (["y"], ["deltas/1", "deltas", "."])
     for path, reached in (("deltas/1/y", ["deltas/1"]), ("deltas/2/x", ["deltas/2", "deltas"])):
-        synced.clear()
+        folders.clear()
         store.put(path, b"x")
-        assert synced == [str(tmp_path / part) for part in (path, *reached)], "what is known to be there is left out"
+        assert folders == reached, "what is known to be there is left out"
+    folders.clear()
+    assert not store.put_if_absent("deltas/2/x", b"")
+    assert folders == ["deltas/2"], "who is told that a name is taken may rely on that"
+
+
+def test_what_a_crash_left_of_a_write_is_never_listed_and_goes_with_what_is_younger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ObjectStore(tmp_path)
+
+    def dies(before: Path, after: Path) -> None:
+        monkeypatch.setattr(Path, "unlink", lambda path, missing_ok=False: None)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(os, "link", dies)
+        store.put_if_absent("log/1", b"1")
+    monkeypatch.undo()
+    left = list(tmp_path.glob("write#*"))
+    assert len(left) == 1 and left[0].read_bytes() == b"1"
+    assert store.is_empty() and store.list("log") == []
+    os.utime(left[0], ns=(0, 10**18))
+    store.put("log/1", b"2")
+    os.utime(tmp_path / "log/1", ns=(0, 10**18))
+    store.delete("log/1")
+    assert left[0].exists(), "it is no older than what was deleted: its writer may be at work"
+    store.put("log/2", b"3")
+    store.delete("log/2")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_write_whose_temporary_file_was_swept_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, replace, swept = ObjectStore(tmp_path), os.replace, []
+
+    def slow(before: Path, after: Path) -> None:
+        if not swept:
+            swept.append(before)
+            before.unlink()
+        replace(before, after)
+
+    monkeypatch.setattr(os, "replace", slow)
+    store.put("a/b", b"1")
+    assert swept and store.get("a/b") == b"1"
+
+
+def test_a_directory_that_was_there_is_never_made_again(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path / "place")
+    store.put("a", b"1")
+    sent = pickle.loads(pickle.dumps(store))
+    shutil.rmtree(tmp_path / "place")
+    for each in (store, sent):
+        for write in (each.put, each.put_if_absent):
+            with pytest.raises(
+                StoreError, match=r"cannot write .*/place/a/b: .*/place was there and is gone, so it was removed or"
+            ):
+                write("a/b", b"2")
+    assert not (tmp_path / "place").exists()
+    assert store.get("a") is None and store.list("") == []
 
 
 def test_places_can_be_written_in_several_ways(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,3 +75,21 @@ def test_limits_and_printing_are_beams() -> None:
         assert Timestamp(seconds).seconds() == beam.Timestamp(seconds).seconds()
         assert (Timestamp(seconds) % 7).micros == (beam.Timestamp(seconds) % 7).micros
         assert (Duration(seconds) * 3).micros == (beam.Duration(seconds) * 3).micros
+
+
+def test_timestamps_of_other_fractions_of_a_second_as_in_beam() -> None:
+    theirs = pytest.importorskip("apache_beam.utils.timestamp").Timestamp
+    for given in [(1, 500, 3), (1.25, 7, 2), (2, 3, 0), (1, 5_000, 9), (1, 2, 6), (1, 2), (-0.5, 1, 3)]:
+        assert Timestamp(*given).micros * 1000 == theirs(*given).nanos, given
+    assert Timestamp(1, micros=7) == Timestamp(1, 7) == Timestamp(seconds=1, subseconds=7, precision=6)
+    for wrong in (lambda: Timestamp(1, 1, 9), lambda: Timestamp(1, 0, 10), lambda: Timestamp(1, 2, micros=3)):
+        with pytest.raises(ValueError, match=r"parts of a microsecond|give 0 to 9 digits|not both"):
+            wrong()
+
+
+def test_a_timedelta_is_a_length() -> None:
+    assert Duration.of(timedelta(minutes=1, microseconds=1)).micros == 60_000_001
+    assert Timestamp(5) + timedelta(seconds=2) - timedelta(seconds=1) == Timestamp(6)
+    for endless in (float("inf"), float("-inf"), float("nan")):
+        with pytest.raises(ValueError, match="is not finite"):
+            Timestamp(endless)

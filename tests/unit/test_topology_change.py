@@ -113,12 +113,12 @@ REFUSED = {
     "a computation that is gone": (
         {"new": topology(names=[])},
         "computation 'count' is gone; give it its name back, or have its state and timers archived, to be restored "
-        "when it comes back: allow_removed=['count']",
+        "when it comes back: --allow_removed=count",
     ),
     "another class": (
         {"new": topology(Sum())},
         "computation 'count' has class Sum instead of Count, so what is stored would lose its meaning; keep it as it "
-        "was, give the step another name, or begin it with nothing: discard_stored=['count']",
+        "was, give the step another name, or begin it with nothing: --discard_stored=count",
     ),
     "another coder": (
         {"new": topology(Tersely())},
@@ -135,12 +135,12 @@ REFUSED = {
     "an injector that is gone": (
         {"new": Fingerprint(tuple(one for one in topology().members if one.name != "more"), topology().levels)},
         "injector 'more' is gone; give it its name back, or have where it had got to in its input archived, to be "
-        "restored when it comes back: allow_removed=['more']",
+        "restored when it comes back: --allow_removed=more",
     ),
     "productions for what is gone": (
         {"new": topology(names=[]), "consent": Consent(removed=["count"]), "pending": {"count": ["in"]}},
         "productions of stream 'in' are on their way to computation 'count', which does not read it any more; run the "
-        "pipeline as it was until they have arrived, or drop them: drop_pending=['count']",
+        "pipeline as it was until they have arrived, or drop them: --drop_pending=count",
     ),
     "productions of a stream that is not read any more": (
         {"new": topology(inputs=["more"]), "pending": {"count": ["in", "more"]}},
@@ -149,7 +149,7 @@ REFUSED = {
     "rows for a sink that is gone": (
         {"new": topology(sinks={}), "undelivered": ["out"]},
         "sink 'out' is gone, but what the last epoch put out may not have been delivered to the CallSink yet; run the "
-        "pipeline with it once more, or give those rows up: allow_removed=['out']",
+        "pipeline with it once more, or give those rows up: --allow_removed=out",
     ),
     "rows for another sink": (
         {"new": topology(sinks={"out": Printer(print)}), "undelivered": ["out"]},

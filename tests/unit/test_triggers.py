@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
 import threading
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
 
 import headrace as beam
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.time import SECOND, Duration
 from headrace.sdk.grouping import Grouping
 from headrace.sdk.shipping import ShippingError
 from headrace.sdk.triggers import (
@@ -254,12 +256,6 @@ def test_finally_ends_also_a_repeated_trigger() -> None:
     assert alone.on_fire(fed(alone, 1), BEFORE) is FINISHED
 
 
-@pytest.mark.parametrize("make", [AfterAny, AfterAll, AfterEach])
-def test_composites_need_parts(make: type) -> None:
-    with pytest.raises(ValueError, match=r"has 1 trigger\(s\); give two or more"):
-        make(AfterCount(1))
-
-
 def test_continuations() -> None:
     assert AfterCount(5).continuation() == AfterCount(1)
     assert AfterProcessingTime(5).continuation() == Always()
@@ -421,3 +417,25 @@ def test_which_may_lose_data_is_beams() -> None:
             may = bool(windowing.triggerfn.may_lose_data(windowing))
             assert trigger.may_finish(lateness) == may, f"{trigger} with lateness {lateness}"
         assert bool(windowing.triggerfn.has_ontime_pane()) == trigger.has_ontime_pane(), trigger
+
+
+@pytest.mark.parametrize("delay", [math.inf, math.nan, -1, "5", None, 1e300, timedelta(seconds=-1)])
+def test_a_delay_that_never_ends_is_refused_when_the_trigger_is_made(delay):
+    with pytest.raises(ValueError, match=r"AfterProcessingTime: delay is .* s; give 0 or more seconds, at most"):
+        AfterProcessingTime(delay)
+    with pytest.raises(ValueError, match=r"AtPeriod: (every|offset) is "):
+        AtPeriod(*((60, math.inf) if delay == math.inf else (delay,)))
+
+
+def test_delays_are_lengths_of_time():
+    assert AfterProcessingTime(timedelta(minutes=1)) == AfterProcessingTime(Duration(60)) == AfterProcessingTime(60)
+    assert AtPeriod(timedelta(minutes=1), timedelta(seconds=5)) == AtPeriod(60, 5)
+    for trigger in (AfterProcessingTime(timedelta(minutes=1)), AtPeriod(timedelta(hours=1))):
+        assert pickle.loads(pickle.dumps(trigger)) == trigger
+
+
+def test_composites_of_one_trigger_are_that_trigger_and_of_none_are_refused():
+    for kind in (AfterAll, AfterAny, AfterEach):
+        assert kind(AfterCount(2)).triggers == (AfterCount(2),)
+        with pytest.raises(ValueError, match=f"{kind.__name__} has no trigger; give one or more"):
+            kind()

@@ -23,7 +23,7 @@ from headrace.sdk.types.hints import element, item, normal, pair, shown, union
 from headrace.sdk.types.values import conforms, type_of
 from headrace.sdk.types.variables import match, substituted
 from headrace.sdk.windows import TimestampedValue
-from headrace.typehints import KV, TypeCheckError
+from headrace.typehints import KV, TypeCheckError, with_input_types, with_output_types
 from headrace.typehints.row_type import RowTypeConstraint
 from tests.unit.collected import values
 
@@ -391,6 +391,28 @@ def test_without_the_option_nothing_is_checked_while_it_runs():
         1,
         ["a"],
     ]
+
+
+def test_a_result_that_is_no_iterable_is_told_alike_with_the_option_and_without():
+    def told(*flags):
+        with pytest.raises(StepError) as caught, pipeline(*flags) as p:
+            p | beam.Create([1]) | "Step" >> beam.FlatMap(lambda number: number)
+        return str(caught.value)
+
+    assert told() == told("--runtime_type_check")
+    assert "step 'Step' raised at 1" in told() and "returned a value of type int" in told() and "yield it" in told()
+
+
+def test_a_combining_function_states_the_iterable_that_it_takes():
+    @with_input_types(Iterable[int])
+    @with_output_types(int)
+    def total(numbers):
+        return sum(numbers)
+
+    assert values(lambda p: p | beam.Create([1, 2]) | beam.CombineGlobally(total)) == [3]
+    assert beam.CombineGlobally(total).input_type() is int and beam.CombineGlobally(total).infer_output_type(int) is int
+    with pytest.raises(TypeCheckError, match=r"takes int, but step 'Create' puts out str"):
+        beam.Pipeline("LocalRunner") | beam.Create(["a"]) | beam.CombineGlobally(total)
 
 
 def returns_anything(value: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable
+from datetime import timedelta
 
 import pytest
 
@@ -274,3 +275,23 @@ def test_windows_are_beams() -> None:
     assert repr(GlobalWindow()) == repr(beam.GlobalWindow())
     assert GlobalWindow().end.micros == beam.GlobalWindow().end.micros
     assert GlobalWindow().max_timestamp().micros == beam.GlobalWindow().max_timestamp().micros
+
+
+def test_lengths_may_be_timedeltas() -> None:
+    minute = timedelta(minutes=1)
+    assert FixedWindows(minute) == FixedWindows(60) == FixedWindows(Duration(60))
+    assert FixedWindows(timedelta(hours=1), minute) == FixedWindows(3600, 60)
+    assert SlidingWindows(minute, timedelta(seconds=30), timedelta(seconds=-5)) == SlidingWindows(60, 30, -5)
+    assert Sessions(minute) == Sessions(60)
+    assert Windowing.of(FixedWindows(60), allowed_lateness=minute).allowed_lateness_us == 60_000_000
+    for endless in (float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=r"a Duration of (inf|nan) s .* is not finite"):
+            FixedWindows(endless)
+
+
+def test_a_timestamped_value_of_a_stated_type_is_one() -> None:
+    made = TimestampedValue[str]("a", 5)
+    assert made == TimestampedValue("a", 5) and pickle.loads(pickle.dumps(made)) == made
+    with pytest.raises(AttributeError):
+        made.value = "b"  # type: ignore[misc]
+    assert not hasattr(made, "__dict__")

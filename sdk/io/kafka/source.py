@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from headrace.lowlevel.record import Batch
-from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Timestamp
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, DurationTypes, Timestamp
 from headrace.sdk.io.apart import Failure, ReadApart, Unreadable
 from headrace.sdk.io.kafka.client import (
     Cluster,
@@ -22,7 +22,7 @@ from headrace.sdk.io.kafka.client import (
 )
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
 from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserializer_of
-from headrace.sdk.io.timestamps import check_range, micros_of
+from headrace.sdk.io.timestamps import check_range, delay_micros, micros_of
 from headrace.sdk.shipping import Portable
 from headrace.sdk.transforms.source import Source
 
@@ -178,7 +178,7 @@ class ReadFromKafka(Source):
         timestamp_policy: str | Callable[[KafkaRecord], object] = create_time_policy,
         with_metadata: bool = False,
         *,
-        max_delay: float | None = None,
+        max_delay: DurationTypes | None = None,
         idle_timeout: float | None = 60.0,
         start_offsets: StartOffsets | None = None,
         bounded: bool = False,
@@ -233,16 +233,14 @@ def _check_topics(topics: Sequence[str]) -> None:
             raise ValueError(f"topic {topic!r} begins with ^ but is no regular expression: {error}") from error
 
 
-def _delay(max_delay: float | None, policy: str | Callable[[KafkaRecord], object], bounded: bool) -> int | None:
+def _delay(max_delay: DurationTypes | None, policy: str | Callable[[KafkaRecord], object], bounded: bool) -> int | None:
     """Microseconds, if the arguments make sense."""
     if not callable(policy) and policy not in _POLICIES:
         raise ValueError(f"timestamp_policy {policy!r} is none of {', '.join(_POLICIES)}, nor a function")
     if policy == "ProcessingTime" and max_delay is not None:
         raise ValueError("max_delay has no meaning with timestamp_policy='ProcessingTime'; leave it out")
     if max_delay is not None:
-        if max_delay < 0:
-            raise ValueError(f"max_delay is {max_delay:g} s; give 0 or more seconds")
-        return round(max_delay * 1_000_000)
+        return delay_micros(max_delay)
     if policy in ("LogAppendTime", "ProcessingTime"):
         return 0
     if not bounded:

@@ -288,3 +288,28 @@ def combine_per_key_in_sessions(beam, p):
         "average": pairs | "A" >> beam.CombinePerKey(average(beam)),
         "any": pairs | beam.CombinePerKey(any),
     }
+
+
+@program(masks=(RESULT_ANEW,))
+def combine_by_a_callable_with_side_inputs(beam, p):
+    combine = beam.CombineFn.from_callable(lambda values, factor: sum(values) + 0 * factor)
+    side = beam.pvalue.AsSingleton(p | "Side" >> beam.Create([7]))
+    numbers, pairs = p | beam.Create([1, 2, 3]), p | "Pairs" >> beam.Create([("a", 1), ("a", 2), ("b", 3)])
+    return {
+        "globally": numbers | "Globally" >> beam.CombineGlobally(combine, side),
+        "plain": numbers | "Plain" >> beam.CombineGlobally(combine, 7),
+        "per key": pairs | "PerKey" >> beam.CombinePerKey(combine, factor=side),
+    }
+
+
+@program(masks=(RESULT_ANEW,))
+def combine_by_a_function_that_states_its_types(beam, p):
+    typehints = beam.typehints
+
+    @typehints.with_input_types(typehints.Iterable[int])
+    @typehints.with_output_types(int)
+    def total(values):
+        return sum(values)
+
+    numbers, pairs = p | beam.Create([1, 2, 3]), p | "Pairs" >> beam.Create([("a", 1), ("a", 2), ("b", 3)])
+    return {"globally": numbers | beam.CombineGlobally(total), "per key": pairs | beam.CombinePerKey(total)}

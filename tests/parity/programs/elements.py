@@ -332,3 +332,25 @@ def tagged_outputs_grouped_apart(beam, p):
     split = beam.MapTuple(lambda key, number: beam.pvalue.TaggedOutput("odd" if number % 2 else "even", (key, number)))
     outputs = p | beam.Create([("a", 1), ("a", 2), ("b", 3), ("a", 5)]) | split.with_outputs("odd", "even")
     return {"odd": outputs.odd | beam.CombinePerKey(sum), "even": outputs.even | "E" >> beam.CombinePerKey(sum)}
+
+
+@program
+def tuples_with_further_arguments_behind_those_of_the_engine(beam, p):
+    pairs = timed(beam, p, [((1, 2), 5), ((3, 4), 15)]) | beam.WindowInto(beam.window.FixedWindows(10))
+    side = beam.pvalue.AsList(timed(beam, p, [(7, 5)], "Side"))
+
+    def told(a, b, time=beam.DoFn.TimestampParam, factor=1, window=beam.DoFn.WindowParam, more=()):
+        return a, b, time.micros, factor, window.start.micros, tuple(more)
+
+    return {
+        "one": pairs | "One" >> beam.MapTuple(told, 5),
+        "both": pairs | "Both" >> beam.MapTuple(told, 5, (6,)),
+        "side": pairs | "Sided" >> beam.MapTuple(told, 5, side),
+        "flat": pairs
+        | "Flat" >> beam.FlatMapTuple(lambda a, b, time=beam.DoFn.TimestampParam, factor=1: [(a, factor)], 5),
+    }
+
+
+@program
+def timestamped_values_of_a_stated_type(beam, p):
+    return p | beam.Create(["a"]) | beam.Map(lambda value: beam.window.TimestampedValue[str](value, 5))

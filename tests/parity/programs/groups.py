@@ -119,3 +119,16 @@ def co_group_dict_in_windows(beam, p):
     one = timed(beam, p, [(("a", 1), 1), (("a", 2), 11)], "One") | "W1" >> beam.WindowInto(window)
     two = timed(beam, p, [(("a", "x"), 3), (("b", "y"), 11)], "Two") | "W2" >> beam.WindowInto(window)
     return {"one": one, "two": two} | beam.CoGroupByKey()
+
+
+@program
+def group_with_composites_of_one_trigger(beam, p):
+    trigger, discarding = beam.trigger, beam.trigger.AccumulationMode.DISCARDING
+    pairs = timed(beam, p, [(("a", 1), 1), (("b", 2), 3)])
+
+    def grouped(name):
+        one = trigger.Repeatedly(getattr(trigger, name)(trigger.AfterCount(1)))
+        windowed = beam.WindowInto(beam.window.FixedWindows(5), trigger=one, accumulation_mode=discarding)
+        return pairs | f"{name}/Into" >> windowed | f"{name}/Group" >> beam.GroupByKey()
+
+    return {name: grouped(name) for name in ("AfterAll", "AfterAny", "AfterEach")}

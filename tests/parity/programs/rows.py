@@ -90,6 +90,16 @@ def rows_grouped_by_fields(beam, p):
 
 
 @program
+def rows_grouped_by_no_field(beam, p):
+    made = rows(beam, p)
+    sums = made | "Sums" >> beam.GroupBy().aggregate_field("count", sum, "total")
+    return {
+        "groups": made | beam.GroupBy() | beam.MapTuple(lambda key, found: (tuple(key), len(list(found)))),
+        "sums": plain(beam, sums),
+    }
+
+
+@program
 def rows_grouped_by_an_expression(beam, p):
     return groups(beam, rows(beam, p) | beam.GroupBy(lambda row: row.count % 2))
 

@@ -273,3 +273,21 @@ def clock_batches(beam, p):
     script = [0, [(("a", 1), 1)], Clock(5), [(("b", 1), 2)], Clock(10), [(("a", 1), 3), (("a", 1), 3)]]
     batches = stream(beam, p, *script) | beam.GroupIntoBatches(2, max_buffering_duration_secs=5, clock=lambda: 3)
     return batches | beam.MapTuple(lambda key, batch: (key, len(batch)))
+
+
+@program
+def two_timers_of_one_method(beam, p):
+    userstate, domain = beam.transforms.userstate, beam.transforms.timeutil.TimeDomain
+    early, late = userstate.TimerSpec("early", domain.WATERMARK), userstate.TimerSpec("late", domain.WATERMARK)
+
+    class Twice(beam.DoFn):
+        def process(self, pair, one=beam.DoFn.TimerParam(early), other=beam.DoFn.TimerParam(late)):
+            one.set(5)
+            other.set(8)
+
+        @userstate.on_timer(early)
+        @userstate.on_timer(late)
+        def fire(self, time=beam.DoFn.TimestampParam):
+            yield time.micros
+
+    return timed(beam, p, [(("a", 1), 1)]) | beam.ParDo(Twice())

@@ -208,3 +208,24 @@ def state_of_what_is_no_pair(beam, p):
         pass
 
     return p | beam.Create([1, 2]) | stateful(beam, process=process)
+
+
+@wrong(RuntimeError, "(?i)start.bundle")
+def outputs_of_start_bundle(beam, p):
+    class Early(beam.DoFn):
+        def start_bundle(self):
+            yield 0
+
+        def process(self, element):
+            yield element
+
+    return p | beam.Create([1]) | beam.ParDo(Early())
+
+
+@wrong(Exception, "int.* str|int.*<class 'str'>")
+def a_function_of_other_values_than_it_states(beam, p):
+    @beam.typehints.with_input_types(beam.typehints.Iterable[int])
+    def total(values):
+        return sum(values)
+
+    return p | beam.Create(["a"]) | beam.CombineGlobally(total)

@@ -1,0 +1,143 @@
+"""`headrace options`: what a pipeline can be told, from where it is declared."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from textwrap import fill
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from headrace.cli.ending import MisuseError, endings
+from headrace.cli.target import load
+from headrace.runners.engine.options import RunOptions
+from headrace.sdk.knownoptions import VARIABLES
+from headrace.sdk.options import EngineOptions, PipelineOptions, SetupOptions, StandardOptions, TypeOptions
+from headrace.sdk.optiontable import OptionEntry, entries, option_classes
+
+_OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
+
+
+_IN = " " * 6
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    name: str
+    about: str
+    entries: Sequence[OptionEntry]
+
+
+def options(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[MODULE:PIPELINE]", help="A program whose own options are shown, too.")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="As the page of the documentation.")] = False,
+) -> None:
+    """List the options of a pipeline.
+
+    Each is written --name=value behind `headrace run`, in PipelineOptions(["--name=value"]) and in error messages; in
+    Python also PipelineOptions(name=value).
+
+    Example: headrace options scores.py
+    """
+    with endings():
+        if markdown and target is not None:
+            raise MisuseError("--markdown writes the page about headrace itself; leave the program out")
+        if markdown:
+            typer.echo(page(), nl=False)
+            return
+        if target is not None:
+            load(target, None, [])
+        console = Console(highlight=False)
+        own = [] if target is None else [kind for kind in option_classes() if kind not in _OURS]
+        for section in _sections((*_OURS, *own)):
+            console.print(Text(f"{section.name}: {section.about}", style="bold"))
+            for entry in section.entries:
+                console.print(Text(f"  {entry.written}  ") + Text(_kind(entry), style="dim"))
+                console.print(Text(fill(entry.meaning, console.width, initial_indent=_IN, subsequent_indent=_IN)))
+
+
+def _sections(kinds: Iterable[type[PipelineOptions]] = _OURS) -> list[_Section]:
+    return [
+        _Section(kind.__name__, inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0], found)
+        for kind in kinds
+        if (found := entries(kind, _engine_defaults()))
+    ]
+
+
+def _engine_defaults() -> dict[str, object]:
+    """Defaults of the options that are left to the engine, where they are fixed."""
+    defaults = {each.name: each.default for each in fields(RunOptions) if isinstance(each.default, (int, float))}
+    return {**defaults, "cache_mb": RunOptions().cache_bytes >> 20}
+
+
+def _kind(entry: OptionEntry) -> str:
+    return f"{entry.kind}, {entry.default}" if entry.default else entry.kind
+
+
+_HEAD = """\
+# Options
+
+<!-- Made by `headrace options --markdown > docs/options.md` from where the options are declared. -->
+
+An option is written in one way, `--name=value`, on the command line (`headrace run scores.py --latency_aim=5`), in a
+list of flags (`PipelineOptions(["--latency_aim=5"])`) and in error messages. In Python it is also a keyword,
+`PipelineOptions(latency_aim=5)`, or an item of `PipelineOptions.from_dictionary({"latency_aim": 5})`. A hyphen counts
+as an underscore. `headrace options` prints these tables, `headrace options scores.py` also those options that a
+program declares itself.
+
+An option that no class declares is refused when the pipeline runs, with the name that is nearest; so is a variable of
+the environment whose name is nearly one of those below. An option that Beam has and that means nothing here is named
+in a warning and has no effect. Options of your own are those of a subclass of `PipelineOptions`, anywhere in the
+program:
+
+```python
+from headrace.options.pipeline_options import PipelineOptions
+
+
+class Threshold(PipelineOptions):
+    @classmethod
+    def _add_argparse_args(cls, parser):
+        parser.add_argument("--threshold", type=int, default=10, help="points that count")
+
+
+options = PipelineOptions(["--threshold=3", "--checkpoint=state"])
+print(options.view_as(Threshold).threshold)
+```
+
+```text
+3
+```
+
+A program with a parser of its own takes its own flags out before: `known, rest = parser.parse_known_args()`, then
+`PipelineOptions(rest)`. `PipelineOptions()` reads `sys.argv`, where others may have flags, and refuses only what
+looks like a slip.
+
+`progress` has no flag, as it is a function: `PipelineOptions([...], progress=function)` is called after each commit
+with the figures of the run; `progress=False` shows no display in a notebook. A raw `Topology` takes the engine's
+options as `RunOptions(latency_aim=5)`, where `--cache_mb` is `cache_bytes` and `--no_balance` is `balancer=None`.
+"""
+
+
+def page() -> str:
+    """docs/options.md."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    for section in _sections():
+        yield f"## {section.name}\n"
+        yield f"{section.about}\n"
+        yield "| option | type | default | meaning |\n|---|---|---|---|"
+        for entry in section.entries:
+            yield f"| `{entry.written}` | {entry.kind} | {entry.default} | {entry.meaning} |"
+        yield ""
+    yield "## Environment\n\n| variable | meaning |\n|---|---|"
+    for name, meaning in VARIABLES.items():
+        yield f"| `{name}` | {meaning} |"

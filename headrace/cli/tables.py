@@ -1,0 +1,71 @@
+"""Tables for a terminal: whole where they fit, else a few lines for each item, so that no value is broken in two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+Figures = Mapping[str, object]
+Column = tuple[str, Callable[[Figures], str]]
+"""Heading, and what a row has below it."""
+_GAP = 2
+
+
+def print_table(console: Console, title: str, rows: Iterable[Figures], columns: Sequence[Column]) -> None:
+    """A table with its title, or nothing of no rows. Columns with nothing in them are left out."""
+    found = list(rows)
+    shown = [(name, [show(row) for row in found]) for name, show in columns]
+    (first, names), *others = shown
+    others = [(name, cells) for name, cells in others if any(cell not in ("", "0") for cell in cells)]
+    if not found:
+        return
+    console.print()
+    console.print(Text(title, style="bold"))
+    if sum(_GAP + max(map(len, (name, *cells))) for name, cells in [(first, names), *others]) - _GAP <= console.width:
+        console.print(_table([(first, names), *others]))
+        return
+    for place, name in enumerate(names):
+        console.print(name, markup=False, soft_wrap=True)
+        _print_lines(console, [(heading, cells[place]) for heading, cells in others if cells[place]])
+
+
+def _table(columns: Sequence[tuple[str, Sequence[str]]]) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="dim")
+    for place, (name, cells) in enumerate(columns):
+        numeric = place > 0 and all(cell.replace(",", "").isdigit() for cell in cells if cell)
+        table.add_column(name, justify="right" if numeric else "left", no_wrap=True)
+    for row in zip(*(cells for _, cells in columns), strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _print_lines(console: Console, lines: Sequence[tuple[str, str]]) -> None:
+    width = max((len(heading) for heading, _ in lines), default=0)
+    for heading, text in lines:
+        console.print(Text.assemble("  ", (heading.ljust(width + _GAP), "dim"), text), soft_wrap=True)
+
+
+def print_facts(console: Console, facts: Sequence[tuple[str, str]]) -> None:
+    """A line for each fact, with its name before it."""
+    width = max(len(name) for name, _ in facts) + _GAP
+    for name, text in facts:
+        console.print(Text.assemble((name.ljust(width), "dim"), text), soft_wrap=True)
+
+
+def ranges(numbers: Iterable[int]) -> str:
+    """Numbers for people, runs of them as their ends.
+
+    >>> ranges([1, 2, 3, 4, 7, 9, 10]), ranges([]), ranges([12_000, 12_001])
+    ('1 to 4, 7, 9, 10', 'none', '12,000, 12,001')
+    """
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    joints = (" to " if run[-1] - run[0] > 1 else ", " for run in runs)
+    return ", ".join(joint.join(f"{each:,}" for each in run) for joint, run in zip(joints, runs, strict=True)) or "none"

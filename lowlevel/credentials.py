@@ -1,0 +1,50 @@
+"""URLs without the keys that they may carry, for everything that people or logs are shown of them."""
+
+from __future__ import annotations
+
+import re
+
+_URL = re.compile(
+    r"""
+    \b([A-Za-z][A-Za-z0-9+.-]*://)
+    ((?: [^\s'"<>`:,;.)] | '(?=\w) | [:,;.)](?=[^\s'"<>`]) )*)    # not the punctuation behind it
+    """,
+    re.VERBOSE,
+)
+_USER = re.compile(
+    r"""
+      [^/?\#@[]*@                              # user@, user:password@
+    | [^/?\#@:[]*:(?!\d+(?:[/?\#]|$)).*@       # a password with a slash, question mark or @ in it; a port is none
+    """,
+    re.VERBOSE,
+)
+_HIDDEN = "***"
+
+
+def hidden(text: str) -> str:
+    """A text, with three stars for users, passwords and the values of queries in its URLs.
+
+    Only what says where a place is stays readable: scheme, host or bucket, path, and the names of a query's parameters.
+
+    >>> hidden("cannot read s3://AKIA:wJalr/X@bucket/prefix: timed out")
+    'cannot read s3://***@bucket/prefix: timed out'
+    >>> hidden("https://account.blob.core.windows.net/there?sv=2024&sig=abc%3D"), hidden("http://localhost:9000/a@b")
+    ('https://account.blob.core.windows.net/there?sv=***&sig=***', 'http://localhost:9000/a@b')
+    """
+    return _URL.sub(lambda found: found[1] + _without_keys(found[2]), text)
+
+
+def _without_keys(rest: str) -> str:
+    """What stands behind the scheme."""
+    if (user := _USER.match(rest)) is not None:
+        rest = f"{_HIDDEN}@{rest[user.end() :]}"
+    place = re.match(r"[^?#]*", rest)
+    assert place is not None, "nothing at all matches, too"
+    marks_and_parts = re.findall(r"([?&;#])([^?&;#]*)", rest[place.end() :])
+    return place[0] + "".join(mark + _without_value(part) for mark, part in marks_and_parts)
+
+
+def _without_value(part: str) -> str:
+    """A parameter of a query, or a fragment."""
+    name, sign, value = part.partition("=")
+    return f"{name}={_HIDDEN}" if sign and value else _HIDDEN if name else ""

@@ -1,0 +1,1 @@
+"""Looking at collections from a notebook or a shell (`apache_beam.runners.interactive`)."""

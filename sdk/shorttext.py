@@ -1,0 +1,36 @@
+"""Keys and values of any type as short text, for pictures and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from itertools import islice
+from reprlib import Repr
+
+_ITEMS, _LETTERS = 6, 80
+_short = Repr()
+_short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = _ITEMS
+_short.maxstring = _short.maxlong = _short.maxother = _LETTERS
+
+
+def text_of(value: object) -> str:
+    """A key or value as a recording has it: its text, shortened."""
+    if isinstance(value, str):
+        return value if len(value) <= _LETTERS else value[: _LETTERS - 1] + "…"
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, list, tuple, dict, set, frozenset)):
+        # Grouped values may be read from state as they are asked for: no more than are shown.
+        value = list(islice(value, _ITEMS + 1))
+    text = _short.repr(value)
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table for a notebook: HTML, whose texts are only text.
+
+    >>> table("<a>", ["step"], [["Sum"]])
+    '<div>&lt;a&gt;</div><table><thead><tr><th>step</th></tr></thead><tbody><tr><td>Sum</td></tr></tbody></table>'
+    """
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in row) + "</tr>" for row in rows)
+    whole = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    return f"<div>{escape(title)}</div>{whole}"

@@ -1,0 +1,82 @@
+"""A parcel of columns that is too large for one message is halved as columns, and nobody makes values of it."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.columnparcel import ColumnParcel, decode_parcel
+from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.shapes import Single, pair
+from headrace.lowlevel.worker import Bundle
+
+KINDS: dict[pa.DataType, st.SearchStrategy[object]] = {
+    pa.int64(): st.integers(-9, 9),
+    pa.string(): st.text(max_size=5),
+    pa.large_string(): st.text(max_size=5),
+    pa.bool_(): st.booleans(),
+    pa.timestamp("us", "UTC"): st.integers(0, 9).map(lambda second: datetime.fromtimestamp(second, UTC)),
+    pa.list_(pa.string()): st.lists(st.text(max_size=2), max_size=3),
+    pa.struct([("a", pa.string())]): st.builds(dict, a=st.none() | st.text(max_size=3)),
+    pa.dictionary(pa.int8(), pa.string()): st.sampled_from(["x", "y"]),
+}
+
+
+def parcel(counts: list[int], column: pa.Array) -> ColumnParcel:
+    names = [f"key {number}" for number in range(len(counts))]
+    table = pa.record_batch({"key": np.repeat(names, counts), "value": column})
+    keys = list(map(encode_key, names))
+    batch = ColumnBatch(table, np.arange(len(table)) * 7, pair(Single(0), Single(1)))
+    return ColumnParcel("step", "in", keys, list(map(row_of, keys)), array("q", counts), batch)
+
+
+def has_values(piece: Parcel) -> bool:
+    try:
+        Parcel.values.__get__(piece)  # type: ignore[attr-defined]
+    except AttributeError:
+        return False
+    return True
+
+
+def records(parcels: Iterator[Parcel]) -> dict[bytes, list[tuple[object, int]]]:
+    found: dict[bytes, list[tuple[object, int]]] = {}
+    for each in parcels:
+        bundle = Bundle()
+        each.unpack(bundle)
+        for key, parts in bundle.keys.values():
+            for part in parts:
+                found.setdefault(key, []).extend(zip(part.values, part.timestamps, strict=True))
+    return found
+
+
+@given(st.data(), st.lists(st.integers(1, 9), min_size=1, max_size=9), st.sampled_from(sorted(KINDS, key=str)))
+def test_its_pieces_are_together_the_same(data: st.DataObject, counts: list[int], kind: pa.DataType) -> None:
+    total = sum(counts)
+    column = pa.array(data.draw(st.lists(st.none() | KINDS[kind], min_size=total, max_size=total)), kind)
+    whole = parcel(counts, column)
+    pieces = list(whole.pieces(limit=1200))
+    for piece, encoded in pieces:
+        assert isinstance(piece, ColumnParcel) and not has_values(piece) and min(piece.counts) > 0
+        assert len(encoded) <= 1200 or len(piece) == 1
+    assert not has_values(whole)
+    assert sum(len(piece) for piece, _ in pieces) == total
+    assert [piece.oldest() for piece, _ in pieces] == [piece.timestamps[0] for piece, _ in pieces]
+    assert records(decode_parcel(encoded) for _, encoded in pieces) == records(iter([whole]))
+    if total > 20:
+        assert len(pieces) > 1
+
+
+def test_a_record_that_is_too_large_is_named() -> None:
+    says = r"^step 'step' raised for key 'key 0'; .*\n.* type tuple came in by stream 'in' that has [\d,]+ bytes"
+    with pytest.raises(StepError, match=says):
+        list(parcel([1], pa.array(["x" * 3000])).pieces(1000, 2000))

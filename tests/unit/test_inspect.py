@@ -1,0 +1,153 @@
+"""What `headrace inspect` and `explain` show people of a checkpoint: whole values, in their words, of their program."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import headrace as beam
+from headrace.cli.app import app
+from headrace.cli.ending import Ending
+from headrace.sdk.compile import ways_of
+
+PROGRAM = """
+import headrace as beam
+from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
+from headrace.transforms.window import FixedWindows, Sessions, TimestampedValue
+
+def pipeline(pipeline):
+    scores = [("red team", number, 1e9 + 7 * number + 0.123456) for number in range(9)]
+    timed = (
+        pipeline
+        | "Scores of all teams" >> beam.Create(scores)
+        | "Timed" >> beam.Map(lambda score: TimestampedValue(score[:2], score[2]))
+    )
+    timed | beam.WindowInto(FixedWindows(20)) | "Group by team" >> beam.GroupByKey() | beam.Map(len)
+    timed | "Fields" >> beam.Map(lambda pair: (pair[0], pair[1])) | "Sum" >> beam.CombinePerKey(sum)
+
+def other(pipeline):
+    pipeline | "Scores of all teams" >> beam.Create([("red", 1)]) | beam.Map(len)
+
+def renamed(pipeline):
+    pipeline | "Scores" >> beam.Create([("red", 1)]) | "Sum" >> beam.CombinePerKey(sum)
+
+def changed(pipeline):
+    pipeline | "Scores of all teams" >> beam.Create([("red", 1)]) | "Group by team" >> beam.GroupByKey()
+
+def reduced(pipeline):
+    pipeline | beam.Create([("red", 1), ("red", 2)]) | beam.CombinePerKey(lambda a, b: a + b)
+"""
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:.\d+)?Z")
+RUN = ["--runner=LocalRunner", "--no-progress"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "teams", raising=False)
+    (tmp_path / "teams.py").write_text(PROGRAM)
+    return tmp_path
+
+
+def said(*arguments: str, columns: int = 80) -> str:
+    result = CliRunner().invoke(app, [*arguments], env={"COLUMNS": str(columns)})
+    assert result.exit_code == 0, result.stderr
+    return result.stdout
+
+
+def refused(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments])
+    assert result.exit_code == Ending.MISUSED
+    return result.stderr
+
+
+@pytest.fixture
+def checkpoint(folder: Path) -> Path:
+    said("run", "teams.py", *RUN, "--checkpoint=state", "-o", "max_records_per_epoch=1", "-o", "record")
+    return folder / "state"
+
+
+@pytest.mark.parametrize("columns", [30, 80, 100, 200])
+def test_inspect_breaks_no_time_and_fits_the_terminal(checkpoint: Path, columns: int) -> None:
+    text = said("inspect", "state", "--at-epoch=8", columns=columns)
+    times = len(TIME.findall(said("inspect", "state", "--at-epoch=8", columns=500)))
+    assert times > 5
+    assert len(TIME.findall(text)) == times
+    if columns >= 80:
+        longest = max(len(line.rstrip()) for line in text.splitlines()[5:])
+        assert longest <= columns
+
+
+def test_inspect_has_no_internals_but_in_json(checkpoint: Path) -> None:
+    text = said("inspect", "state", "--at-epoch=8")
+    assert re.search(r"in the log  1 to \d+$", text, re.M)
+    for internal in ("recorded", "/sink", "position", "level", "cells", "lines", "1000000000", "low_watermark"):
+        assert internal not in text, text
+    assert "window from 2001-09-09T01:47:20Z" in text, "what a timer is for"
+    whole = said("inspect", "state", "--at-epoch=8", "--json")
+    for internal in ("Sum/recorded input/sink", '"position"', '"level"', '"cells"', '"tag"'):
+        assert internal in whole
+
+
+def test_what_is_no_checkpoint_gets_a_remedy_for_looking(folder: Path) -> None:
+    for command in (["inspect", "."], ["plot", "."], ["explain", "teams.py", "--checkpoint=."]):
+        told = refused(*command)
+        assert "give the directory or URL that --checkpoint names when the pipeline is run" in told
+        assert "empty or new" not in told
+    run = CliRunner().invoke(app, ["run", "teams.py", *RUN, "--checkpoint=."])
+    assert "give an empty or new directory" in run.stderr
+
+
+def test_explain_tells_each_step_once_with_a_reason_and_what_to_do(folder: Path) -> None:
+    lines = said("explain", "teams.py").splitlines()
+    steps = [re.match(r"(quick|general) +step '([^']*)' ", line) for line in lines]
+    assert all(steps), lines
+    names = [found[2] for found in steps if found]
+    assert len(names) == len(set(names))
+    told = dict(zip(names, lines, strict=True))
+    assert "columns cannot do `TimestampedValue(score[:2], score[2])`; return only fields" in told["Timed"]
+    assert told["Sum"].startswith("quick") and "its elements come one by one: step 'Timed' gives them so" in told["Sum"]
+    assert "combine them (CombinePerKey)" in told["Group by team"]
+    assert "comes behind" not in " ".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("program", "difference"),
+    [
+        ("other", "computation 'Sum' is only in the checkpoint"),
+        ("renamed", "injector 'Scores' is only in the program"),
+        ("changed", "has windows GlobalWindows instead of FixedWindows"),
+    ],
+)
+def test_explain_refuses_the_checkpoint_of_another_pipeline(checkpoint: Path, program: str, difference: str) -> None:
+    assert difference in refused("explain", f"teams.py:{program}", "--checkpoint=state")
+    assert "watermark of step 'Sum'" in said("explain", "teams.py", "--checkpoint=state")
+
+
+def test_a_function_of_two_values_is_refused_where_it_stands_with_the_rule(folder: Path) -> None:
+    told = refused("run", "teams.py:reduced", *RUN)
+    assert len(told.splitlines()) <= 6
+    assert told.count("File ") == told.count('teams.py", line') == 1, "the user's own line only"
+    assert "is given one iterable of all values; write one such as `lambda values: sum(values)`" in told
+
+
+def test_a_name_that_is_no_module_is_refused_with_one_that_is(folder: Path) -> None:
+    for name, better in {"9lives": "lives", "my-lives": "my_lives", "class": "class_", "a/1 2": "a/scores"}.items():
+        told = refused("new", name)
+        assert f"try `headrace new {better}`" in told
+        assert not (folder / name).exists()
+    assert "does not begin with a digit" in refused("new", "9lives")
+
+
+@pytest.mark.parametrize("function", [print, [].append, len, "{}".format, str.upper, Path, partial(max, 3)])
+def test_any_function_has_a_reason_whatever_it_is_made_of(function: object) -> None:
+    pipeline = beam.Pipeline("LocalRunner")
+    _ = pipeline | beam.Create(["a"]) | "Call" >> beam.Map(function)
+    [way] = ways_of(pipeline)
+    assert "is called for each, as there is no Python source of it to look into; return only" in str(way)

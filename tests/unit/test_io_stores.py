@@ -1,0 +1,54 @@
+"""Files as sinks in a store of objects, over HTTP: the same promises as in a folder."""
+
+from __future__ import annotations
+
+import pytest
+from pyarrow import fs
+
+import headrace as beam
+from headrace.lowlevel import StepError
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import LocalRunner
+from tests.s3 import S3
+from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
+
+
+def files(place: str) -> dict[str, str]:
+    """What a reader of the place finds, by name."""
+    system, path = fs.FileSystem.from_uri(place)
+    infos = system.get_file_info(fs.FileSelector(path, recursive=True, allow_not_found=True))
+    return {
+        info.path.removeprefix(f"{path}/"): system.open_input_stream(info.path).read().decode().strip()
+        for info in infos
+        if info.type == fs.FileType.File
+    }
+
+
+def run(place, elements, checkpoint=None, scheduler=None, **kwargs):
+    options = PipelineOptions([f"--checkpoint={checkpoint}"] if checkpoint else [])
+    with beam.Pipeline(LocalRunner(scheduler=scheduler or OneByOne()), options) as pipeline:
+        pipeline | beam.Create(elements) | beam.io.WriteToText(f"{place}/out", ".txt", **kwargs)
+
+
+@pytest.mark.parametrize("step", ["commit", "deliver"])
+def test_crashes_and_a_run_that_begins_anew(s3: S3, tmp_path, step) -> None:
+    place = s3.new_place()
+    run(place, [*"vwxyz"])
+    with pytest.raises(Crash):
+        run(place, [*"abcd"], tmp_path / "state", CrashAt(step))
+    run(place, [*"abcd"], tmp_path / "state")
+    assert files(place) == {f"out-{epoch:06d}-00000.txt": "abcd"[epoch - 1] for epoch in range(1, 5)}
+    run(place, ["e"], if_exists="append")
+    assert sorted(files(place).values()) == [*"abcde"]
+    with pytest.raises(StepError, match="5 files are left of an earlier run"):
+        run(place, ["f"], if_exists="error")
+
+
+def test_a_reader_who_takes_files_away(s3: S3, tmp_path) -> None:
+    place = s3.new_place()
+    with pytest.raises(Crash):
+        run(place, [*"abcd"], tmp_path / "state", CrashAt("delivered"))
+    system, path = fs.FileSystem.from_uri(place)
+    system.delete_file(f"{path}/out-000003-00000.txt")
+    run(place, [*"abcd"], tmp_path / "state")
+    assert sorted(files(place).values()) == [*"abd"]

@@ -1,0 +1,55 @@
+"""What a process that is killed leaves in the file that Spark has given to it."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.runners.spark.lastwords import MARK, LastWords
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of this process, as Spark's worker makes it."""
+    monkeypatch.setenv("PYTHON_FAULTHANDLER_DIR", str(tmp_path))
+    was_enabled = faulthandler.is_enabled()
+    path = tmp_path / str(os.getpid())
+    path.touch()
+    yield path
+    faulthandler.disable()
+    if was_enabled:
+        faulthandler.enable()
+
+
+def test_the_newest_step_is_kept_and_a_crash_comes_behind_it(file: Path) -> None:
+    words = LastWords()
+    words.task_begins()
+    assert file.read_text().strip() == ""
+    for step in ("Read", "a long name" * 50, "Count\nwords", ""):
+        words.step(step)
+    assert file.read_text().strip() == f"{MARK}Count words"
+    faulthandler.dump_traceback(words._file)
+    step, *crash = file.read_text().splitlines()
+    assert step.strip() == f"{MARK}Count words" and "most recent call first" in crash[0]
+
+
+def test_another_task_begins_without_words(file: Path) -> None:
+    words = LastWords()
+    for _ in range(2):
+        words.task_begins()
+        assert file.read_text().strip() == ""
+        words.step("Read")
+        assert file.read_text().strip() == f"{MARK}Read"
+
+
+def test_a_process_without_a_file_has_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = LastWords()
+    words.task_begins()
+    monkeypatch.setenv("PYTHON_FAULTHANDLER_DIR", str(tmp_path / "is-not-there"))
+    words.task_begins()
+    words.step("Read")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,81 @@
+"""What Java says of an incubator module at each start is left out; everything else that it says is passed on."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from headrace.runners.spark.launch import pass_on
+
+NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
+
+
+@contextmanager
+def passing() -> Iterator[tuple[int, int]]:
+    """What a process writes to, and what then can be read; the first is closed by the test."""
+    (reading, writing), (passed, target) = os.pipe(), os.pipe()
+    thread = threading.Thread(target=pass_on, args=(reading, target))
+    thread.start()
+    try:
+        yield writing, passed
+    finally:
+        thread.join(10)
+        assert not thread.is_alive()
+        os.close(passed)
+        os.close(target)
+
+
+def passed_on(*pieces: bytes) -> bytes:
+    with passing() as (writing, passed):
+        for piece in pieces:
+            os.write(writing, piece)
+            time.sleep(0.01)
+        os.close(writing)
+        os.set_blocking(passed, True)
+        time.sleep(0.05)
+        return os.read(passed, 1 << 16)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (NOISE, b"Error: no space\n", b"\tat there\n"),
+        (NOISE[:20], NOISE[20:] + b"Error: no space\n\tat th", b"ere\n"),
+        (b"Error: no space\n" + NOISE + b"\tat there\n",),
+        (b"Error: no space\n\tat there\n", NOISE),
+    ],
+)
+def test_one_line_of_the_start_is_left_out_however_it_comes(pieces: tuple[bytes, ...]) -> None:
+    assert passed_on(*pieces) == b"Error: no space\n\tat there\n"
+
+
+def test_a_line_without_an_end_is_passed_on_before_its_end_comes() -> None:
+    with passing() as (writing, passed):
+        os.write(writing, b"Password: ")
+        assert os.read(passed, 100) == b"Password: "
+        os.write(writing, b"WARNING: Using")
+        os.close(writing)
+    assert passed_on(b"WARNING: Using") == b"WARNING: Using", "the last line may have no end"
+
+
+def test_what_user_code_says_later_is_its_own() -> None:
+    said = b"".join(b"line %d\n" % number for number in range(100)) + NOISE + b"\xff\x00"
+    assert passed_on(said) == said
+
+
+def test_nobody_waits_for_a_reader_who_is_gone() -> None:
+    reading, writing = os.pipe()
+    passed, target = os.pipe()
+    os.close(passed)
+    thread = threading.Thread(target=pass_on, args=(reading, target))
+    thread.start()
+    os.write(writing, b"x" * 1000)
+    os.close(writing)
+    thread.join(10)
+    assert not thread.is_alive()
+    os.close(target)
