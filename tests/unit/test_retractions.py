@@ -12,6 +12,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.grouping import Grouping
 from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.sdk.transforms.numeric import SumFn
 from headrace.sdk.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.testing.util import assert_that, equal_to
@@ -292,3 +293,15 @@ def test_a_part_finds_a_window_of_its_bounds_that_waits_to_be_taken_back():
         ("[2.0, 12.0)", ["left", "middle"], 1, False),
     ]
     assert not any(harness.stored().values())
+
+
+def test_elements_from_before_anything_was_retracted_are_taken_back():
+    """A step before the grouping retracts since the program was edited; what is stored goes on."""
+    windowing = Windowing.of(FixedWindows(10))
+    before = Harness(Grouping(windowing, SumFn()))
+    before.feed([("k", 5, SECOND), ("k", 2, 2 * SECOND)])
+    after = Harness(Grouping(windowing, SumFn(), InputForm.WINDOWED, takes_back=True))
+    after.copy = before.copy
+    after.feed([taken_back(2, 0, 10)])
+    after.advance(MAX_TIMESTAMP)
+    assert [pane.value for pane in after.panes] == [5]
