@@ -41,6 +41,8 @@ def numbered(columns: Sequence[pa.Array]) -> Numbers:
 
     >>> numbered([pa.array(["a", "b", "a"]), pa.array([1, 1, 1])]).tolist()
     [0, 1, 0]
+    >>> numbered([pa.nulls(2)]).tolist()
+    [0, 0]
     """
     first, *others = columns
     numbers = _codes(first)
@@ -51,6 +53,8 @@ def numbered(columns: Sequence[pa.Array]) -> Numbers:
 
 
 def _codes(column: pa.Array) -> Numbers:
+    if pa.types.is_null(column.type):
+        return np.zeros(len(column), np.int64)
     encoded = column.dictionary_encode()
     return numbers_in(encoded.indices).astype(np.int64)
 

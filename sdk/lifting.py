@@ -19,6 +19,7 @@ from headrace.sdk.columns.reducers import reducers_of
 from headrace.sdk.columns.tally import Tally, addends_of, addends_of_pairs
 from headrace.sdk.contents import Combiner
 from headrace.sdk.frames import Frame, Frames
+from headrace.sdk.transforms.marks import Mark, SkippingMarks
 from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
 
@@ -70,6 +71,7 @@ class LiftedCombine(InlineComputation):
         self._frames = Frames(windowing)
         self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
         self._reducers = reducers_of(combine)
+        self._skips_marks = isinstance(combine, SkippingMarks)
         self._tally = Tally(self._reducers, self._buckets) if self._reducers and self._buckets else None
         self._groups = _Groups(combine, key_coder, step)
 
@@ -137,6 +139,8 @@ class LiftedCombine(InlineComputation):
             addends = addends_of(batch, self._reducers)
         else:
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
+            if self._skips_marks and Mark in set(map(type, map(itemgetter(1), pairs))):
+                return False
             addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
         if addends is None or not self._buckets.reaches(addends.times):
             return False

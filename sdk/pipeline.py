@@ -173,28 +173,23 @@ class Pipeline:
             RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
         try:
-            return self._run_checked()
+            self.result = self._run()
         except HeadraceError as error:
-            shorten(error)
-            raise
+            made = as_raised(error).with_traceback(error.__traceback__) if isinstance(error, StepError) else error
+            shorten(made)
+            if made is error:
+                raise
+            raise made from made.__cause__
+        warn_of_unmatched(self.result.counters)
+        return self.result
 
-    def _run_checked(self) -> PipelineResult:
+    def _run(self) -> PipelineResult:
         if not self.steps:
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
         wanted = labels_to_record(self._record, self.options)
-        try:
-            self.result = self._run(find_runner(self.runner) if wanted is None else find_recorded(self.runner), wanted)
-        except StepError as error:
-            made = as_raised(error)
-            if made is error:
-                raise
-            raise made.with_traceback(error.__traceback__) from made.__cause__
-        warn_of_unmatched(self.result.counters)
-        return self.result
-
-    def _run(self, runner: Runner, wanted: Sequence[str] | None) -> PipelineResult:
+        runner = find_runner(self.runner) if wanted is None else find_recorded(self.runner)
         with watching(self.options) as progress:
             if wanted is None:
                 options = run_options(self.options, progress=progress)

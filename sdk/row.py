@@ -12,6 +12,8 @@ class Row:
     >>> flight = Row(carrier="UA", delay=2)
     >>> flight.carrier, flight == Row(carrier="UA", delay=2), flight
     ('UA', True, Row(carrier='UA', delay=2))
+    >>> flight._fields, flight._asdict()
+    (('carrier', 'delay'), {'carrier': 'UA', 'delay': 2})
     """
 
     def __init__(self, **fields: object) -> None:
@@ -36,6 +38,8 @@ class Row:
 
     def __getattr__(self, name: str) -> object:
         # Only asked for what is no field.
+        if name == "_fields":
+            return tuple(self.__dict__)
         raise AttributeError(f"row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")
 
     def __iter__(self) -> Iterator[object]:

@@ -59,7 +59,8 @@ def run(
 
     Beside the options below it takes those of the engine and of the pipeline itself, each as --name=value; `headrace
     options` lists them. Ends with 0 when the input has ended, 1 when a step failed, 2 when there is no such pipeline,
-    3 when another run has taken the checkpoint over, 130 after Ctrl-C.
+    3 when another run has taken the checkpoint over, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP, which
+    let the epoch end.
 
     Example: headrace run scores.py:pipeline --checkpoint=state/scores --max_records_per_epoch=10000
     """

@@ -50,6 +50,8 @@ class Changes:
     """The one that runs, as it was given."""
     stopping: bool = False
     """Whether the run is to end after the epoch that is running."""
+    let_go: Callable[[], object] | None = None
+    """Makes the epoch that is running fail, from another thread, where the driver's own may wait for it without end."""
     committed: int | None = None
     """The last epoch that this run has committed."""
     finished: bool = False

@@ -13,8 +13,9 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 
@@ -147,6 +148,9 @@ class _Ears:
             # To the main thread: a system call that it waits in ends then, and the handler raises.
             signal.pthread_kill(threading.main_thread().ident or 0, number)
             came = self._next(LAST_SECONDS)
+        if came and self._changes.let_go is not None:
+            # It may take long as well, or fail as what it speaks to has gone.
+            threading.Thread(target=partial(_quietly, self._changes.let_go), daemon=True).start()
         while came:
             came = self._next(LAST_SECONDS)
         if came is None:
@@ -161,27 +165,44 @@ class _Ears:
             return None
 
 
+def _quietly(call: Callable[[], object]) -> None:
+    with suppress(Exception):
+        call()
+
+
 class _Forks:
     """Processes that user code forks, as `multiprocessing` does, die of these signals as ever."""
 
     def __init__(self) -> None:
-        self._before = threading.local()
+        self._here = threading.local()
+
+    @contextmanager
+    def ignoring(self) -> Iterator[None]:
+        """Let processes that this thread starts inside, with a function to call before, ignore the signals."""
+        self._here.ignores = True
+        try:
+            yield
+        finally:
+            self._here.ignores = False
 
     def prepare(self) -> None:
         """No signal reaches the new process as long as it has this one's handlers: Python would forget it there."""
-        self._before.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+        self._here.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
 
     def go_on(self) -> None:
         """In this process."""
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._before.mask)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._here.mask)
 
     def begin(self) -> None:
         """In the new process."""
         for number in HEEDED:
-            if isinstance(getattr(signal.getsignal(number), "__self__", None), _Ears):
+            if getattr(self._here, "ignores", False):
+                signal.signal(number, signal.SIG_IGN)
+            elif isinstance(getattr(signal.getsignal(number), "__self__", None), _Ears):
                 signal.signal(number, signal.SIG_DFL)
         self.go_on()
 
 
-_FORKS = _Forks()
-os.register_at_fork(before=_FORKS.prepare, after_in_parent=_FORKS.go_on, after_in_child=_FORKS.begin)
+FORKS = _Forks()
+"""Of this process."""
+os.register_at_fork(before=FORKS.prepare, after_in_parent=FORKS.go_on, after_in_child=FORKS.begin)

@@ -84,6 +84,8 @@ class SparkRunner:
         topology.validate()
         code = packed(topology)
         session = checked(self._session) if self._session is not None else open_session()
+        # As Spark does itself at Ctrl-C.
+        changes.let_go = session.sparkContext.cancelAllJobs
         prepare_workers(session)
         with _checkpoint_place(options, session) as place:
             return self._run(topology, code, options, session, place, changes)

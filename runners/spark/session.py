@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.engine.signals import FORKS
 from headrace.runners.spark import lastwords
 from headrace.runners.spark.launch import start_java
 
@@ -104,7 +106,22 @@ def engine_session(session: SparkSession) -> SparkSession:
         for name, value in _OURS.items():
             sibling.conf.set(name, value)
         session.__dict__[_SIBLING] = sibling
+        _let_java_end_quietly(session)
     return sibling
+
+
+def _let_java_end_quietly(session: SparkSession) -> None:
+    """Keep a thread of Spark's from printing a traceback when its Java process ends: whoever needs Java says so."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    told: Callable[[object, object], None] = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            told(request, address)
+
+    server.handle_error = handle_error
 
 
 def make_active(session: SparkSession) -> None:
@@ -136,7 +153,9 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
     conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
-        start_java(conf)
+        # Java would end at a signal to all processes of a service, and could not end the epoch. It ends with this one.
+        with FORKS.ignoring():
+            start_java(conf)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
     except PySparkRuntimeError as error:
         raise SparkSetupError(

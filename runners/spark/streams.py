@@ -32,6 +32,7 @@ from headrace.runners.spark.pieces import (
     stage,
     write_list,
 )
+from headrace.runners.spark.progress import Progress
 from headrace.sdk.io.dataframe import DataFrameInjector
 
 _AHEAD = 4
@@ -148,6 +149,7 @@ class StreamInjector(BaseInjector):
 
     def _begin(self, taken: int) -> StreamingQuery:
         self._taken = taken
+        self._progress = Progress(self._location())
         for path in self._store.list(f"{self._folder}/lists"):
             number = path.rpartition("/")[2]
             if not number.isdecimal():
@@ -203,6 +205,8 @@ class StreamInjector(BaseInjector):
             if batch in self._staged or batch < self._taken:
                 self._require_continuous(batch)
                 return
+        # What the batch is made of must last before anything relies on that.
+        self._progress.keep()
         pieces = stage(frame, self._store, self._pieces(batch))
         listed = list(write_list(self._store, self._list(batch), pieces))
         with self._changed:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from headrace.lowlevel.arrays import of_numbers
 from headrace.lowlevel.columnkeys import Numbers
 from headrace.sdk.contents import Combiner
+from headrace.sdk.transforms.marks import SkippingMarks
 from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
 from headrace.sdk.transforms.tuples import TupleCombineFn
 
@@ -115,12 +116,12 @@ def reducers_of(combine: Combiner) -> Reducers | None:
     >>> reducers_of(TupleCombineFn(SumFn(), CountCombineFn())).parts
     (<Reducer.SUM: ...>, <Reducer.COUNT: ...>)
     """
-    made: object = combine
+    made: object = combine.inner if isinstance(combine, SkippingMarks) else combine
     if isinstance(made, TupleCombineFn) and type(made) is TupleCombineFn:
         parts = [_reducer(part) for part in made.combiners]
         found = tuple(part for part in parts if part is not None)
         return Reducers(found, True) if found and len(found) == len(parts) else None
-    one = _reducer(combine)
+    one = _reducer(made)
     return None if one is None else Reducers((one,), False)
 
 

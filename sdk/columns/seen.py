@@ -143,9 +143,18 @@ def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: b
     try:
         value = reading.truth(returned) if as_truth else reading.value(returned)
     except _Unread as unread:
-        return f"columns cannot do `{ast.unparse(unread.tree):.60}`"
+        return f"columns cannot do {_shown(unread.tree)}"
     width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
     return "it returns a constant" if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
+
+
+def _shown(tree: ast.AST) -> str:
+    try:
+        text = ast.unparse(tree)
+    except ValueError:
+        # Python before 3.12 cannot write each f-string down again that it reads.
+        return type(tree).__name__
+    return f"`{text.encode(errors='backslashreplace').decode():.60}`"
 
 
 def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:

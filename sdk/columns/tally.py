@@ -86,7 +86,7 @@ def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
     if key is None or value is None or not key.columns():
         return None
     keys = [batch.table.column(place) for place in key.columns()]
-    if not all(map(is_key_column, keys)):
+    if not all(map(is_key_column, keys)) and not _is_none(keys):
         return None
     if reducers.of_tuples and not _has_width(value, len(reducers.parts)):
         return None
@@ -99,6 +99,11 @@ def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
         values.append(column)
     places = {place: number for number, place in enumerate(key.columns())}
     return Addends(key.moved(places), list(map(_wide, keys)), values, batch.times)
+
+
+def _is_none(keys: Sequence[pa.Array]) -> bool:
+    """Whether the key is None for all: that of what is combined globally."""
+    return len(keys) == 1 and bool(pa.types.is_null(keys[0].type))
 
 
 def _has_width(value: Shape, width: int) -> bool:
@@ -157,6 +162,8 @@ def _key_columns(keys: Sequence[object]) -> tuple[Shape, list[pa.Array]] | None:
         columns = [_key_column(items) for items in zip(*tuples, strict=True)]
         found = [column for column in columns if column is not None]
         return (Tuple(tuple(map(Single, range(width)))), found) if len(found) == width else None
+    if kinds == {type(None)}:
+        return Single(0), [pa.nulls(len(keys))]
     column = _key_column(keys)
     return None if column is None else (Single(0), [column])
 

@@ -280,7 +280,7 @@ def _with_remedy(reader: Step | Exit, why: str | None) -> str | None:
         return why
     if why != _called(fn.function):
         return why
-    if str(getattr(fn.function, "__module__", None)).startswith("headrace."):
+    if (getattr(fn.function, "__module__", None) or "").startswith("headrace."):
         return "this part of the transform is written for one at a time"
     reason = why_called(fn.function, reader.arguments, fn.spread, isinstance(fn, FilterFn))
     return f"{why}, as {reason}; {_REMEDY}"

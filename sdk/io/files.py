@@ -14,13 +14,21 @@ from os import PathLike
 from os.path import abspath
 from typing import BinaryIO, TypeAlias, cast
 
+import pyarrow as pa
 from pyarrow import fs
+
+from headrace.lowlevel.errors import HeadraceError
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
 _ATTEMPTS = 10
+_LISTING, _PATIENCE = 5, 60
+"""Seconds that looking for files, and work on them, are tried again where a file system leaves that to us."""
+_KEY = re.compile(r"://[^/@]+:[^/@]+@")
+"""What a URL says of a key and its secret."""
+_LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
 _Opener = Callable[[object, str], AbstractContextManager[object]]
 _OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open})
 
@@ -52,16 +60,44 @@ class Found:
     """When it was last written, microseconds UTC."""
 
 
-def filesystem_of(path: str) -> tuple[fs.FileSystem, str]:
+class ReachError(HeadraceError, OSError):
+    """A file system that cannot be reached, or does not answer. Nothing was read or written."""
+
+
+def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, str]:
     """The file system of a path or URL, and the path on it.
+
+    Args:
+        path: What names them.
+        patience: Seconds that a request is tried again, where the file system takes that from us (`gs://`).
 
     >>> filesystem_of("/data/flights")[1]
     '/data/flights'
     """
-    if _URL.match(path):
-        found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-        return found
-    return fs.LocalFileSystem(), abspath(path)
+    if not _URL.match(path):
+        return fs.LocalFileSystem(), abspath(path)
+    if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
+        # Google's own limit is a quarter of an hour, in which nothing is said.
+        path += f"{'&' if '?' in path else '?'}retry_limit_seconds={patience}"
+    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
+    return found
+
+
+@contextmanager
+def _reaching(pattern: str) -> Iterator[None]:
+    """Says which place it was that did not answer."""
+    try:
+        yield
+    except (FileNotFoundError, PermissionError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise
+    except (OSError, pa.ArrowException) as error:
+        if not _URL.match(pattern):
+            raise
+        said = _LONG.sub(" ", str(error)).strip()[:800]
+        raise ReachError(
+            f"{_KEY.sub('://…@', pattern)} cannot be looked at: {said}; look at the network, the name of the place and "
+            "the credentials for it, and start again; nothing has been read"
+        ) from error
 
 
 def absolute(path: str) -> str:
@@ -78,9 +114,18 @@ def match(pattern: str) -> list[Found]:
 
     `*` and `?` stand for characters of a name, `[ab]` for one of these, `**` for any folders. A folder's name stands
     for all files in it; folders in it are passed over. What a wildcard stands for never begins with `_` or `.`: those
-    are unfinished or hidden files. Raises `ValueError` for a pipe, a socket or a device.
+    are unfinished or hidden files.
+
+    Raises:
+        ValueError: It is a pipe, a socket or a device.
+        ReachError: The file system of a URL does not answer.
     """
-    system, path = filesystem_of(pattern)
+    with _reaching(pattern):
+        return _matched(pattern)
+
+
+def _matched(pattern: str) -> list[Found]:
+    system, path = filesystem_of(pattern, _LISTING)
     if not _MAGIC.search(path):
         info = system.get_file_info(path)
         if info.type in (fs.FileType.File, fs.FileType.Unknown):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
 from os import PathLike, fspath
@@ -16,7 +16,7 @@ from pyarrow import fs
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.fileparts import Old, Output, Part, Place, Receipt, output_of
 from headrace.sdk.io.files import Path, absolute, matcher
-from headrace.sdk.io.lasting import keep_files, keep_names
+from headrace.sdk.io.lasting import keep_files, keep_names, sync_names
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
@@ -161,7 +161,7 @@ class FileSink:
                 *(epoch, place.prefix, place.suffix, self.place.prefix, self._suffix),
             )
         self._move(output, parts, staged, finals, epoch)
-        keep_names(output.system, {output.hidden, *(final.rpartition("/")[0] for final in finals)})
+        sync_names(output.system, {output.hidden, *map(_folder, finals)})
         if not here:
             _remove_hidden(output)
 
@@ -181,7 +181,7 @@ class FileSink:
         for path in same:
             with suppress(FileNotFoundError):
                 output.system.delete_file(path)
-        keep_names(output.system, {path.rpartition("/")[0] for path in same})
+        sync_names(output.system, map(_folder, same))
         if replaced := sorted(path for path in same if not path.startswith(f"{output.hidden}/")):
             _log.warning(
                 "this run began anew, so its files replace those of an earlier one (%d, such as %s); if_exists says "
@@ -202,8 +202,7 @@ class FileSink:
                     f"cut or changed since, and nothing was moved to {final} or beside it. Put it back as it was, or "
                     "remove it to give its rows up, and run again"
                 )
-        for folder in {final.rpartition("/")[0] for part, final in zip(parts, finals, strict=True) if part.folder}:
-            output.system.create_dir(folder, recursive=True)
+        _make_folders(output.system, {_folder(final) for part, final in zip(parts, finals, strict=True) if part.folder})
         gone, changed = [], []
         for part, one, there, final in zip(parts, before, after, finals, strict=True):
             if one.type == fs.FileType.File and _moved(output.system, one.path, final):
@@ -272,6 +271,17 @@ def _remove_hidden(output: Output) -> None:
     if isinstance(output.system, fs.LocalFileSystem):
         with suppress(OSError):
             os.rmdir(output.hidden)
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _make_folders(system: fs.FileSystem, places: Collection[str]) -> None:
+    """Make folders that last: what is moved into one that a loss of power takes back is gone with it."""
+    for place in places:
+        system.create_dir(place, recursive=True)
+    keep_names(system, map(_folder, places))
 
 
 def _moved(system: fs.FileSystem, staged: str, final: str) -> bool:

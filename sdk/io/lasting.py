@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyarrow import fs
@@ -29,20 +30,35 @@ def keep_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
 
 
 def keep_names(system: fs.FileSystem, places: Iterable[str]) -> None:
-    """Return when what was renamed, made or removed in folders is on the disk, so far as they are there."""
-    if not isinstance(system, fs.LocalFileSystem):
-        return
-    found = [folder for place in set(places) if (folder := Path(place or "/").resolve()).is_dir()]
+    """Return when the names in folders, and the names that lead to these, are on the disk, so far as they are there."""
+    found = _folders(system, places)
     if found:
         top = Path(os.path.commonpath(found))
-        below = {one for folder in found for one in (folder, *folder.parents) if top in one.parents}
-        try:
-            for folder in sorted(below):
-                folders.fsync(folder)
+        sync_names(system, {str(one) for folder in found for one in (folder, *folder.parents) if top in one.parents})
+        with _taken_at_its_word():
             _known.keep(top, _root(top))
-        except OSError as error:
-            if error.errno not in _NO_SYNC:
-                raise
+
+
+def sync_names(system: fs.FileSystem, places: Iterable[str]) -> None:
+    """Return when what was renamed or removed in folders is on the disk, so far as they are there."""
+    for folder in sorted(_folders(system, places)):
+        with _taken_at_its_word():
+            folders.fsync(folder)
+
+
+def _folders(system: fs.FileSystem, places: Iterable[str]) -> list[Path]:
+    if not isinstance(system, fs.LocalFileSystem):
+        return []
+    return [folder for place in set(places) if (folder := Path(place or "/").resolve()).is_dir()]
+
+
+@contextmanager
+def _taken_at_its_word() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
 
 
 def _root(folder: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from enum import Enum
 from typing import Any, Self, TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
@@ -16,7 +15,6 @@ from headrace.sdk.transforms.combinefn import (
     AnyCombineFn,
     CombineFn,
     Combining,
-    CurriedCombineFn,
     curried,
     require_combiner,
 )
@@ -24,6 +22,7 @@ from headrace.sdk.transforms.create import Create
 from headrace.sdk.transforms.element import DoFn, Map, ParDo
 from headrace.sdk.transforms.flatten import Flatten
 from headrace.sdk.transforms.group import GroupByKey, grouped
+from headrace.sdk.transforms.marks import Mark, SkippingMarks
 from headrace.sdk.transforms.pairs import Second, UnderNone
 from headrace.sdk.transforms.percentile import PercentileWatermark
 from headrace.sdk.transforms.window_into import WindowInto
@@ -274,37 +273,12 @@ class _CombineWithSidesFn(DoFn):
             self._fn.teardown()
 
 
-class _Mark(Enum):
-    """An element that is no value: with it the global window is there also if nothing else comes."""
-
-    MARK = 0
-
-
 def _with_mark(inputs: Collection) -> Collection:
-    marks = inputs.pipeline | "Mark" >> Create([_Mark.MARK]) | WindowInto(inputs.windowing)
+    marks = inputs.pipeline | "Mark" >> Create([Mark.MARK]) | WindowInto(inputs.windowing)
     marks.is_bounded = inputs.is_bounded
     return (inputs, marks) | Flatten()
 
 
-class SkippingMarks(CurriedCombineFn):
-    """A CombineFn that does not see marks."""
-
-    def __init__(self, combine_fn: AnyCombineFn) -> None:
-        super().__init__(combine_fn, (), {})
-
-    def add_input(self, accumulator: object, element: object) -> object:
-        """See `CombineFn`."""
-        return accumulator if element is _Mark.MARK else self.inner.add_input(accumulator, element)
-
-    def add_inputs(self, accumulator: object, elements: Iterable[object]) -> object:
-        """See `CombineFn`."""
-        return self.inner.add_inputs(accumulator, [element for element in elements if element is not _Mark.MARK])
-
-    def remove_input(self, accumulator: object, element: object) -> object:
-        """See `CombineFn`."""
-        return accumulator if element is _Mark.MARK else self.inner.remove_input(accumulator, element)
-
-
 def _without_marks(group: tuple[object, Iterable[object]]) -> tuple[object, list[object]]:
     key, values = group
-    return key, [value for value in values if value is not _Mark.MARK]
+    return key, [value for value in values if value is not Mark.MARK]

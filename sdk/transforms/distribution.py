@@ -2,32 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import math
+import random
+from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
-
-if TYPE_CHECKING:
-    import datasketches
+from typing import Protocol, TypeAlias, cast
 
 Key: TypeAlias = Callable[[object], object]
 Weighed: TypeAlias = tuple[object, float]
 """A value and how many it stands for."""
-
-
-class Distribution(Protocol):
-    """Values, all or some of them; with more values the part that is kept grows no further."""
-
-    def add(self, values: Iterable[object], key: Key | None) -> None:
-        """Add values, to be compared by their keys."""
-
-    def merge(self, other: Distribution) -> None:
-        """Add what another of the same kind has seen."""
-
-    def extremes(self) -> tuple[object, object] | None:
-        """Least and greatest value seen; None of no values."""
-
-    def by_rank(self, reverse: bool) -> list[Weighed]:
-        """The values kept, in order."""
 
 
 class _Ordered(Protocol):
@@ -57,147 +40,111 @@ def _plain(item: object) -> object:
     return item.value if isinstance(item, _Ranked) else item
 
 
-def _in_order(kept: Iterable[Weighed], reverse: bool) -> list[Weighed]:
-    ordered = sorted(kept, key=cast("Callable[[Weighed], int]", itemgetter(0)), reverse=reverse)
-    return [(_plain(item), weight) for item, weight in ordered]
+class Distribution:
+    """Values by weight, as a KLL sketch keeps them: all, and from some number on every second one for two.
 
-
-class Ranked:
-    """A KLL sketch of values.
-
-    Args:
-        k: Up to so many values all are kept.
-    """
-
-    def __init__(self, k: int) -> None:
-        from datasketches import kll_items_sketch
-
-        self._sketch: datasketches.kll_items_sketch = kll_items_sketch(k)
-
-    def add(self, values: Iterable[object], key: Key | None) -> None:
-        """See `Distribution`."""
-        update = self._sketch.update
-        for value in values:
-            update(_ranked(value, key))
-
-    def merge(self, other: Distribution) -> None:
-        """See `Distribution`."""
-        self._sketch.merge(cast(Ranked, other)._sketch)
-
-    def extremes(self) -> tuple[object, object] | None:
-        """See `Distribution`."""
-        if self._sketch.is_empty():
-            return None
-        return _plain(self._sketch.get_min_value()), _plain(self._sketch.get_max_value())
-
-    def by_rank(self, reverse: bool) -> list[Weighed]:
-        """See `Distribution`."""
-        return _in_order(cast("Iterator[Weighed]", iter(self._sketch)), reverse)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        if self._sketch.is_empty():
-            return Ranked, (self._sketch.k,)
-        return _unpack_ranked, _packed(self._sketch)
-
-
-class Sampled:
-    """A sample of pairs (value, weight), heavy ones more likely in it (VarOpt), with the extremes of all.
+    Values of about the same weight, within a factor of 2, are on one level. Where they become too many, neighbours in
+    order are paired, and one of them is kept with the weight of both, by chance as its share of that weight says. So
+    what is off at any rank is at most one pair in each turn. Chance is a fixed sequence: the same values in the same
+    parts give the same result in every run (Karnin, Lang and Liberty, "Optimal quantile approximation in streams").
 
     Args:
-        k: Up to so many values all are kept.
+        k: How many values the highest level has before it gives some up; those below have two thirds of the one above.
+        exact: Up to so many values all are kept.
     """
 
-    def __init__(self, k: int) -> None:
-        from datasketches import var_opt_sketch
-
-        self._sketch: datasketches.var_opt_sketch = var_opt_sketch(k)
+    def __init__(self, k: int, exact: int) -> None:
+        self._k, self._exact, self._turns, self._count = k, exact, 0, 0
+        self._alike = True
+        """Whether all values of a level have the same weight."""
+        self._levels: dict[int, list[Weighed]] = {}
         self._extremes: list[object] = []
-        """Least and greatest, as they are compared; empty of no values. A value of no weight counts here alone."""
+        """Least and greatest of what was given up, as they are compared; empty of no values."""
 
-    def add(self, values: Iterable[object], key: Key | None) -> None:
-        """See `Distribution`."""
-        update = self._sketch.update
-        for value, weight in cast("Iterable[Weighed]", values):
+    def add(self, values: Iterable[Weighed], key: Key | None) -> None:
+        """Add values with their weights, to be compared by their keys."""
+        for value, weight in values:
             if not weight >= 0:
                 raise ValueError(f"value {value!r:.80} has the weight {weight!r:.80}; a weight must be 0 or more")
             item = _ranked(value, key)
-            update(item, weight)
-            self._widen([item, item])
+            if weight:
+                self._alike = False
+                self._levels.setdefault(_level(weight), []).append((item, weight))
+                self._count += 1
+            else:
+                # It is no part of the distribution, but one of the values.
+                self._widen(item, item)
+        self._shrink()
 
-    def _widen(self, extremes: list[object]) -> None:
-        if not self._extremes:
-            self._extremes = extremes
-        elif extremes:
-            # The items have an order, but no common type that says so.
-            mine, others = cast("list[int]", self._extremes), cast("list[int]", extremes)
-            if others[0] < mine[0]:
-                self._extremes[0] = others[0]
-            if mine[1] < others[1]:
-                self._extremes[1] = others[1]
+    def add_plain(self, values: Iterable[object], key: Key | None) -> None:
+        """Add values of weight 1."""
+        items = values if key is None else (_ranked(value, key) for value in values)
+        level = self._levels.setdefault(_level(1), [])
+        before = len(level)
+        level.extend((item, 1) for item in items)
+        self._count += len(level) - before
+        self._shrink()
 
     def merge(self, other: Distribution) -> None:
-        """See `Distribution`."""
-        from datasketches import var_opt_union
-
-        sampled = cast(Sampled, other)
-        union = var_opt_union(self._sketch.k)
-        union.update(self._sketch)
-        union.update(sampled._sketch)
-        self._sketch = union.get_result()
-        self._widen(list(sampled._extremes))
+        """Add what another of the same kind has seen."""
+        for number, level in other._levels.items():
+            self._levels.setdefault(number, []).extend(level)
+            self._count += len(level)
+        self._turns += other._turns
+        self._alike = self._alike and other._alike
+        if other._extremes:
+            self._widen(*other._extremes)
+        self._shrink()
 
     def extremes(self) -> tuple[object, object] | None:
-        """See `Distribution`."""
-        if not self._extremes:
+        """Least and greatest value seen; None of no values."""
+        kept = [item for level in self._levels.values() for item, _ in level] + self._extremes
+        if not kept:
             return None
-        least, greatest = self._extremes
-        return _plain(least), _plain(greatest)
+        return _plain(min(cast("list[int]", kept))), _plain(max(cast("list[int]", kept)))
 
     def by_rank(self, reverse: bool) -> list[Weighed]:
-        """See `Distribution`."""
-        return _in_order(cast("Iterator[Weighed]", iter(self._sketch)), reverse)
+        """The values kept, in order."""
+        kept = _in_order([pair for level in self._levels.values() for pair in level], reverse)
+        return [(_plain(item), weight) for item, weight in kept]
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return _unpack_sampled, (*_packed(self._sketch), self._extremes)
+    def _shrink(self) -> None:
+        while self._count > self._exact:
+            top = max(self._levels)
+            room = {number: max(_LEAST, math.ceil(self._k * _SHARE ** (top - number))) for number in self._levels}
+            if self._count <= sum(room.values()):
+                return
+            self._halve(min(number for number, level in self._levels.items() if len(level) > room[number]))
+
+    def _halve(self, number: int) -> None:
+        ordered = _in_order(self._levels.pop(number))
+        self._widen(ordered[0][0], ordered[-1][0])
+        self._turns += 1
+        chance = random.Random(self._turns).random
+        if len(ordered) % 2:
+            self._levels[number] = [ordered.pop()]
+        self._count -= len(ordered) // 2
+        if self._alike:
+            kept = ordered[chance() < 0.5 :: 2]
+            both = 2 * ordered[0][1]
+            self._levels.setdefault(_level(both), []).extend([(item, both) for item, _ in kept])
+            return
+        for (item, weight), (other, more) in zip(ordered[::2], ordered[1::2], strict=True):
+            both = weight + more
+            pair = (item if chance() * both < weight else other, both)
+            self._levels.setdefault(_level(both), []).append(pair)
+
+    def _widen(self, least: object, greatest: object) -> None:
+        found = cast("list[int]", [*self._extremes, least, greatest])
+        self._extremes = [min(found), max(found)]
 
 
-def _packed(sketch: datasketches.kll_items_sketch | datasketches.var_opt_sketch) -> tuple[bytes, list[object]]:
-    """The bytes of a sketch whose items stand in a list: one pickle for all of them."""
-    items: list[object] = []
-    return sketch.serialize(_by_number(items)), items
+_LEAST, _SHARE = 8, 2 / 3
 
 
-def _unpack_ranked(data: bytes, items: list[object]) -> Ranked:
-    from datasketches import kll_items_sketch
-
-    ranked = Ranked.__new__(Ranked)
-    ranked._sketch = kll_items_sketch.deserialize(data, _by_number(items))
-    return ranked
+def _level(weight: float) -> int:
+    return math.frexp(weight)[1]
 
 
-def _unpack_sampled(data: bytes, items: list[object], extremes: list[object]) -> Sampled:
-    from datasketches import var_opt_sketch
-
-    sampled = Sampled.__new__(Sampled)
-    sampled._sketch = var_opt_sketch.deserialize(data, _by_number(items))
-    sampled._extremes = extremes
-    return sampled
-
-
-def _by_number(items: list[object]) -> datasketches.PyObjectSerDe:
-    """How a sketch writes an item: as its place in a list."""
-    from datasketches import PyObjectSerDe
-
-    # The library comes without types, so its class is of type Any.
-    class ByNumber(PyObjectSerDe):  # type: ignore[misc]
-        def get_size(self, item: object) -> int:
-            return 4
-
-        def to_bytes(self, item: object) -> bytes:
-            items.append(item)
-            return (len(items) - 1).to_bytes(4, "little")
-
-        def from_bytes(self, data: bytes, offset: int) -> tuple[object, int]:
-            return items[int.from_bytes(data[offset : offset + 4], "little")], 4
-
-    return ByNumber()
+def _in_order(kept: Iterable[Weighed], reverse: bool = False) -> list[Weighed]:
+    return sorted(kept, key=cast("Callable[[Weighed], int]", itemgetter(0)), reverse=reverse)

@@ -278,6 +278,7 @@ ODD = [
     "f'\u00a0{row}'",
     "f'{row}\U0001f468\u200d\U0001f469'",
     "f'{row!r:>{4}}\\n'",
+    "f'{row[\"\u00a0\":]}'",
     "'\\ud800' + row",
     "b'a' + row",
     "row. number",

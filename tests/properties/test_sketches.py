@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import os
 import pickle
 import random
+import subprocess
+import sys
 from bisect import bisect_left, bisect_right
+from functools import partial
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.sdk.transforms.distribution import Distribution
 from headrace.sdk.transforms.quantiles import ApproximateQuantilesCombineFn
 from headrace.sdk.transforms.unique import ApproximateUnique, ApproximateUniqueCombineFn
 
@@ -83,10 +88,50 @@ def test_ranks_of_many_values_are_within_the_error(kind):
 
 def test_the_error_is_as_asked_for():
     assert math.isclose(ApproximateUnique.parse_input_params(error=0.02), 4 / 0.02**2)
-    sizes = [len(pickle.dumps(_filled(epsilon))) for epsilon in (0.1, 0.01, 0.001)]
+    # Up to 2,000 values all are kept, whatever the error.
+    sizes = [len(pickle.dumps(_filled(epsilon))) for epsilon in (0.003, 0.001, 0.0003)]
     assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_results_are_the_same_in_every_process():
+    code = (
+        "import random; from headrace.sdk.transforms.quantiles import ApproximateQuantilesCombineFn as Quantiles;"
+        "values = [random.Random(7).gauss(0, 1) * n % 1 for n in range(30_000)];"
+        "print(Quantiles(7).apply(values), Quantiles(7, weighted=True).apply([(v, 1 + v) for v in values]),"
+        "Quantiles(7, key=str).apply(map(str, values)))"
+    )
+    run = partial(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    first, second = (run(env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2"))
+    assert first == second and len(first) > 100
+
+
+@pytest.mark.parametrize("count", [2, 3, 11, 101])
+def test_a_thousand_values_are_exact(count):
+    values = random.Random(count).sample(range(1001), 1001)
+    assert in_parts(ApproximateQuantilesCombineFn(11), values, [300, 700]) == list(range(0, 1001, 100))
+    ordered = in_parts(ApproximateQuantilesCombineFn(count), values, [5])
+    assert all(abs(value - place * 1000 / (count - 1)) <= 1 for place, value in enumerate(ordered))
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.floats(1e-9, 1e9)), min_size=1, max_size=80),
+    st.lists(st.integers(0, 80), max_size=3),
+)
+def test_nothing_of_the_weight_is_lost_when_values_are_given_up(pairs, cuts):
+    parts = [Distribution(8, 20) for _ in range(2)]
+    half = cuts[0] % (len(pairs) + 1) if cuts else 0
+    for part, its in zip(parts, (pairs[:half], pairs[half:]), strict=True):
+        part.add(its, None)
+    parts[0].merge(pickle.loads(pickle.dumps(parts[1])))
+    kept = parts[0].by_rank(False)
+    assert math.isclose(sum(weight for _, weight in kept), sum(weight for _, weight in pairs))
+    assert parts[0].extremes() == (min(value for value, _ in pairs), max(value for value, _ in pairs))
+    assert [value for value, _ in kept] == sorted(value for value, _ in kept) and len(kept) <= len(pairs)
 
 
 def _filled(epsilon):
     combine_fn = ApproximateQuantilesCombineFn.create(5, epsilon)
-    return combine_fn.add_inputs(combine_fn.create_accumulator(), range(50_000))
+    accumulator = combine_fn.create_accumulator()
+    for begin in range(0, 50_000, 500):
+        accumulator = combine_fn.add_inputs(accumulator, range(begin, begin + 500))
+    return accumulator

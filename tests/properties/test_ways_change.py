@@ -13,6 +13,8 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.computation import Computation, InlineComputation
 from headrace.lowlevel.intervals import IntervalMap
 from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.worker import Bundle, Worker
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.columns import sessionshelf, shelf
 from headrace.sdk.columns.reducers import reducers_of
@@ -21,8 +23,13 @@ from headrace.sdk.columns.sessionlifting import SessionLifting
 from headrace.sdk.contents import Combiner
 from headrace.sdk.lifting import LiftedCombine
 from headrace.sdk.mixedgrouping import MixedGrouping
+from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.transforms.numeric import SumFn
+from headrace.sdk.triggers import AccumulationMode, AfterCount, Repeatedly
 from headrace.sdk.windowing import Windowing
-from headrace.sdk.windows import Sessions
+from headrace.sdk.windows import FixedWindows, Sessions
+from tests.depth import examples
+from tests.harness import Pane
 from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
 from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
 from tests.properties.test_columnpanes import windowings
@@ -107,7 +114,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 TURNS = st.lists(st.integers(0, 2), min_size=1, max_size=8)
 COUNTS = st.lists(st.integers(1, 4), min_size=1, max_size=5)
 pytestmark = pytest.mark.usefixtures("small")
-quickly = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+quickly = settings(max_examples=examples(50, 2_000), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @quickly
@@ -145,3 +152,37 @@ def test_several_results_at_once(windowing: Windowing, steps: list[Step], turns:
     wide = [step._replace(elements=[(key, (value,) * 5, time) for key, value, time in step.elements]) for step in steps]
     found = outcome(Changing(windowing, TUPLES, turns=turns, counts=counts), wide)
     assert found == outcome(Changing(windowing, TUPLES), wide)
+
+
+class Told(Combining):
+    """The watermark may be held, and panes be behind that of the input."""
+
+    held = False
+
+    def _run(self, number: int, bundle: Bundle, watermark: int) -> None:
+        bundle.watermark_before, bundle.watermark = self.watermark, watermark
+        bundle.epoch, bundle.interval = self.epoch, number
+        commit = Worker(self.place, self.copies[number], self._emit).run(bundle)
+        self.copies[number].apply(commit.delta)
+        self.held = commit.hold is not None or self.held
+
+    def _emit(self, stream: str, batch: Batch) -> None:
+        self.panes += [Pane(*pair, window, time, info) for (pair, window, info), time in batch.rows()]
+
+
+def test_a_pane_that_held_the_watermark_comes_at_once() -> None:
+    """Where windows are taken over that have ended before they had enough elements, and one is enough by now."""
+    told = Told(_counting(4), SumFn(), by_key)
+    told.step(Step([("a", 7, 5 * SECOND)], 20 * SECOND))
+    assert (told.panes, told.held) == ([], True)
+    told.held = False
+    told.way = by_columns
+    told.rewindow(_counting(1))
+    told.step(Step([], 20 * SECOND))
+    assert [(pane.value, pane.info.timing) for pane in told.panes] == [(7, PaneInfoTiming.ON_TIME)]
+    assert not told.held
+
+
+def _counting(count: int) -> Windowing:
+    trigger = Repeatedly(AfterCount(count))
+    return Windowing.of(FixedWindows(10), trigger, AccumulationMode.DISCARDING, allowed_lateness=60)

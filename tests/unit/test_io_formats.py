@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError
+from headrace.sdk.io import files
 from tests.unit.collected import collect, values
 from tests.unit.sourcefiles import planned, write
 
@@ -168,3 +170,35 @@ class TestEncodings:
     def test_those_without_ascii_are_refused(self, encoding):
         with pytest.raises(ValueError, match="is none of which lines can be told; use one with ASCII in it"):
             beam.io.ReadFromText("x", validate=False, encoding=encoding)
+
+
+def test_rows_of_csv_files_know_their_fields_as_named_tuples_do(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n")
+    rows = values(lambda p: p | beam.io.ReadFromCsv(str(tmp_path / "a.csv")))
+    assert [(row._fields, row._asdict(), tuple(row)) for row in rows] == [
+        (("a", "b"), {"a": 1, "b": "x"}, (1, "x")),
+        (("a", "b"), {"a": 2, "b": "y"}, (2, "y")),
+    ]
+    # A column of that name is a column.
+    assert beam.Row(_fields=1)._fields == 1 and not hasattr(beam.Row, "_fields")
+
+
+@pytest.mark.parametrize("kind", ["gs", "s3"])
+def test_a_file_system_that_does_not_answer_is_told_of_soon(kind, monkeypatch):
+    monkeypatch.setattr(files, "_LISTING", 1)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    key = {"gs": "anonymous", "s3": "key:secret"}[kind]
+    place = f"{kind}://{key}@bucket/a.txt?scheme=http&endpoint_override=localhost:1"
+    begun = time.monotonic()
+    with pytest.raises(files.ReachError) as told:
+        beam.Pipeline("LocalRunner") | beam.io.ReadFromText(place)
+    assert time.monotonic() - begun < 10
+    said = str(told.value)
+    assert said.startswith(f"{kind}://") and "cannot be looked at: " in said and "secret" not in said
+    assert "onnect" in said and "look at the network" in said and "nothing has been read" in said
+
+
+def test_the_limit_of_a_url_counts_before_ours(monkeypatch):
+    monkeypatch.setattr(files, "_LISTING", 600)
+    with pytest.raises(files.ReachError):
+        files.match("gs://anonymous@bucket/a*?scheme=http&endpoint_override=localhost:1&retry_limit_seconds=1")

@@ -75,8 +75,8 @@ class TestOnTheDisk:
         sink.deliver(1, receipts)
         (folder,) = {path.parent for path in tmp_path.rglob("out-*")}
         assert synced.count(folder) == synced.count(tmp_path / "_unfinished") == 1
-        # A folder's name is in the one above.
-        assert folder == tmp_path or tmp_path in synced
+        # A folder's name is in the one above, and lasts before anything is moved to it.
+        assert folder == tmp_path or synced.index(tmp_path) < synced.index(folder)
 
     def test_many_folders_are_each_synced_once(self, tmp_path, synced):
         sink = beam.io.WriteToParquet(f"{tmp_path}/out", partition_by=["day", "n"]).sink()
@@ -85,8 +85,11 @@ class TestOnTheDisk:
         synced.clear()
         sink.deliver(1, [receipt])
         made = {path for path in tmp_path.rglob("*") if path.is_dir()} | {tmp_path}
-        assert len(made) == 35
+        inner = {tmp_path, *(path for path in tmp_path.iterdir() if path.name != "_unfinished")}
+        assert (len(made), len(inner)) == (35, 4)
         assert [place for place in made if synced.count(place) != 1] == []
+        # What is moved into a folder that a loss of power takes back is gone with it.
+        assert max(map(synced.index, inner)) < min(map(synced.index, made - inner))
 
     def test_also_what_an_earlier_life_renamed_without_syncing_it(self, tmp_path, synced):
         receipts = staged(sink_of(tmp_path), "a")

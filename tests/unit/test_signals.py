@@ -20,7 +20,7 @@ from headrace.runners.engine.signals import HEEDED
 from headrace.runners.local import LocalRunner
 from tests.unit.test_requests_end import Open, counting
 
-SECONDS = 120
+SECONDS = 300
 """After which a process that should have ended has not."""
 
 PROGRAM = """

@@ -44,6 +44,17 @@ def triggered(trigger: object, mode: object = AccumulationMode.DISCARDING) -> Bu
     return windowed(trigger=trigger, accumulation_mode=mode, allowed_lateness=5)
 
 
+def combined_in(window_fn: object, fanout: int | None = None) -> Build:
+    step = beam.CombinePerKey(sum).with_hot_key_fanout(fanout)
+    return lambda pairs: pairs | beam.WindowInto(window_fn) | "Group" >> step
+
+
+def combined_by(trigger: object) -> Build:
+    how = {"accumulation_mode": AccumulationMode.DISCARDING, "allowed_lateness": 5}
+    into = beam.WindowInto(FixedWindows(60), Repeatedly(trigger), **how)
+    return lambda pairs: pairs | into | "Group" >> beam.CombinePerKey(sum)
+
+
 def stateful(*specs: object, name: str = "Group", domain: str = TimeDomain.WATERMARK, timer: str = "end") -> Build:
     its_timer = TimerSpec(timer, domain)
 
@@ -95,6 +106,9 @@ ACCEPTED: dict[str, tuple[Build, Build]] = {
         combined(CountCombineFn(), lambda pairs: (pairs, pairs | "again" >> beam.Map(tuple)) | beam.Flatten()),
     ),
     "fanout": (combined(sum), lambda pairs: pairs | "Group" >> beam.CombinePerKey(sum).with_hot_key_fanout(3)),
+    "fanout in sessions": (combined_in(Sessions(60)), combined_in(Sessions(60), 4)),
+    "sliding windows that do not overlap": (combined_in(SlidingWindows(10, 5)), combined_in(SlidingWindows(10, 10))),
+    "a count that keys are looked at for one by one": (combined_by(AfterCount(1)), combined_by(AfterCount(2))),
     "another function for a step without state": (
         lambda pairs: pairs | "Map" >> beam.Map(str),
         lambda pairs: pairs | "Map" >> beam.FlatMap(list),

@@ -27,6 +27,7 @@ def quantiles(name, values, **options):
 
 quantiles("quantiles_of_a_range", SHUFFLED)
 quantiles("quantiles_of_few", [3, 1, 2])
+quantiles("quantiles_of_a_thousand", [(37 * number) % 1001 for number in range(1001)])
 quantiles("quantiles_of_one", [1])
 quantiles("quantiles_of_none", [])
 quantiles("quantiles_of_equal_values", [5, 5, 5, 1, 5])
