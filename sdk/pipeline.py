@@ -173,15 +173,23 @@ class Pipeline:
             RecordingError: There is nothing to record, or no step of a label that is to be recorded.
         """
         try:
-            self.result = self._run()
+            self.result = self._run_typed()
         except HeadraceError as error:
-            made = as_raised(error).with_traceback(error.__traceback__) if isinstance(error, StepError) else error
-            shorten(made)
-            if made is error:
-                raise
-            raise made from made.__cause__
+            # A bare raise adds no frame of this function to what is left.
+            shorten(error)
+            raise
         warn_of_unmatched(self.result.counters)
         return self.result
+
+    def _run_typed(self) -> PipelineResult:
+        """Run, and have what a step raised be of the class that it was raised as."""
+        try:
+            return self._run()
+        except StepError as error:
+            made = as_raised(error)
+            if made is error:
+                raise
+            raise made.with_traceback(error.__traceback__) from made.__cause__
 
     def _run(self) -> PipelineResult:
         if not self.steps:

@@ -9,7 +9,7 @@ from headrace.sdk.options import PipelineOptions
 from headrace.sdk.recorder import Recorder
 from headrace.sdk.recording import Recording
 from headrace.sdk.recordlog import log_of
-from headrace.sdk.running import Runner, RunResult, run_options
+from headrace.sdk.running import Runner, RunResult, find_recorded, run_options
 
 
 def record_topology(
@@ -36,5 +36,5 @@ def record_topology(
     """
     given = options or PipelineOptions([])
     recorder = Recorder.of_topology(topology, wanted, log_of(given))
-    result = runner.run_topology(recorder.topology(topology), run_options(given, recorder))
+    result = find_recorded(runner).run_topology(recorder.topology(topology), run_options(given, recorder))
     return result, recorder.recording()

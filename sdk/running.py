@@ -66,10 +66,10 @@ def find_runner(wanted: Runner | str | None) -> Runner:
 
 
 def find_recorded(wanted: Runner | str | None) -> Runner:
-    """As `find_runner`, for a run that is recorded: a clock that nobody can move shows the time of the machine."""
+    """As `find_runner`, for a run that is recorded: a clock that nobody gave or moved shows the time of the machine."""
     runner = find_runner(wanted)
     keep_time = getattr(runner, "keep_time", None)
-    if runner is not wanted and keep_time is not None:
+    if keep_time is not None:
         keep_time()
     return runner
 

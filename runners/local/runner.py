@@ -41,6 +41,7 @@ class LocalRunner:
         self, clock: Clock | None = None, scheduler: Scheduler | None = None, intervals: int = 1, parallelism: int = 1
     ) -> None:
         self.clock = clock or ManualClock()
+        self._has_own_clock = clock is None
         self.scheduler = scheduler or Scheduler()
         self._intervals = intervals
         self._parallelism = parallelism
@@ -48,8 +49,12 @@ class LocalRunner:
         """Committed state of the last run, by computation and interval: for tests that count what is left."""
 
     def keep_time(self) -> None:
-        """Go by the machine's clock, but without waiting: nobody moves the clock, and its times are to be shown."""
-        self.clock = SkippingClock()
+        """Go by the machine's clock, but without waiting, unless somebody has given or moved a clock.
+
+        Times are to be shown, and the clock that stands still is in 1970.
+        """
+        if self._has_own_clock and type(self.clock) is ManualClock and self.clock.now() == 0:
+            self.clock = SkippingClock()
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
         """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`."""

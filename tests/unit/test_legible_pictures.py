@@ -145,9 +145,10 @@ def recorded(runner: object, source: beam.PTransform) -> StepRecording:
     return pipeline.run().recording.step()
 
 
-def test_a_recorded_run_in_memory_has_the_time_of_the_machine() -> None:
+@pytest.mark.parametrize("runner", ["LocalRunner", LocalRunner()])
+def test_a_recorded_run_in_memory_has_the_time_of_the_machine(runner: object) -> None:
     before = time.time_ns() // 1000
-    step = recorded("LocalRunner", beam.Create([("a", 1), ("a", 2)]))
+    step = recorded(runner, beam.Create([("a", 1), ("a", 2)]))
     after = time.time_ns() // 1000
     assert all(before <= arrival.processing_time <= after for arrival in step.arrivals)
     assert all(before <= pane.processing_time <= after for pane in step.panes)
