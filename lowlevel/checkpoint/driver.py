@@ -216,9 +216,8 @@ class Checkpoint:
         try:
             won = self.store.put_if_absent(path, entry)
         except StoreError:
-            # Did it happen, and only the answer was lost? It is tried again: nobody else writes these bytes, and that
-            # they can be read does not mean that they are on the disk.
-            won = self.store.put_if_absent(path, entry)
+            # Did it happen, and only the answer was lost? If not it may be tried again: nobody else writes these bytes.
+            won = self.store.get(path) == entry or self.store.put_if_absent(path, entry)
         # A write that the store tried again on its own may have found itself there.
         if won or self.store.get(path) == entry:
             return None
