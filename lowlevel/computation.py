@@ -222,8 +222,12 @@ class InlineComputation:
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last batch of a bundle."""
 
-    def finishes(self) -> bool:
-        """Whether `finish_bundle` may put something out."""
+    def loses_ids(self) -> bool:
+        """Whether some output depends on more than one record: on others, on their order or on chance.
+
+        Such an output has no id by which it is known again if an injector delivers its record again. By default,
+        whether the class has a `finish_bundle`.
+        """
         return type(self).finish_bundle is not InlineComputation.finish_bundle
 
     def teardown(self) -> None:

@@ -8,7 +8,7 @@ such a topology is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from headrace.lowlevel.computation import BundleComputation, Context
@@ -57,22 +57,28 @@ class Once(BundleComputation):
         context.produce_batch(self._output_stream, Batch(batch.values, batch.timestamps))
 
 
-def refuse_unrecognised(topology: Topology) -> None:
-    """Raise `TopologyError` where a record that comes again would count again."""
+def unrecognised(topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """Where a record that comes again would count again: the injector's stream, who reads it there, what happens."""
     for stream, injector in topology.injectors.items():
         if not injector.record_ids:
             continue
         carried = topology.carried(stream)
         for name, (read, sink) in topology.sinks.items():
             if read in carried and not isinstance(sink, ReleasingSink):
-                raise _unrecognised(stream, f"sink {name!r}", "would be written again")
+                yield stream, f"sink {name!r}", "would be written again"
         for inline in topology.inlines.values():
-            if inline.inputs & carried and inline.computation.finishes():
-                what = "whose finish_bundle puts out what has no ids"
-                raise _unrecognised(stream, f"inline computation {inline.name!r}, {what},", "would count again")
+            if inline.inputs & carried and inline.computation.loses_ids():
+                what = "which puts out what does not follow from one record alone"
+                yield stream, f"inline computation {inline.name!r}, {what},", "would count again"
 
 
-def _unrecognised(stream: str, who: str, consequence: str) -> TopologyError:
+def refuse_unrecognised(topology: Topology) -> None:
+    """Raise `TopologyError` where a record that comes again would count again."""
+    for stream, who, consequence in unrecognised(topology):
+        raise _refusal(stream, who, consequence)
+
+
+def _refusal(stream: str, who: str, consequence: str) -> TopologyError:
     return TopologyError(
         f"{who} gets records of the injector of {stream!r}, which may deliver them again (record_ids=True), and no "
         f"keyed computation before it drops what comes again, so it {consequence}; let Once(output) read {stream!r} "

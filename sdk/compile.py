@@ -16,10 +16,10 @@ from typing import cast
 
 from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injector import Injector
 from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.record import KeyExtractor
 from headrace.lowlevel.redelivery import Once, by_record_id
+from headrace.lowlevel.sink import ReleasingSink
 from headrace.lowlevel.topology import Topology
 from headrace.sdk.arrivals import InputForm
 from headrace.sdk.coders.registry import registry
@@ -113,8 +113,6 @@ class _Compiler:
         self._graph = graph
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
-        self._recognised: dict[Collection, str] = {}
-        """Collection whose injector may deliver records again -> the stream that has each of them once."""
         self._grouped: list[Way] = []
         self._elements: list[Way] = []
 
@@ -143,7 +141,7 @@ class _Compiler:
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
             for tag, output in step.outputs.items():
-                self._inject(output, transform.injector_of(tag))
+                self._topology.injector(self._stream(output), transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif (signature := stateful_signature(step)) is not None:
@@ -158,20 +156,22 @@ class _Compiler:
             self._grouped.append(Way(label, "all keys at once", "key by key", against))
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
-            self._topology.sink(label, self._into(step, 0).stream, transform.sink())
+            stream, sink = self._into(step, 0).stream, transform.sink()
+            self._topology.sink(label, stream if isinstance(sink, ReleasingSink) else self._once(stream), sink)
         elif sides_of(step):
             self._begin_sided(step)
         for output in step.outputs.values():
             if self._graph.begins_stage(output):
                 self._stage(output)
 
-    def _inject(self, output: Collection, injector: Injector) -> None:
-        """Add an injector; whatever it may deliver again comes to the steps once."""
-        stream = stream_of(output)
-        self._topology.injector(stream, injector)
-        if injector.record_ids:
-            self._recognised[output] = once = f"{stream}#once"
+    def _once(self, stream: str) -> str:
+        """The stream for a reader that cannot know a record again, as what combines or goes by columns has no ids."""
+        once = f"{stream}#once"
+        if stream not in self._topology.id_slacks():
+            return stream
+        if once not in self._topology.keyed:
             self._topology.computation(once, Once(once), {stream: by_record_id}, [once])
+        return once
 
     def _claim(self, stream: str, label: str) -> None:
         if stream in self._streams:
@@ -190,7 +190,7 @@ class _Compiler:
         if isinstance(producer.transform, RunComputation):
             assert collection.tag is not None
             return collection.tag
-        return self._recognised.get(collection) or stream_of(collection)
+        return stream_of(collection)
 
     def _into(self, step: Step, index: int) -> Exit:
         """How the elements of an input reach a step that is no part of a stage."""
@@ -239,7 +239,9 @@ class _Compiler:
             self._add_stage(plan, stream)
 
     def _add_stage(self, plan: StagePlan, stream: str) -> None:
-        name = _stage_name(plan, stream)
+        name = plan.name(stream)
+        if any(step.finishes() for step in plan.element_steps()):
+            plan.entries = {self._once(entry): form for entry, form in plan.entries.items()}
         stage = Stage(name, plan)
         self._elements += [
             Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths()
@@ -284,16 +286,17 @@ class _Compiler:
 
     def _group(self, step: Step) -> None:
         transform, label = step.transform, step.full_label
-        entry = self._into(step, 0)
+        streams = _forms(self._into(step, 0))
         windowing = self._graph.inputs(step)[0].windowing
         combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
-        streams = _forms(entry)
+        if combine is not None:
+            streams = {self._once(stream): form for stream, form in streams.items()}
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
         fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
         against = obstacle(windowing, combine, takes_back=takes_back, spread=fanout is not None)
         self._grouped.append(Way(label, "all keys at once", "key by key", against))
         if combine is not None and against is None and gap_of(windowing) is not None:
-            self._sessions(step, windowing, combine)
+            self._sessions(step, windowing, combine, streams)
             return
         if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
             streams = self._lift(label, windowing, combine, streams)
@@ -320,10 +323,9 @@ class _Compiler:
             self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
         return {lifted: InputForm.LIFTED}
 
-    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn) -> None:
+    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, InputForm]) -> None:
         """Combine in the sessions of all keys at once."""
-        label, streams = step.full_label, _forms(self._into(step, 0))
-        gap, reducers = gap_of(windowing), reducers_of(combine)
+        label, gap, reducers = step.full_label, gap_of(windowing), reducers_of(combine)
         assert gap is not None and reducers is not None, "obstacle() has looked"
         lifted = f"{label}#lifted"
         for stream, form in streams.items():
@@ -355,9 +357,9 @@ class _Compiler:
             routes[entry.spare] = Route(Form.WINDOWED, f"{stream}#windowed")
         if isinstance(transform, Reshuffle):
             for source in list(routes):
-                scattered = f"{source} scattered"
+                scattered, once = f"{source} scattered", self._once(source)
                 scatter = Scatter(transform.num_buckets, scattered)
-                self._topology.inline(f"{source} scattering", scatter, [source], [scattered], step=step.full_label)
+                self._topology.inline(f"{source} scattering", scatter, [once], [scattered], step=step.full_label)
                 routes[scattered] = routes.pop(source)
         shuffle = Shuffle(routes, keep_keys=isinstance(transform, ReshufflePerKey))
         outputs = [route.output_stream for route in routes.values()]
@@ -396,11 +398,3 @@ def _forms(entry: Exit) -> dict[str, InputForm]:
 def _percentile_of(transform: object) -> float | None:
     """The percentile of the watermark that a step asks for; None for all records."""
     return transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None
-
-
-def _stage_name(plan: StagePlan, stream: str) -> str:
-    """The labels of its first and its last step; each step is in one stage, so no other stage is named so."""
-    if not plan.steps:
-        return f"{stream}#out"
-    first, last = plan.steps[0].label, plan.steps[-1].label
-    return first if len(plan.steps) == 1 else f"{first} to {last}"

@@ -32,6 +32,10 @@ class Spread(InlineComputation):
         self._output_stream = output_stream
         self._next = 0
 
+    def loses_ids(self) -> bool:
+        """A record that comes again goes another way."""
+        return True
+
     def start_bundle(self) -> None:
         """Begin anywhere, so that small bundles do not all begin with the same shard."""
         self._next = random.getrandbits(30)

@@ -6,45 +6,12 @@ import argparse
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from headrace.lowlevel.credentials import hidden
+from headrace.sdk.optionflags import Parser, defaults_of, underscored_names, unknown_options
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
-
-
-class _Parser(argparse.ArgumentParser):
-    """One that raises instead of ending the program."""
-
-    def error(self, message: str) -> NoReturn:
-        raise ValueError(f"options of the pipeline: {message}")
-
-    def takes_value(self, name: str) -> bool | None:
-        """Whether an option must have a value; None where it is not declared."""
-        declared = {_underscored(string): action for string, action in self._option_string_actions.items()}
-        action = declared.get(_underscored(name))
-        return None if action is None else action.nargs is None
-
-    def without_defaults(self) -> _Parser:
-        """The same, so that only those options get something that flags are about."""
-        for action in self._actions:
-            action.default, action.required = argparse.SUPPRESS, False
-        self._defaults.clear()
-        return self
-
-    def known(self, flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
-        """What its options get, and the flags that are none of them. Hyphens and underscores count as the same."""
-        declared = {_underscored(string): string for string in self._option_string_actions}
-        return self.parse_known_args([_renamed(flag, declared) for flag in flags])
-
-
-def _underscored(name: str) -> str:
-    return "--" + name[2:].replace("-", "_") if name.startswith("--") else name
-
-
-def _renamed(flag: str, declared: Mapping[str, str]) -> str:
-    name, equals, value = flag.partition("=")
-    return declared.get(_underscored(name), name) + equals + value
 
 
 class PipelineOptions:
@@ -94,9 +61,9 @@ class PipelineOptions:
         """Declare options; a subclass's own ones."""
 
     @classmethod
-    def _parser(cls) -> _Parser:
+    def _parser(cls) -> Parser:
         # No abbreviations: what is one option's beginning may be another part's option.
-        parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+        parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
         for kind in reversed(cls.__mro__):
             if issubclass(kind, PipelineOptions) and "_add_argparse_args" in vars(kind):
                 kind._add_argparse_args(parser)
@@ -139,20 +106,20 @@ class PipelineOptions:
             view._parse()
         return view
 
-    def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, object]:
+    def get_all_options(self, drop_default: bool = False, retainunknown_options: bool = False) -> dict[str, object]:
         """Every option and its value, of all subclasses there are.
 
         Args:
             drop_default: Leave out those that have their default value.
-            retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
+            retainunknown_options: Add flags that no subclass declares, as text, or True if without value.
         """
         defaults: dict[str, object] = {}
         for kind in subclasses(PipelineOptions):
             self.view_as(kind)
-            defaults.update(_defaults(kind._parser()))
+            defaults.update(defaults_of(kind._parser()))
         values = dict(self._values)
-        if retain_unknown_options:
-            values = _unknown_options(self.undeclared()) | values
+        if retainunknown_options:
+            values = unknown_options(self.undeclared()) | values
         if drop_default:
             values = {name: value for name, value in values.items() if value != defaults.get(name)}
         return values
@@ -168,7 +135,7 @@ class PipelineOptions:
     def refusable(self) -> tuple[list[str], list[str]]:
         """What no subclass declares: what was given to this object, and what of it was only found in `sys.argv`."""
         named = sorted(self._named - set(self.names()))
-        given = [f"--{name}" for name in named if f"--{name}" not in _underscored_names(self._flags)]
+        given = [f"--{name}" for name in named if f"--{name}" not in underscored_names(self._flags)]
         return [*self._of_nobody(self._flags[self._foreign :]), *given], self._of_nobody(self._flags[: self._foreign])
 
     def told_of(self, names: Collection[str]) -> bool:
@@ -183,7 +150,7 @@ class PipelineOptions:
     @staticmethod
     def names() -> list[str]:
         """All options that some subclass declares."""
-        return sorted(_defaults(any_option()))
+        return sorted(defaults_of(any_option()))
 
     def add_flags(self, flags: Sequence[str]) -> None:
         """Add flags, which count for more than what was given before; shows in all views.
@@ -200,7 +167,7 @@ class PipelineOptions:
 
     def display_data(self) -> dict[str, object]:
         """The options that were given."""
-        return self.get_all_options(drop_default=True, retain_unknown_options=True)
+        return self.get_all_options(drop_default=True, retainunknown_options=True)
 
     def __getattr__(self, name: str) -> object:
         if not name.startswith("_") and name in self.__dict__.get("_values", ()):
@@ -226,9 +193,9 @@ def subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
     return [found for direct in kind.__subclasses__() for found in (direct, *subclasses(direct))]
 
 
-def any_option(more: Collection[type[PipelineOptions]] = ()) -> _Parser:
+def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
     """Takes every option that a subclass declares, whatever its value."""
-    parser = _Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
+    parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for kind in dict.fromkeys((*subclasses(PipelineOptions), *more)):
         if "_add_argparse_args" in vars(kind):
             kind._add_argparse_args(parser)
@@ -237,32 +204,6 @@ def any_option(more: Collection[type[PipelineOptions]] = ()) -> _Parser:
     for group in parser._mutually_exclusive_groups:
         group.required = False
     return parser
-
-
-def _defaults(parser: argparse.ArgumentParser) -> dict[str, object]:
-    """The options of a parser, and their defaults."""
-    for action in parser._actions:
-        action.required = False
-    return vars(parser.parse_known_args([])[0])
-
-
-def _underscored_names(flags: Sequence[str]) -> set[str]:
-    return {_underscored(flag.partition("=")[0]) for flag in flags}
-
-
-def _unknown_options(flags: Sequence[str]) -> dict[str, object]:
-    """Values of flags that nobody declared: `--name=value`, `--name value` and `--name`."""
-    options: dict[str, object] = {}
-    name = None
-    for flag in flags:
-        if flag.startswith("--"):
-            name, has_value, value = flag[2:].partition("=")
-            options[name] = value if has_value else True
-            name = None if has_value else name
-        elif name is not None:
-            options[name] = flag
-            name = None
-    return options
 
 
 class StandardOptions(PipelineOptions):

@@ -26,6 +26,10 @@ class Scatter(InlineComputation):
         self._buckets, self._output_stream = buckets, output_stream
         self._next = 0
 
+    def loses_ids(self) -> bool:
+        """A record that comes again goes another way."""
+        return True
+
     def start_bundle(self) -> None:
         """Begin anywhere, so that small bundles do not all go the same way."""
         self._next = random.randrange(self._buckets)

@@ -128,6 +128,13 @@ class StagePlan:
     """In order of the flow."""
     exits: list[Exit] = field(default_factory=list)
 
+    def name(self, stream: str) -> str:
+        """The labels of its first and its last step; each step is in one stage, so no other stage is named so."""
+        if not self.steps:
+            return f"{stream}#out"
+        first, last = self.steps[0].label, self.steps[-1].label
+        return first if len(self.steps) == 1 else f"{first} to {last}"
+
     def consumers(self, node: int) -> list[tuple[int, Step | Exit]]:
         """What reads a collection: steps, then exits, each with its place in the plan's list of them."""
         steps: list[tuple[int, Step | Exit]] = [(i, s) for i, s in enumerate(self.steps) if s.source == node]

@@ -80,6 +80,10 @@ class Stage(InlineComputation):
         """Each step, and where elements leave, with the reason why it never takes columns; None where it may."""
         return paths(self.plan)
 
+    def loses_ids(self) -> bool:
+        """Whether a step puts something out when its bundle ends."""
+        return any(step.finishes() for step in self.plan.element_steps())
+
     def start_bundle(self) -> None:
         """Start a bundle in every step."""
         assert self._live is not None, "setup() comes first"

@@ -1,0 +1,74 @@
+"""Flags of options: `--name=value`, in which hyphens and underscores count as the same."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """One that raises instead of ending the program."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise `ValueError`."""
+        raise ValueError(f"options of the pipeline: {message}")
+
+    def takes_value(self, name: str) -> bool | None:
+        """Whether an option must have a value; None where it is not declared."""
+        declared = {underscored(string): action for string, action in self._option_string_actions.items()}
+        action = declared.get(underscored(name))
+        return None if action is None else action.nargs is None
+
+    def without_defaults(self) -> Parser:
+        """The same, so that only those options get something that flags are about."""
+        for action in self._actions:
+            action.default, action.required = argparse.SUPPRESS, False
+        self._defaults.clear()
+        return self
+
+    def known(self, flags: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        """What its options get, and the flags that are none of them. Hyphens and underscores count as the same."""
+        declared = {underscored(string): string for string in self._option_string_actions}
+        return self.parse_known_args([_renamed(flag, declared) for flag in flags])
+
+
+def underscored(name: str) -> str:
+    """A flag with underscores in the place of hyphens.
+
+    >>> underscored("--allow-removed")
+    '--allow_removed'
+    """
+    return "--" + name[2:].replace("-", "_") if name.startswith("--") else name
+
+
+def _renamed(flag: str, declared: Mapping[str, str]) -> str:
+    name, equals, value = flag.partition("=")
+    return declared.get(underscored(name), name) + equals + value
+
+
+def defaults_of(parser: argparse.ArgumentParser) -> dict[str, object]:
+    """The options of a parser, and their defaults."""
+    for action in parser._actions:
+        action.required = False
+    return vars(parser.parse_known_args([])[0])
+
+
+def underscored_names(flags: Sequence[str]) -> set[str]:
+    """The flags without their values."""
+    return {underscored(flag.partition("=")[0]) for flag in flags}
+
+
+def unknown_options(flags: Sequence[str]) -> dict[str, object]:
+    """Values of flags that nobody declared: `--name=value`, `--name value` and `--name`."""
+    options: dict[str, object] = {}
+    name = None
+    for flag in flags:
+        if flag.startswith("--"):
+            name, has_value, value = flag[2:].partition("=")
+            options[name] = value if has_value else True
+            name = None if has_value else name
+        elif name is not None:
+            options[name] = flag
+            name = None
+    return options
