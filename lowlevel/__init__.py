@@ -46,7 +46,7 @@ from headrace.lowlevel.injectorprocess import InjectorProcess
 from headrace.lowlevel.processinjector import ProcessInjector
 from headrace.lowlevel.record import Batch, Record
 from headrace.lowlevel.redelivery import Once, by_record_id
-from headrace.lowlevel.sink import BeginningSink, CallSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
 from headrace.lowlevel.timer import TimeDomain, Timer
 from headrace.lowlevel.topology import Topology
 
@@ -72,6 +72,7 @@ __all__ = [
     "Field",
     "HandoverError",
     "HeadraceError",
+    "HoldingSink",
     "Injector",
     "InjectorProcess",
     "InjectorState",

@@ -54,10 +54,22 @@ class BeginningSink(Sink, Protocol):
         tasks, so that it is delivered if that epoch is committed and not otherwise. What raises here ends the run.
         """
 
-    def finish(self, epoch: int) -> None:
+    def finish(self, epoch: int, ended: bool) -> None:
         """On the driver, when the run has ended without an error: everything up to this epoch is delivered.
 
-        It may go on later, from the same checkpoint.
+        `ended` says whether the input has ended; a run that was stopped goes on later, from the same checkpoint. So may
+        one whose input has ended, with another program, and one that is only started again finishes again.
+        """
+
+
+@runtime_checkable
+class HoldingSink(BeginningSink, Protocol):
+    """A destination that does not show everything at once that is delivered to it."""
+
+    def held(self) -> bytes | None:
+        """On the driver: a receipt for every commit, with rows or without, that says where hidden rows are.
+
+        A later life of the program may have the destination elsewhere; by the receipt it finds them.
         """
 
 

@@ -31,7 +31,7 @@ from headrace.runners.engine.outcome import Outcome, gather
 from headrace.runners.engine.ownership import Ownership, divided
 from headrace.runners.engine.plan import Plan, delivered
 from headrace.runners.engine.running import Changes, Request
-from headrace.runners.engine.sinks import Receipts, after, begun, deliver, finish
+from headrace.runners.engine.sinks import Receipts, after, begun, deliver, finish, held
 from headrace.runners.engine.snapshots import Snapshots
 from headrace.runners.engine.steps import EveryStep, Steps
 from headrace.runners.engine.stragglers import Stragglers
@@ -98,7 +98,8 @@ class Driver:
                     self._wait(plan)
                     continue
                 self.step(plan)
-            finish(self._topology.sinks, self._state.epoch)
+            self._journal.ensure_driving()
+            finish(self._topology.sinks, self._state.epoch, self._finished())
         except FencedError:
             raise
         except Exception:
@@ -119,7 +120,7 @@ class Driver:
         self._state, self._sizes = self._advance(spec, plan, outcome), outcome.sizes
         self._steps.step("commit", spec.epoch)
         self._journal.commit(self._state, outcome.deltas, self._snapshots.ready(spec.epoch))
-        self._changes.committed, self._unsettled, self._begun = spec.epoch, False, {}
+        self._changes.committed, self._unsettled, self._begun = spec.epoch, False, held(self._topology.sinks)
         self._steps.step("committed", spec.epoch)
         laps.end("commit")
         self._stragglers.take(self._state.pending, due=self._clock.now() + self._straggler_delay)
@@ -150,7 +151,10 @@ class Driver:
         old = self._topology.sinks if change is None else change.old.of_kind(SINK_KIND)
         new = begun(self._topology.sinks, old)
         deliver(self._topology.sinks, state.epoch, state.receipts)
-        return state if change is None else self._succeed(state, change, self._topology, new)
+        if change is not None:
+            return self._succeed(state, change, self._topology, new)
+        self._begun = new
+        return state
 
     def _begin(self, topology: Topology) -> None:
         """Get ready for the epochs of a topology, whose state is that of the last commit."""
@@ -195,7 +199,9 @@ class Driver:
         except Exception as refusal:
             request.done.set_exception(refusal)
             return
+        dropped = {name: sink for name, sink in self._topology.sinks.items() if name not in topology.sinks}
         self._state = self._succeed(self._state, change, topology, new)
+        finish(dropped, self._state.epoch, ended=True)
         switch()
         self._snapshots.forget()
         self._changes.topology, self._sizes = given, {}
@@ -209,7 +215,7 @@ class Driver:
         self._steps.step("change", state.epoch + 1)
         tasks = max((each.tasks for each in state.intervals.values()), default=self._executor.parallelism)
         state = replace(state, receipts=after(self._begun, new))
-        state, self._begun = self._journal.succeed(state, change, topology, tasks), {}
+        state, self._begun = self._journal.succeed(state, change, topology, tasks), held(topology.sinks)
         self._changes.committed = state.epoch
         self._steps.step("changed", state.epoch)
         deliver(topology.sinks, state.epoch, state.receipts)

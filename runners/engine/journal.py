@@ -124,7 +124,7 @@ class Journal(Protocol):
         """Delete what no commit needs any more, if it is time to, when an epoch has been delivered. Never raises."""
 
     def ensure_driving(self) -> None:
-        """Raise `FencedError` if another driver has taken over: asked when anything failed, to tell the true cause."""
+        """Raise `FencedError` if another driver has taken over: asked before sinks finish, and when anything failed."""
 
 
 class NoJournal:

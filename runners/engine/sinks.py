@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from headrace.lowlevel.sink import BeginningSink, Sink
+from headrace.lowlevel.sink import BeginningSink, HoldingSink, Sink
 from headrace.runners.engine.outlet import failing
 
 Sinks = Mapping[str, tuple[str, Sink]]
@@ -16,14 +16,20 @@ def begun(sinks: Sinks, going_on: Collection[str] = ()) -> Receipts:
 
     Raises `StepError`.
     """
-    receipts: Receipts = {}
+    receipts = held(sinks)
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
             with failing(name):
                 receipt = sink.begin(name not in going_on)
             if receipt is not None:
-                receipts[name] = [receipt]
+                receipts = after({name: [receipt]}, receipts)
     return receipts
+
+
+def held(sinks: Sinks) -> Receipts:
+    """What sinks are to find in the next commit, whether tasks give them rows or not."""
+    asked = {name: sink.held() for name, (_, sink) in sinks.items() if isinstance(sink, HoldingSink)}
+    return {name: [receipt] for name, receipt in asked.items() if receipt is not None}
 
 
 def after(first: Receipts, receipts: Receipts) -> Receipts:
@@ -42,9 +48,9 @@ def deliver(sinks: Sinks, epoch: int, receipts: Receipts) -> None:
             sink.deliver(epoch, some)
 
 
-def finish(sinks: Sinks, epoch: int) -> None:
-    """Tell every sink that the run has ended."""
+def finish(sinks: Sinks, epoch: int, ended: bool) -> None:
+    """Tell every sink that the run has ended, and whether its input has."""
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
             with failing(name):
-                sink.finish(epoch)
+                sink.finish(epoch, ended)

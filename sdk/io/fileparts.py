@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from hashlib import sha256
@@ -25,8 +25,11 @@ _INSTANT = r"-(?:\d{8}T\d{6}(?:\.\d{6})?Z|-?\d+us)"
 _MARK = rf"(?:{_INSTANT}){{0,2}}-\d+(?:-retracted)?"
 _NUMBERED = r"-\d{6,}(?:-[0-9a-f]{12})?-\d{5,}"
 """Epoch, the set that it is added as, number."""
+_SHARD = r"-\d{5,}-of-\d{5,}"
+"""Number, and how many there are."""
 _STAGED = r"-(\d{6,})-\d+-[0-9A-Za-z]+(?:-\d+){0,2}(?:-[0-9a-f]{12})?"
 """Epoch, interval, token, window, folder, randomness."""
+_PLAN = "names.json"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/@?]*@)?([^?]*)")
 _NUMBERS = re.compile(r"[-0-9of]*")
 
@@ -236,6 +239,20 @@ class Output:
         """The folder of what is staged."""
         return f"{self.folder}/{HIDDEN}"
 
+    @property
+    def committed(self) -> Output:
+        """Files of this output that are committed and hidden until the input has ended."""
+        return replace(self, folder=f"{self.hidden}/{self._committed}")
+
+    @property
+    def plan(self) -> str:
+        """The path of the list by which committed files get their final names."""
+        return f"{self.committed.folder}/{_PLAN}"
+
+    @property
+    def _committed(self) -> str:
+        return f"{self.name}-committed{self.suffix}"
+
     def staged_name(self, epoch: int, interval: int, token: str) -> str:
         """The name of a hidden file."""
         return f"{self.name}-{epoch:06d}-{interval}-{token}{self.suffix}"
@@ -260,6 +277,14 @@ class Output:
             numbers[which] += 1
         return paths
 
+    def shard_name(self, number: int, count: int) -> str:
+        """The name of one of the files of an input that has ended, from 0; as in Beam.
+
+        >>> output_of("/data/out", ".txt").shard_name(0, 12)
+        'out-00000-of-00012.txt'
+        """
+        return f"{self.name}-{number:05d}-of-{count:05d}{self.suffix}"
+
     def is_final(self, name: str) -> bool:
         """Whether a file's name is one that this output gives, in windows or not.
 
@@ -267,7 +292,7 @@ class Output:
         >>> [output.is_final(name) for name in ("out-000001-00000.txt", "out-old.txt", "out-two-000001-00000.txt")]
         [True, False, False]
         """
-        forms = rf"(?:{_NUMBERED}|{_MARK}{_NUMBERED}-of-\d{{5,}})"
+        forms = rf"(?:{_NUMBERED}|{_MARK}{_NUMBERED}-of-\d{{5,}}|{_SHARD})"
         return bool(re.fullmatch(f"{re.escape(self.name)}{forms}{re.escape(self.suffix)}", name))
 
     def staged_epoch(self, name: str) -> int | None:
@@ -289,12 +314,43 @@ class Output:
             folders = [one.path for one in below if one.base_name.startswith(start)]
         return [one for folder in folders for one in self._in(folder) if self.is_final(one.base_name)]
 
+    def has_shards(self, columns: Sequence[str]) -> bool:
+        """Whether there are files of an input that has ended."""
+        pattern = re.compile(f"{re.escape(self.name)}{_SHARD}{re.escape(self.suffix)}")
+        return any(pattern.fullmatch(one.base_name) for one in self.delivered(columns))
+
+    def committed_files(self) -> list[str]:
+        """Files that are committed and hidden, from their folder on, in the order of epochs."""
+        at = f"{self.committed.folder}/"
+        found = (one.path.removeprefix(at) for one in self._in(self.committed.folder, recursive=True))
+        return sorted(filter(self.owns_committed, found), key=self._order)
+
+    def _order(self, path: str) -> list[int]:
+        name = path.rpartition("/")[2]
+        return [int(number) for number in name[len(self.name) + 1 : len(name) - len(self.suffix)].split("-")]
+
+    def owns_committed(self, path: str) -> bool:
+        """Whether a path below the folder of committed files is that of one, whatever columns its folders are of."""
+        *folders, name = path.split("/")
+        named = re.fullmatch(rf"{re.escape(self.name)}-\d{{6,}}-\d{{5,}}{re.escape(self.suffix)}", name)
+        return named is not None and all(map(_FOLDER.fullmatch, folders))
+
+    def hidden_files(self) -> list[fs.FileInfo]:
+        """All hidden files of this output: staged or committed, and the list of their names."""
+        committed = [one for one in self._in(self.committed.folder, recursive=True) if self._owns_hidden(one.path)]
+        return [*self.staged(), *committed]
+
+    def _owns_hidden(self, path: str) -> bool:
+        inner = path.removeprefix(f"{self.committed.folder}/")
+        return inner == _PLAN or self.owns_committed(inner)
+
     def staged(self) -> list[fs.FileInfo]:
-        """The hidden files of this output."""
+        """The staged files of this output, which are no others' and not known to be committed."""
         return [one for one in self._in(self.hidden) if self.staged_epoch(one.base_name) is not None]
 
-    def _in(self, folder: str, kind: fs.FileType = fs.FileType.File) -> Iterable[fs.FileInfo]:
-        found: list[fs.FileInfo] = self.system.get_file_info(fs.FileSelector(folder or "/", allow_not_found=True))
+    def _in(self, folder: str, kind: fs.FileType = fs.FileType.File, recursive: bool = False) -> Iterable[fs.FileInfo]:
+        where = fs.FileSelector(folder or "/", allow_not_found=True, recursive=recursive)
+        found: list[fs.FileInfo] = self.system.get_file_info(where)
         return sorted((one for one in found if one.type == kind), key=lambda one: str(one.path))
 
     def owns(self, old: Old, columns: Sequence[str]) -> bool:
@@ -302,6 +358,8 @@ class Output:
         *folders, name = old.path.split("/")
         if folders == [HIDDEN]:
             return self.staged_epoch(name) is not None
+        if folders[:2] == [HIDDEN, self._committed]:
+            return self._owns_hidden(f"{self.folder}/{old.path}")
         starts = [quote(column, safe=" ") + "=" for column in columns]
         in_place = len(folders) == len(starts) and all(map(str.startswith, folders, starts))
         return in_place and self.is_final(name) and not {"\\", "\0"} & set(old.path)

@@ -1,10 +1,10 @@
-"""Files as a sink, exactly once: parts are written out of sight and renamed once their epoch is committed."""
+"""Files as a sink, exactly once: parts are written out of sight and renamed once they are committed."""
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
 from os import PathLike, fspath
@@ -16,7 +16,8 @@ from pyarrow import fs
 from headrace.lowlevel.record import Batch
 from headrace.sdk.io.fileparts import Old, Output, Part, Place, Receipt, output_of
 from headrace.sdk.io.files import Path, absolute, matcher
-from headrace.sdk.io.lasting import keep_files, keep_names, sync_names
+from headrace.sdk.io.lasting import folder_of, keep_files, make_folders, moved, sync_names
+from headrace.sdk.io.shards import show_committed
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
@@ -32,6 +33,9 @@ class PartWriter(Protocol):
 
 class FileSink:
     """Each epoch's rows become files `<prefix>-<epoch>-<number><suffix>`, as many as tasks had some.
+
+    Those of a bounded collection (`at_end`) stay hidden until the input has ended and become
+    `<prefix>-<shard>-of-<shards><suffix>` then, in the order of epochs.
 
     Who reads the folder sees complete files of committed epochs only, each once: a delivery that is repeated after a
     crash finds the same names. What is staged or delivered survives a loss of power. Parts of attempts that came to
@@ -63,6 +67,10 @@ class FileSink:
         self._if_exists = if_exists
         self.read_patterns: Sequence[str] = ()
         """Patterns of files that the same pipeline reads, which must not be replaced."""
+        self.at_end = False
+        """Whether files are shown when the input has ended, rather than with their epoch."""
+        self._awaited: set[str] = set()
+        """Hidden files that this driver has delivered, and is to show."""
         self._repeatable = True
         """Whether an earlier life of this run may have delivered what is delivered next."""
         self._delivered: int | None = None
@@ -77,6 +85,13 @@ class FileSink:
         """What names begin and end with, which nobody need be asked for."""
         return Place.of(self._prefix, self._suffix)
 
+    def show_at_end(self, bounded: bool) -> None:
+        """Whether the collection is bounded, so that files are shown when the input has ended.
+
+        Not with `append`: what another run keeps hidden is not to be told from what this one does.
+        """
+        self.at_end = bounded and self._if_exists != "append"
+
     # Beginning
 
     def begin(self, anew: bool) -> bytes | None:
@@ -85,20 +100,28 @@ class FileSink:
         Raises `FileExistsError`.
         """
         self._repeatable, self._delivered = not anew, None
+        output = self.output
+        if not anew and not self.at_end:
+            # The collection was bounded in an earlier life of the program.
+            show_committed(output, self.columns)
         if not anew or self._if_exists == "append":
             return None
-        output = self.output
-        old, staged = output.delivered(self.columns), output.staged()
+        shown, hidden = output.delivered(self.columns), output.hidden_files()
+        old = [*shown, *(one for one in hidden if output.owns_committed(one.base_name))]
         if old and self._if_exists == "error":
             raise FileExistsError(
                 f"{_files(old)} an earlier run, such as {old[0].path}, and the results of a run that begins with an "
                 "empty checkpoint would stand beside them; remove them, write elsewhere, or let if_exists be 'replace' "
                 "or 'append'"
             )
-        self._refuse_read(old)
-        if not old and not staged:
+        self._refuse_read(shown)
+        if not shown and not hidden:
             return None
-        return Receipt(self.place, (), tuple(Old.of(one, output.folder) for one in (*old, *staged))).encode()
+        return Receipt(self.place, (), tuple(Old.of(one, output.folder) for one in (*shown, *hidden))).encode()
+
+    def held(self) -> bytes | None:
+        """See `HoldingSink`."""
+        return Receipt(self.place).encode() if self.at_end else None
 
     def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
         for kind, pattern, matches in map(matcher, self.read_patterns if old else ()):
@@ -138,7 +161,7 @@ class FileSink:
     # On the driver
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """On the driver: give the parts of a committed epoch their names, and clean up."""
+        """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
         own = self.place
         told = [Receipt.decode(receipt, own, epoch) for receipt in receipts]
         self._repeatable |= epoch == self._delivered
@@ -152,36 +175,40 @@ class FileSink:
         output = self.output if here else output_of(*place)
         parts = [part for receipt in receipts for part in receipt.parts]
         staged = [f"{output.hidden}/{part.name}" for part in parts]
-        finals = output.finals(parts, epoch, self._if_exists == "append")
+        finals = (output.committed if self.at_end else output).finals(parts, epoch, self._if_exists == "append")
         if here:
-            self._remove([old for one in receipts for old in one.replaced], dict(zip(staged, finals, strict=True)))
+            self._remove([old for one in receipts for old in one.replaced], staged)
+            self._awaited.update(finals if self.at_end and not self._repeatable else ())
         else:
             _log.warning(
                 "files of epoch %d were staged for %s…%s and are delivered there; those of later epochs go to %s…%s",
                 *(epoch, place.prefix, place.suffix, self.place.prefix, self._suffix),
             )
         self._move(output, parts, staged, finals, epoch)
-        sync_names(output.system, {output.hidden, *map(_folder, finals)})
+        if parts:
+            sync_names(output.system, {output.hidden, *map(folder_of, finals)})
         if not here:
+            show_committed(output, self.columns)
             _remove_hidden(output)
 
-    def _remove(self, listed: Sequence[Old], own: Mapping[str, str]) -> None:
+    def _remove(self, listed: Sequence[Old], own: Sequence[str]) -> None:
         """Remove files of an earlier run that are what they were when this one began.
 
-        `own` is what the epoch has staged, and as what it is delivered: what is staged no more is there already.
+        `own` is what the epoch has staged: if some of it is staged no more, all was removed before that was moved.
         """
         if not listed:
             return
         output = self.output
-        staged = [one.path for one in output.system.get_file_info([*own]) if one.type == fs.FileType.File]
-        kept = {*staged, *(final for path, final in own.items() if path not in set(staged))}
+        if any(one.type != fs.FileType.File for one in output.system.get_file_info([*own])):
+            return
         olds = {f"{output.folder}/{old.path}": old for old in listed if output.owns(old, self.columns)}
-        there = [one for one in output.system.get_file_info([*olds.keys() - kept]) if one.type == fs.FileType.File]
+        paths = [*olds.keys() - {*own}]
+        there = [one for one in output.system.get_file_info(paths) if one.type == fs.FileType.File]
         same = [one.path for one in there if Old.of(one, output.folder) == olds[one.path]]
         for path in same:
             with suppress(FileNotFoundError):
                 output.system.delete_file(path)
-        sync_names(output.system, map(_folder, same))
+        sync_names(output.system, map(folder_of, same))
         if replaced := sorted(path for path in same if not path.startswith(f"{output.hidden}/")):
             _log.warning(
                 "this run began anew, so its files replace those of an earlier one (%d, such as %s); if_exists says "
@@ -202,10 +229,10 @@ class FileSink:
                     f"cut or changed since, and nothing was moved to {final} or beside it. Put it back as it was, or "
                     "remove it to give its rows up, and run again"
                 )
-        _make_folders(output.system, {_folder(final) for part, final in zip(parts, finals, strict=True) if part.folder})
+        make_folders(output.system, {*map(folder_of, finals)} - {output.folder})
         gone, changed = [], []
         for part, one, there, final in zip(parts, before, after, finals, strict=True):
-            if one.type == fs.FileType.File and _moved(output.system, one.path, final):
+            if one.type == fs.FileType.File and moved(output.system, one.path, final):
                 continue
             if there.type != fs.FileType.File and one.type == fs.FileType.File:
                 # Another driver that has taken over, or that was replaced, was quicker.
@@ -224,7 +251,7 @@ class FileSink:
                 f"such as the one that should become {gone[0]}; see who cleans {self.output.hidden}. Their rows are "
                 "lost: running again goes on without them"
             )
-        if gone:
+        if gone and not self.at_end:
             _log.warning(
                 "%d of %d files of committed epoch %d were delivered and are there no more, such as %s; whoever reads "
                 "them has moved or removed them, and the run goes on",
@@ -251,9 +278,12 @@ class FileSink:
                 with suppress(FileNotFoundError):
                     output.system.delete_file(info.path)
 
-    def finish(self, epoch: int) -> None:
-        """On the driver, when the run has ended with this epoch: leave nothing hidden behind."""
+    def finish(self, epoch: int, ended: bool) -> None:
+        """On the driver, when the run has ended with this epoch: leave nothing hidden that is to be seen."""
         self._clean(epoch)
+        if ended or not self.at_end:
+            show_committed(self.output, self.columns, self._awaited)
+            self._awaited.clear()
         _remove_hidden(self.output)
 
 
@@ -271,25 +301,6 @@ def _remove_hidden(output: Output) -> None:
     if isinstance(output.system, fs.LocalFileSystem):
         with suppress(OSError):
             os.rmdir(output.hidden)
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
-
-
-def _make_folders(system: fs.FileSystem, places: Collection[str]) -> None:
-    """Make folders that last: what is moved into one that a loss of power takes back is gone with it."""
-    for place in places:
-        system.create_dir(place, recursive=True)
-    keep_names(system, map(_folder, places))
-
-
-def _moved(system: fs.FileSystem, staged: str, final: str) -> bool:
-    try:
-        system.move(staged, final)
-    except FileNotFoundError:
-        return False
-    return True
 
 
 def _files(found: Sequence[fs.FileInfo]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -44,6 +44,27 @@ def sync_names(system: fs.FileSystem, places: Iterable[str]) -> None:
     for folder in sorted(_folders(system, places)):
         with _taken_at_its_word():
             folders.fsync(folder)
+
+
+def make_folders(system: fs.FileSystem, places: Collection[str]) -> None:
+    """Make folders that last: what is moved into one that a loss of power takes back is gone with it."""
+    for place in places:
+        system.create_dir(place, recursive=True)
+    keep_names(system, map(folder_of, places))
+
+
+def folder_of(path: str) -> str:
+    """What a path says before its last slash."""
+    return path.rpartition("/")[0]
+
+
+def moved(system: fs.FileSystem, path: str, to: str) -> bool:
+    """Rename a file; False if it is not there."""
+    try:
+        system.move(path, to)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _folders(system: fs.FileSystem, places: Iterable[str]) -> list[Path]:

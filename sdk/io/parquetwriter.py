@@ -63,7 +63,7 @@ class WriteToParquet(WriteFiles):
         num_shards: As for `WriteToText`.
         shard_name_template: Not here, as in `WriteToText`.
         mime_type: Not here.
-        triggering_frequency: Not here: each epoch, or each window and pane, has files of its own.
+        triggering_frequency: Not here: the input, each epoch, or each window and pane has files of its own.
         row_group_size: Rows that make a row group.
         partition_by: Columns whose values become folders (`day=2024-01-02/shop=7/…`) instead of columns of the files,
             as Hive, Spark and Arrow have and read them. A task writes a file for each folder that it has rows for.
@@ -95,7 +95,7 @@ class WriteToParquet(WriteFiles):
     ) -> None:
         for name, given, default, instead in (
             ("row_group_buffer_size", row_group_buffer_size, _BUFFER, "give row_group_size, in rows"),
-            ("shard_name_template", shard_name_template, None, "names have epoch and number"),
+            ("shard_name_template", shard_name_template, None, "files are named by shard or epoch"),
             ("mime_type", mime_type, _MIME_TYPE, "leave it out"),
             ("triggering_frequency", triggering_frequency, None, "give the windows before a trigger"),
         ):

@@ -29,7 +29,7 @@ class TableWriter(PartWriter, Protocol):
 
 
 class PartitionedSink(FileSink):
-    """Each epoch's rows become files `<folder>/<column>=<value>/…/<name>-<epoch>-<number><suffix>`.
+    """Rows become files in folders `<folder>/<column>=<value>/…`, with names and numbers of their own in each.
 
     The columns are in the names of the folders and no longer in the files. See `FileSink` for what readers see.
 

@@ -45,7 +45,7 @@ def _text(value: object) -> bytes:
 class WriteToText(WriteFiles):
     """Elements as lines of text files: bytes as they are, anything else as its str, in UTF-8.
 
-    Each epoch writes files of its own, as many as tasks had elements, apart for each window and pane; see `WriteFiles`
+    Files appear when the input has ended, or with their epoch if it has no end or is in windows; see `WriteFiles`
     for their names.
 
     Args:
@@ -59,7 +59,7 @@ class WriteToText(WriteFiles):
         coder: Not here: map elements to bytes or text.
         header: A first line for each file.
         footer: A last line for each file.
-        windowed_writes: False for files of each epoch, whatever the windows.
+        windowed_writes: False for files as in the global window, whatever the windows.
         if_exists: What a run that begins anew does beside files of an earlier run: `replace` them, as Beam does,
             refuse with an `error`, or `append` to them; see `FileSink`.
 
@@ -81,7 +81,9 @@ class WriteToText(WriteFiles):
         windowed_writes: bool = True,
         if_exists: IfExists = "replace",
     ) -> None:
-        refuse_unless("WriteToText", "shard_name_template", shard_name_template, None, "names have epoch and number")
+        refuse_unless(
+            "WriteToText", "shard_name_template", shard_name_template, None, "files are named by shard or epoch"
+        )
         if type(coder).__name__ != "ToBytesCoder":
             refuse_unless("WriteToText", "coder", coder, None, "map elements to bytes or text before")
         compression_of("", compression_type)

@@ -33,15 +33,16 @@ _MOST_SHARDS = 1_000_000
 class WriteFiles(Write):
     """Writes files; the base of the transforms for the single formats, which all say this of windows.
 
-    What is in the global window and comes from no trigger becomes files of each epoch: `<prefix>-<epoch>-<number>`.
-    Otherwise each window and pane has files of its own, `<prefix>-<start>-<end>-<pane>-<epoch>-<number>-of-<files>`,
-    without times for the global window. What comes from a grouping has its pane; what was only put into windows is
-    gathered until their trigger fires.
+    What is in the global window and comes from no trigger becomes files `<prefix>-<shard>-of-<shards>` when the input
+    has ended; of an unbounded collection, and with `if_exists="append"`, files of each epoch when it is committed:
+    `<prefix>-<epoch>-<number>`. Otherwise each window and pane has files of its own when its epoch is committed,
+    `<prefix>-<start>-<end>-<pane>-<epoch>-<number>-of-<files>`, without times for the global window. What comes from a
+    grouping has its pane; what was only put into windows is gathered until their trigger fires.
 
     Args:
         files: The sink for files of one format.
         num_shards: Into how many parts, and so files at most, to divide what is gathered here for a pane.
-        windowed_writes: False for files of each epoch, whatever the windows.
+        windowed_writes: False for files as in the global window, whatever the windows.
 
     All formats take `if_exists`, which `FileSink` explains.
     """
@@ -70,7 +71,9 @@ class WriteFiles(Write):
         if not self.is_whole([inputs]):
             panes = inputs if _comes_in_panes(inputs) else inputs | "Gather" >> _Gather(self._shards)
             return panes | "Mark" >> Map(_marked) | "Files" >> Write(WindowedFiles(self._files))
-        return super().expand(inputs)
+        done = super().expand(inputs)
+        self._files.show_at_end(inputs.is_bounded)
+        return done
 
     def _look_around(self, pipeline: Pipeline) -> None:
         """Refuse files of another step's names, and see which files the pipeline reads, once all of it is there."""
@@ -179,6 +182,6 @@ class WindowedFiles:
         """On the driver: name the files of a committed epoch, and clean up."""
         self._files.deliver(epoch, receipts)
 
-    def finish(self, epoch: int) -> None:
+    def finish(self, epoch: int, ended: bool) -> None:
         """See `FileSink.finish`."""
-        self._files.finish(epoch)
+        self._files.finish(epoch, ended)

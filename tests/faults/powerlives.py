@@ -33,10 +33,14 @@ SINKS: dict[str, Make] = {
     "folders": lambda prefix: beam.io.WriteToParquet(
         prefix, file_name_suffix=".parquet", partition_by=["key"], windowed_writes=False
     ),
+    "ended": lambda prefix: beam.io.WriteToJson(prefix, windowed_writes=False),
+    "ended folders": lambda prefix: beam.io.WriteToParquet(
+        prefix, file_name_suffix=".parquet", partition_by=["key"], windowed_writes=False
+    ),
     "windows": lambda prefix: beam.io.WriteToJson(prefix),
     "elsewhere": lambda prefix: beam.io.Write(CallSink(partial(_take, elsewhere(Path(prefix).parents[1])))),
 }
-"""Every way to write files, by name; and a system that keeps what it gets, with a power of its own."""
+"""Every way to write files, by name, some only when the input has ended; and a system with a power of its own."""
 
 TEXTS = {"text", "gzip", "elsewhere"}
 """Those that get lines."""
@@ -82,6 +86,8 @@ def topology(seed: int, sink: str, out: Path, count: int = COUNT) -> Topology:
         | beam.CombinePerKey(sum)
     )
     named = sums | beam.Map(_as_text if sink in TEXTS else _as_record)
+    # The stream ends, which a collection of a test's stream does not say.
+    named.is_bounded = sink.startswith("ended")
     _ = named | SINKS[sink](f"{out}/part")
     return pipeline.topology()
 

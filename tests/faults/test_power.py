@@ -91,6 +91,19 @@ def test_at_every_moment(tally: Callable[[int], Tally], tmp_path: Path, sink: st
         run.compare(expected(1), go_on(1, sink, disk), f"files of {sink}, cut at {names[at]}, moment {at + 1}")
 
 
+@pytest.mark.parametrize("sink", ["ended", "ended folders"])
+def test_at_every_moment_after_the_input_has_ended(tally: Callable[[int], Tally], tmp_path: Path, sink: str) -> None:
+    run, names = tally(19), moments(1, sink, tmp_path)
+    last = max(at for at, name in enumerate(names) if name == "delivered")
+    assert "before sync of bytes of a .new" in names[last:]
+    for at in range(last, len(names)):
+        disk = fresh(tmp_path)
+        run.plan()
+        assert dies(1, sink, disk, Power(disk, Random(at), at + 1)), names[at]
+        run.fire()
+        run.compare(expected(1), go_on(1, sink, disk), f"files of {sink}, cut at {names[at]}, moment {at + 1}")
+
+
 @pytest.mark.parametrize(
     "sink", ["text", *(pytest.param(sink, marks=pytest.mark.slow) for sink in ("elsewhere", "folders"))]
 )

@@ -60,8 +60,8 @@ def test_parquet_in_folders(monkeypatch, tmp_path):
     run("Parquet in folders", monkeypatch)
     found = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.parquet"))
     assert found == [
-        "sales/day=2024-01-02/shop=7/part-000001-00000.parquet",
-        "sales/day=2024-01-03/shop=__HIVE_DEFAULT_PARTITION__/part-000001-00000.parquet",
+        "sales/day=2024-01-02/shop=7/part-00000-of-00001.parquet",
+        "sales/day=2024-01-03/shop=__HIVE_DEFAULT_PARTITION__/part-00000-of-00001.parquet",
     ]
 
 

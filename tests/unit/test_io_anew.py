@@ -56,11 +56,11 @@ class TestReplace:
         run(tmp_path, ["x", "y"])
         found = read(tmp_path)
         assert {name: found.pop(name) for name in OTHERS} == {name: name for name in OTHERS}
-        assert found == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
+        assert found == {"out-00000-of-00002.txt": "x", "out-00001-of-00002.txt": "y"}
         (record,) = caplog.records
         assert record.message == (
             "this run began anew, so its files replace those of an earlier one (5, such as "
-            f"{tmp_path}/out-000001-00000.txt); if_exists says what becomes of them"
+            f"{tmp_path}/out-00000-of-00005.txt); if_exists says what becomes of them"
         )
 
     @pytest.mark.parametrize("first", [False, True])
@@ -81,7 +81,7 @@ class TestReplace:
             (tmp_path / name).write_text("")
         write([{"day": 1, "n": 1, "x": 1}])
         files = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file())
-        assert files == sorted([*others, "day=1/n=1/part-000001-00000.parquet"])
+        assert files == sorted([*others, "day=1/n=1/part-00000-of-00001.parquet"])
 
     def test_by_nothing_if_there_is_none(self, tmp_path):
         run(tmp_path, ["a", "b"])
@@ -93,7 +93,7 @@ class TestReplace:
         with pytest.raises(StepError, match="ZeroDivisionError"), beam.Pipeline(LocalRunner()) as pipeline:
             wrong = pipeline | beam.Create([0]) | beam.Map(lambda number: 1 / number)
             wrong | beam.io.WriteToText(f"{tmp_path}/out", ".txt")
-        assert read(tmp_path) == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
+        assert read(tmp_path) == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
 
     def test_not_by_a_run_that_goes_on(self, tmp_path, caplog):
         run(tmp_path / "out", ["old"])
@@ -101,7 +101,7 @@ class TestReplace:
         caplog.clear()
         run(tmp_path / "out", ["a", "b"], tmp_path / "state")
         assert not caplog.records
-        assert read(tmp_path / "out") == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
+        assert read(tmp_path / "out") == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
 
     @pytest.mark.parametrize("windowed", [False, True])
     @pytest.mark.parametrize("epoch", [1, 2])
@@ -131,7 +131,7 @@ class TestReplace:
         sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
         sink.stage(Batch(["lost"], [0]), 99, 0, "0123456789abcdef")
         run(tmp_path, ["a"])
-        assert read(tmp_path) == {"out-000001-00000.txt": "a"}
+        assert read(tmp_path) == {"out-00000-of-00001.txt": "a"}
         assert not (tmp_path / "_unfinished").exists()
 
     def test_a_driver_that_was_replaced_removes_nothing_of_its_successor(self, tmp_path):
@@ -146,7 +146,7 @@ class TestReplace:
         assert read(tmp_path) == {"out-000001-00000.txt": "x", "out-000002-00000.txt": "y"}
 
     def test_a_clock_too_coarse_to_tell_old_from_new_takes_nothing_away(self, tmp_path):
-        run(tmp_path, ["a"])
+        (tmp_path / "out-000001-00000.txt").write_text("a\n")
         old = (tmp_path / "out-000001-00000.txt").stat()
         sink = FileSink(f"{tmp_path}/out", ".txt", WRITER)
         first = [sink.begin(anew=True), sink.stage(Batch(["b"], [0]), 1, 0, "t")]
@@ -167,14 +167,14 @@ class TestReplace:
             for pattern in (
                 str(tmp_path),
                 f"{tmp_path}/*",
-                f"{tmp_path}/out-000002-00000.txt",
+                f"{tmp_path}/out-00001-of-00002.txt",
                 f"file://{tmp_path}/o*",
             ):
                 pipeline = beam.Pipeline(LocalRunner())
                 build(pipeline, pattern)
                 with pytest.raises(StepError, match=r"FileExistsError: .*but it is also read, by '.*if_exists be 'app"):
                     pipeline.run()
-        assert read(tmp_path) == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
+        assert read(tmp_path) == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
         with beam.Pipeline(LocalRunner()) as pipeline:
             pipeline | beam.io.ReadFromText(f"{tmp_path}/*.txt") | beam.io.WriteToText(f"{tmp_path}/out", ".csv")
         assert sorted("".join(text.split()) for name, text in read(tmp_path).items() if ".csv" in name) == ["ab"]
@@ -188,11 +188,11 @@ class TestError:
             run(tmp_path, (read_ones.append(one) or one for one in "xy"), tmp_path / "state", if_exists="error")
         assert caught.value.step == "WriteToText"
         assert str(caught.value).splitlines()[-1] == (
-            f"FileExistsError: 2 files are left of an earlier run, such as {tmp_path}/out-000001-00000.txt, and the "
+            f"FileExistsError: 2 files are left of an earlier run, such as {tmp_path}/out-00000-of-00002.txt, and the "
             "results of a run that begins with an empty checkpoint would stand beside them; remove them, write "
             "elsewhere, or let if_exists be 'replace' or 'append'"
         )
-        assert read(tmp_path) == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
+        assert read(tmp_path) == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
         # Nothing has begun: the next attempt is refused as well.
         with pytest.raises(StepError, match="FileExistsError"):
             run(tmp_path, ["x"], tmp_path / "state", if_exists="error")
@@ -209,13 +209,13 @@ class TestError:
             run(out, ["a", "b"], tmp_path / "state", CrashAtFirst(), if_exists="error")
         for _ in range(2):
             run(out, ["a", "b"], tmp_path / "state", if_exists="error")
-        assert read(out) == {"out-000001-00000.txt": "a", "out-000002-00000.txt": "b"}
+        assert read(out) == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
 
     def test_files_of_others_are_none_of_an_earlier_run(self, tmp_path):
         for name in OTHERS:
             (tmp_path / name).write_text(name)
         run(tmp_path, ["a"], if_exists="error")
-        assert read(tmp_path)["out-000001-00000.txt"] == "a"
+        assert read(tmp_path)["out-00000-of-00001.txt"] == "a"
 
 
 class TestAppend:
@@ -255,7 +255,7 @@ class TestAppend:
         one, other = (FileSink(f"{tmp_path}/out", ".txt", WRITER, "append") for _ in range(2))
         receipts = [sink.stage(Batch([text], [0]), 3, 0, "g1n1") for sink, text in ((one, "a"), (other, "b"))]
         one.deliver(3, receipts[:1])
-        one.finish(3)
+        one.finish(3, ended=True)
         other.deliver(3, receipts[1:])
         assert sorted(read(tmp_path).values()) == ["a", "b"]
 

@@ -303,7 +303,7 @@ def test_nothing_hidden_is_left_by_a_run_that_ends(tmp_path: Path) -> None:
     for name in ("out", "other"):
         with beam.Pipeline(LocalRunner()) as pipeline:
             pipeline | beam.Create(["a"]) | beam.io.WriteToText(f"{tmp_path}/{name}")
-    assert visible(tmp_path) == ["other-000001-00000", "out-000001-00000"]
+    assert visible(tmp_path) == ["other-00000-of-00001", "out-00000-of-00001"]
     assert not (tmp_path / "_unfinished").exists()
 
 
@@ -313,7 +313,7 @@ def test_what_another_sink_has_hidden_stays(tmp_path: Path) -> None:
     with beam.Pipeline(LocalRunner()) as pipeline:
         pipeline | beam.Create(["a"]) | beam.io.WriteToText(f"{tmp_path}/out")
     other.deliver(1, [receipt])
-    assert visible(tmp_path) == ["out-000001-00000", "out-7-000001-00000"]
+    assert visible(tmp_path) == ["out-00000-of-00001", "out-7-000001-00000"]
 
 
 def test_a_folder_that_another_run_removes_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,12 +71,12 @@ class TestNames:
         )
         assert found == {"out-0-000001-00000-of-00001.txt": ["a:2", "b:1", "c:1"]}
 
-    def test_the_global_window_without_a_trigger_is_files_of_epochs(self, tmp_path):
-        assert list(self.run(tmp_path, GlobalWindows())) == ["out-000001-00000.txt"]
+    def test_the_global_window_without_a_trigger_is_one_set_of_files(self, tmp_path):
+        assert list(self.run(tmp_path, GlobalWindows())) == ["out-00000-of-00001.txt"]
 
-    def test_files_of_epochs_where_that_is_asked_for(self, tmp_path):
+    def test_one_set_of_files_where_that_is_asked_for(self, tmp_path):
         transform = beam.io.WriteToText(f"{tmp_path}/out", windowed_writes=False)
-        assert list(self.run(tmp_path, FixedWindows(60), transform)) == ["out-000001-00000"]
+        assert list(self.run(tmp_path, FixedWindows(60), transform)) == ["out-00000-of-00001"]
 
     @pytest.mark.parametrize(
         ("transform", "ending"),

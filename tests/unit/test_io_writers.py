@@ -62,12 +62,12 @@ def hidden(folder):
 class TestContents:
     def test_text(self, tmp_path):
         run(["a", 7, "ü".encode()], beam.io.WriteToText(f"{tmp_path}/out", ".txt", header="head", footer="foot"))
-        assert names(tmp_path) == ["out-000001-00000.txt"]
-        assert (tmp_path / "out-000001-00000.txt").read_text() == "head\na\n7\nü\nfoot\n"
+        assert names(tmp_path) == ["out-00000-of-00001.txt"]
+        assert (tmp_path / "out-00000-of-00001.txt").read_text() == "head\na\n7\nü\nfoot\n"
 
     def test_text_without_ends_of_lines(self, tmp_path):
         run([b"a", b"b"], beam.io.WriteToText(f"{tmp_path}/", append_trailing_newlines=False))
-        assert (tmp_path / "part-000001-00000").read_bytes() == b"ab"
+        assert (tmp_path / "part-00000-of-00001").read_bytes() == b"ab"
 
     @pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst"])
     def test_compressed_text_comes_back(self, tmp_path, ending):
@@ -76,12 +76,12 @@ class TestContents:
 
     def test_compression_stated(self, tmp_path):
         run(["a"], beam.io.WriteToText(f"{tmp_path}/out", compression_type="gzip"))
-        assert gzip.decompress((tmp_path / "out-000001-00000").read_bytes()) == b"a\n"
+        assert gzip.decompress((tmp_path / "out-00000-of-00001").read_bytes()) == b"a\n"
 
     def test_json(self, tmp_path):
         when = datetime(2013, 1, 1, tzinfo=UTC)
         run([*PEOPLE, 7, {"at": Timestamp(1.5), "on": when, "in": {1}}], beam.io.WriteToJson(f"{tmp_path}/out"))
-        lines = (tmp_path / "out-000001-00000.json").read_text().splitlines()
+        lines = (tmp_path / "out-00000-of-00001.json").read_text().splitlines()
         assert [json.loads(line) for line in lines[:5]] == [
             {"name": "ann", "age": 31}, {"name": "bob", "age": 42}, {"name": "cid", "age": 53},
             {"name": "dee", "age": 64}, 7,
@@ -90,16 +90,16 @@ class TestContents:
 
     def test_csv(self, tmp_path):
         run(PEOPLE, beam.io.WriteToCsv(f"{tmp_path}/out"))
-        assert (tmp_path / "out-000001-00000.csv").read_text() == "name,age\nann,31\nbob,42\ncid,53\ndee,64\n"
+        assert (tmp_path / "out-00000-of-00001.csv").read_text() == "name,age\nann,31\nbob,42\ncid,53\ndee,64\n"
 
     def test_csv_with_columns(self, tmp_path):
         run(PEOPLE[:1], beam.io.WriteToCsv(f"{tmp_path}/out", columns=["age", "name"], sep=";", header=False))
-        assert (tmp_path / "out-000001-00000.csv").read_text() == "31;ann\n"
+        assert (tmp_path / "out-00000-of-00001.csv").read_text() == "31;ann\n"
 
     def test_parquet(self, tmp_path):
         schema = pa.schema({"name": pa.string(), "age": pa.int32()})
         run(PEOPLE, beam.io.WriteToParquet(f"{tmp_path}/out", schema, codec="zstd", file_name_suffix=".parquet"))
-        table = pq.read_table(tmp_path / "out-000001-00000.parquet")
+        table = pq.read_table(tmp_path / "out-00000-of-00001.parquet")
         assert table.schema == schema
         assert table.to_pylist() == [
             {"name": name, "age": age} for name, age in (("ann", 31), ("bob", 42), ("cid", 53), ("dee", 64))
@@ -107,7 +107,7 @@ class TestContents:
 
     def test_parquet_without_a_schema(self, tmp_path):
         run(PEOPLE, beam.io.WriteToParquet(f"{tmp_path}/out"))
-        assert pq.read_table(tmp_path / "out-000001-00000").schema.field("age").type == pa.int64()
+        assert pq.read_table(tmp_path / "out-00000-of-00001").schema.field("age").type == pa.int64()
 
     @pytest.mark.parametrize(
         ("make", "element", "message"),
@@ -159,7 +159,7 @@ class TestArgumentsInTheOrderOfBeams:
 
     def test_lines_written(self, tmp_path):
         run(["a"], beam.io.WriteToText(f"{tmp_path}/out", ".txt", True, 0, None, None, "gzip", "head", "foot"))
-        assert gzip.decompress((tmp_path / "out-000001-00000.txt").read_bytes()) == b"head\na\nfoot\n"
+        assert gzip.decompress((tmp_path / "out-00000-of-00001.txt").read_bytes()) == b"head\na\nfoot\n"
 
     def test_rows_written(self, tmp_path):
         schema = pa.schema({"at": pa.timestamp("us"), "list": pa.list_(pa.int64())})
@@ -177,14 +177,14 @@ class TestArgumentsInTheOrderOfBeams:
             None,
         )
         run([{"at": datetime(2013, 1, 1), "list": [1]}], beam.io.WriteToParquet(f"{tmp_path}/out", *beams))
-        file = pq.ParquetFile(tmp_path / "out-000001-00000.parquet")
+        file = pq.ParquetFile(tmp_path / "out-00000-of-00001.parquet")
         assert [column.physical_type for column in map(file.schema.column, range(2))] == ["INT96", "INT64"]
         assert file.schema.column(1).path == "list.list.item"
         assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 
     def test_the_names_of_lists_as_the_specification_has_them(self, tmp_path):
         run([{"list": [1]}], beam.io.WriteToParquet(f"{tmp_path}/out", use_compliant_nested_type=True))
-        assert pq.ParquetFile(tmp_path / "out-000001-00000").schema.column(0).path == "list.list.element"
+        assert pq.ParquetFile(tmp_path / "out-00000-of-00001").schema.column(0).path == "list.list.element"
 
     @pytest.mark.parametrize(
         ("make", "message"),
@@ -316,14 +316,14 @@ class TestExactlyOnce:
         attempt()
         lines = [int(line) for name in names(out) for line in (out / name).read_text().split()]
         assert sorted(lines) == list(range(100))
-        assert names(out) == [f"part-{epoch:06d}-00000" for epoch in range(1, 11)]
+        assert names(out) == [f"part-{shard:05d}-of-00010" for shard in range(10)]
         assert hidden(out) == []
 
     def test_many_tasks_write_many_files(self, tmp_path):
         run(range(100), beam.io.WriteToText(f"{tmp_path}/out"), parallelism=4, scheduler=RandomScheduler(3))
         lines = [int(line) for name in names(tmp_path) for line in (tmp_path / name).read_text().split()]
         assert sorted(lines) == list(range(100))
-        assert any(name.endswith("-00003") for name in names(tmp_path))
+        assert any("-00003-of-" in name for name in names(tmp_path))
 
 
 def test_a_relative_place_stays_where_the_program_was_when_it_said_so(
@@ -335,4 +335,4 @@ def test_a_relative_place_stays_where_the_program_was_when_it_said_so(
     with beam.Pipeline("LocalRunner") as pipeline:
         _ = pipeline | beam.Create(["a"]) | beam.io.WriteToText("letters")
         monkeypatch.chdir(tmp_path / "elsewhere")
-    assert [path.name for path in tmp_path.glob("letters*")] == ["letters-000001-00000"]
+    assert [path.name for path in tmp_path.glob("letters*")] == ["letters-00000-of-00001"]
