@@ -106,7 +106,6 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
         """The CombineFn of a function from an iterable of values (or of its own results) to one."""
-        require_combiner(function)
         return CallableCombineFn(function)
 
     @staticmethod
@@ -301,6 +300,8 @@ def require_combiner(
       ...
     TypeError: <lambda at ...> takes (a, b), but a function that combines is given one iterable of all values...
     """
+    if isinstance(function, CallableCombineFn):
+        function = function.function
     if isinstance(function, (CombineFn, type)) or not callable(function):
         return
     try:

@@ -97,9 +97,14 @@ def started(folder: Path, *lines: str) -> Iterator[subprocess.Popen[str]]:
 
 @contextmanager
 def running(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
-    process = subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    # A shell that starts the tests beside other things has them ignore Ctrl-C, and what they start does, too.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     def kill() -> None:
         """All of its group: what it has forked holds its pipes."""
