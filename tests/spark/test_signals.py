@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ from tests.unit.test_signals import committed, running, wait_for
 pytestmark = pytest.mark.spark
 
 PROGRAM = """
-import sys, time
+import os, sys, time
 from headrace.lowlevel import BaseInjector, Batch, CallSink, Computation, Delivery, MemorySplit, Topology
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
@@ -31,8 +33,11 @@ class Endless(BaseInjector):
 class Work(Computation):
     def process_record(self, record, context):
         context.produce("out", record.value)
+        if record.value >= LONG:
+            open(WORKING, "w").close()
         time.sleep(0.2 if record.value < LONG else 1000)
 
+WORKING = os.path.abspath("working")
 LONG = int(sys.argv[1])
 if sys.argv[2:]:
     from pyspark.sql import SparkSession
@@ -56,6 +61,14 @@ def command(folder: Path, long: int, *more: str) -> list[str]:
     return [sys.executable, "program.py", str(long), *more]
 
 
+def wait_for_long_work(process: subprocess.Popen[str], folder: Path) -> None:
+    """Wait until the first long record is processed, in the epoch after two that are committed."""
+    wait_for(process, "epoch 2")
+    while not (folder / "working").exists():
+        assert process.poll() is None, "the program has ended"
+        time.sleep(0.05)
+
+
 def test_a_signal_to_all_processes_lets_the_epoch_end(tmp_path: Path) -> None:
     with running(command(tmp_path, 10**9), tmp_path) as process:
         wait_for(process, "epoch 3")
@@ -67,7 +80,7 @@ def test_a_signal_to_all_processes_lets_the_epoch_end(tmp_path: Path) -> None:
 
 def test_java_that_ends_with_all_processes_is_no_news(tmp_path: Path) -> None:
     with running(command(tmp_path, 2, "a session of its own"), tmp_path) as process:
-        wait_for(process, "epoch 2")
+        wait_for_long_work(process, tmp_path)
         os.killpg(process.pid, signal.SIGTERM)
         _, err = process.communicate()
     told = "stopped by SIGTERM before the end of the epoch: epoch 2 is committed; start it again to go on from there"
@@ -77,7 +90,7 @@ def test_java_that_ends_with_all_processes_is_no_news(tmp_path: Path) -> None:
 
 def test_an_epoch_that_goes_on_is_left_at_once(tmp_path: Path) -> None:
     with running(command(tmp_path, 2), tmp_path) as process:
-        wait_for(process, "epoch 2")
+        wait_for_long_work(process, tmp_path)
         process.send_signal(signal.SIGHUP)
         process.send_signal(signal.SIGTERM)
         _, err = process.communicate()
