@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -122,20 +124,24 @@ class _Ears:
         """Numbers of signals as they come, and 0 when the run is over."""
         self._over = False
         self._watch = threading.Thread(target=self._see_to_it, name="headrace-signals", daemon=True)
+        self._poke = _Poke()
 
     def __enter__(self) -> None:
         self._watch.start()
+        self._poke.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over = True
+        self._poke.end()
         self._signals.put(0)
         self._watch.join(LAST_SECONDS)
 
     def hear(self, number: int, frame: FrameType | None) -> None:
         """The handler. It does only what is safe in one: to put into a queue, and to raise."""
         first, self.heard = self.heard is None, signal.Signals(number)
+        self._poke.heard = True
         self._signals.put(number)
         self._changes.stop()
         if not (first or self._over):
@@ -163,6 +169,50 @@ class _Ears:
             return self._signals.get(timeout=seconds)
         except Empty:
             return None
+
+
+class _Poke:
+    """Has the main thread notice a signal that came while it waits in a system call.
+
+    The system hands a signal to any thread, and Python's handlers run in the main thread only, once it is back in
+    Python. A thread of this one is told of each signal by the system's own handler, and interrupts the main thread with
+    a signal that means nothing else, until the handler has run.
+    """
+
+    _NUMBER = signal.SIGURG
+    _AGAIN_SECONDS = 0.1
+
+    def __init__(self) -> None:
+        self.heard = True
+        """Whether the handler has run since the last signal."""
+        self._reading, self._writing = socket.socketpair()
+        self._thread = threading.Thread(target=self._pass_on, name="headrace-signals-poke", daemon=True)
+
+    def begin(self) -> None:
+        """In the main thread; what the program itself uses for this is put back in the end."""
+        self._writing.setblocking(False)
+        self._before = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
+        self._handler = signal.signal(self._NUMBER, lambda number, frame: None)
+        self._thread.start()
+
+    def end(self) -> None:
+        """In the main thread."""
+        signal.set_wakeup_fd(self._before)
+        signal.signal(self._NUMBER, self._handler)
+        self._writing.close()
+        self._thread.join(LAST_SECONDS)
+        self._reading.close()
+
+    def _pass_on(self) -> None:
+        main = threading.main_thread().ident or 0
+        while numbers := self._reading.recv(1):
+            if numbers[0] not in HEEDED:
+                continue
+            self.heard = False
+            while not self.heard and self._writing.fileno() >= 0:
+                time.sleep(self._AGAIN_SECONDS)
+                if not self.heard:
+                    signal.pthread_kill(main, self._NUMBER)
 
 
 def _quietly(call: Callable[[], object]) -> None:

@@ -137,9 +137,7 @@ REFUSED = {
     "cut zstd": Bad(
         "zst", pa.compress(TEXT, "zstd", asbytes=True)[:-100], text, r"line \d+: cannot be read on \(OSError"
     ),
-    "time is no number": Bad(
-        "json", JSON + b'{"at": NaN}\n', timed, "line 6: timestamp of .*not finite"
-    ),
+    "time is no number": Bad("json", JSON + b'{"at": NaN}\n', timed, "line 6: timestamp of .*not finite"),
     "time is infinite": Bad("json", JSON + b'{"at": -Infinity}\n', timed, r"line 6: timestamp of Row\(at=-inf\): "),
     "time is text": Bad("json", JSON + b'{"at": "noon"}\n', timed, "line 6: timestamp of .*could not parse RFC 3339"),
     "time is true": Bad("json", JSON + b'\n{"at": true}\n', timed, "line 7: timestamp of .*True is no timestamp"),
