@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,3 +98,11 @@ def run(request: pytest.FixtureRequest) -> Callable[[Topology], RunResult]:
     from headrace.runners.spark import SparkRunner
 
     return SparkRunner(request.getfixturevalue("spark"), intervals=2).run_topology
+
+
+_ARGUMENTS = list(sys.argv)
+
+
+def pytest_runtest_teardown() -> None:
+    """Commands that were run in this process have left their program's arguments."""
+    sys.argv = list(_ARGUMENTS)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Event
 from typing import cast
+from uuid import uuid4
 
 import pytest
 
@@ -50,7 +50,7 @@ class Diary:
 
     def note(self, what: object) -> None:
         """Write a line; the first one an instance writes gives it its name."""
-        self.name = self.name or f"{os.getpid()}-{id(self)}"
+        self.name = self.name or uuid4().hex
         with self.path.open("a") as file:
             file.write(f"{self.name} {what}\n")
 
