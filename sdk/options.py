@@ -106,19 +106,19 @@ class PipelineOptions:
             view._parse()
         return view
 
-    def get_all_options(self, drop_default: bool = False, retainunknown_options: bool = False) -> dict[str, object]:
+    def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, object]:
         """Every option and its value, of all subclasses there are.
 
         Args:
             drop_default: Leave out those that have their default value.
-            retainunknown_options: Add flags that no subclass declares, as text, or True if without value.
+            retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
         """
         defaults: dict[str, object] = {}
         for kind in subclasses(PipelineOptions):
             self.view_as(kind)
             defaults.update(defaults_of(kind._parser()))
         values = dict(self._values)
-        if retainunknown_options:
+        if retain_unknown_options:
             values = unknown_options(self.undeclared()) | values
         if drop_default:
             values = {name: value for name, value in values.items() if value != defaults.get(name)}
@@ -167,7 +167,7 @@ class PipelineOptions:
 
     def display_data(self) -> dict[str, object]:
         """The options that were given."""
-        return self.get_all_options(drop_default=True, retainunknown_options=True)
+        return self.get_all_options(drop_default=True, retain_unknown_options=True)
 
     def __getattr__(self, name: str) -> object:
         if not name.startswith("_") and name in self.__dict__.get("_values", ()):

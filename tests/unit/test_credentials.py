@@ -70,7 +70,7 @@ def test_no_command_prints_a_key(
 ) -> None:
     monkeypatch.setattr("headrace.lowlevel.store.PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(ObjectStore.__init__, "__defaults__", (0.2,))
-    program = tmp_path_factory.mktemp("program") / "scores.py"
+    program = tmp_path_factory.mktemp("program") / "kept_secret.py"
     program.write_text(
         "import headrace as beam\ndef pipeline(p): p | beam.Create([('a', 1)]) | beam.CombinePerKey(sum)\n"
     )

@@ -316,8 +316,7 @@ def test_what_a_change_of_topology_keeps_lives_on(tmp_path: Path) -> None:
 
     class Asking(Scheduler):
         def step(self, name: str, epoch: int) -> None:
-            if (name, epoch) == ("plan", 2) and len(run) == 1:
-                assert ready.wait(60)
+            if (name, epoch) == ("plan", 2) and ready.wait(60) and len(run) == 1:
                 more = Topology()
                 more.computation("comes", Counted(tmp_path / "comes"), {"in": lambda value: value})
                 run.append(run[0].changes.request(lambda now: joined(now, more), Consent()))
