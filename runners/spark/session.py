@@ -6,6 +6,7 @@ What can be wrong with Java, Spark or the workers' Python is found here, before 
 from __future__ import annotations
 
 import atexit
+import logging
 import os
 import re
 import shutil
@@ -111,7 +112,8 @@ def engine_session(session: SparkSession) -> SparkSession:
 
 
 def _let_java_end_quietly(session: SparkSession) -> None:
-    """Keep a thread of Spark's from printing a traceback when its Java process ends: whoever needs Java says so."""
+    """Keep Spark and Py4J from printing tracebacks when the Java process ends: whoever needs Java says so."""
+    logging.getLogger().addFilter(_is_news)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is None:
         return
@@ -122,6 +124,12 @@ def _let_java_end_quietly(session: SparkSession) -> None:
             told(request, address)
 
     server.handle_error = handle_error
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """False for an error that Py4J logs, by the root logger, and then raises: that Java is gone."""
+    gone = record.exc_info is not None and isinstance(record.exc_info[1], (EOFError, ConnectionError, Py4JError))
+    return not (gone and record.module == "java_gateway")
 
 
 def make_active(session: SparkSession) -> None:
