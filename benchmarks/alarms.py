@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import cast
 
 from headrace.lowlevel import Batch, CallSink, Computation, Context, MemorySplit, Record, Timer, Topology
-from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 

@@ -19,9 +19,9 @@ import typer
 
 from benchmarks.measurement import Measurement
 from benchmarks.report import print_table, rounded, save
-from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.watermarks.authority import Authority
 
 _SIZES = (5_000, 500_000)
 _SINGLES = 50_000

@@ -23,17 +23,18 @@ import typer
 
 from benchmarks.report import print_table, rounded, save
 from headrace.lowlevel import Computation, Context, Record, Timer
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaHeader, write_deltas
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.softstate import KeyStates, StateCache, _Entry
-from headrace.lowlevel.state import Delta
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.checkpoint import DeltaHeader, FileChain, write_deltas
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.state_cache import KeyStates, StateCache, _Entry
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
-from headrace.runners.spark.copies import advance
-from headrace.runners.spark.copy import LmdbCopy
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
+from headrace.runners.spark.statestore.store_cache import advance
 
 _SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5)
 """Sizes of the cache, as shares of what all states take up."""
@@ -74,7 +75,7 @@ class ByRecency(StateCache):
         super()._add(states, row, entry, placed=False)
 
     def _sweep(self) -> None:
-        self._gave_way = 0
+        self._evictions = 0
 
 
 @dataclass(frozen=True)
@@ -119,9 +120,9 @@ def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
     out: list[object] = []
     cache = outcome.cache()
     place = Keyed("sums", Table(load.fields), {"in": str}, frozenset({"sums"}))
-    keys = {key: (row_of(encode_key(key)), encode_key(key)) for key in range(load.keys)}
-    copy, store = LmdbCopy(folder / "copy", 1 << 32), ObjectStore(str(folder / "checkpoint"))
-    plan, watermark, records = CopyPlan(1, 0), MIN_TIMESTAMP, load.epochs_of_records()
+    keys = {key: (key_hash_of(encode_key(key)), encode_key(key)) for key in range(load.keys)}
+    copy, store = LmdbStateStore(folder / "copy", 1 << 32), ObjectStore(str(folder / "checkpoint"))
+    plan, watermark, records = FileChain(1, 0), MIN_TIMESTAMP, load.epochs_of_records()
     gc.collect()
     gc.freeze()  # As our workers do with what is there before the first record.
     started = time.process_time()
@@ -129,7 +130,7 @@ def run(load: Load, outcome: Outcome, folder: Path) -> list[object]:
         bundle = Bundle(watermark_before=watermark, watermark=epoch)
         for key, number in numbers.items():
             row, encoded = keys[key]
-            bundle.keys[row] = (encoded, [Part("in", [number], [epoch])])
+            bundle.keys[row] = (encoded, [KeyRecords("in", [number], [epoch])])
         commit = Worker(place, copy, lambda _, batch: out.extend(batch.values), states=cache).run(bundle)
         plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, f"t{epoch}"), {"sums": commit.delta}))
         advance(copy, plan.names, partial(_delta, commit.delta))

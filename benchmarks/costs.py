@@ -17,8 +17,8 @@ from statistics import median
 from benchmarks.paced import Guarantees, Stage
 from benchmarks.session import CORES, start_session
 from headrace.lowlevel import BoundedInjector, CallSink, Topology
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
 from headrace.runners.spark import SparkRunner
@@ -105,7 +105,7 @@ def spark_epoch_seconds(epochs: int = 30) -> float:
     topology.sink("passed", "passed", CallSink(lambda epoch, rows: None))
     seconds: list[float] = []
 
-    def note(progress: Progress) -> None:
+    def note(progress: EpochProgress) -> None:
         seconds.append(progress.seconds)
 
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:

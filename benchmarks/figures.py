@@ -24,7 +24,7 @@ from benchmarks.report import console, print_table, rounded, save
 from benchmarks.session import CORES, start_session
 from headrace.lowlevel.metric import ENGINE, GaugeCell, Metric
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.spark import SparkRunner
 
 _COMBINATIONS = [Guarantees(strong, once) for strong in (True, False) for once in (True, False)]
@@ -59,7 +59,7 @@ class Poll:
     _watermarks: dict[str, int] = field(default_factory=dict)
     _over: threading.Event = field(default_factory=threading.Event)
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: EpochProgress) -> None:
         """What the last commit says."""
         for step, cells in progress.metrics.items():
             cell = cells.get(_WATERMARK)

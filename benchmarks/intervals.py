@@ -18,9 +18,9 @@ from benchmarks.measurement import Measurement, timed
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.session import CORES, start_session
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
-from headrace.lowlevel.balance import LoadBalancer
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.balancer import LoadBalancer
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 
@@ -44,7 +44,7 @@ class Work(Computation):
 def keys(crowded: bool) -> list[int]:
     """Keys of the whole key space, or of its first half only."""
     halves = IntervalMap.evenly(2)
-    wanted = (key for key in count() if not crowded or halves.of(row_of(encode_key(key))).number == 0)
+    wanted = (key for key in count() if not crowded or halves.of(key_hash_of(encode_key(key))).number == 0)
     return list(islice(wanted, _KEYS))
 
 

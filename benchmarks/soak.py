@@ -37,7 +37,7 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.time import SECOND
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.spark import SparkRunner
 
 _KEYS = 1_000
@@ -140,7 +140,7 @@ class Watch:
 
         return end
 
-    def note(self, progress: Progress) -> None:
+    def note(self, progress: EpochProgress) -> None:
         """An epoch is committed."""
         self.epochs = progress.epoch
 

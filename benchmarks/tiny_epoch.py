@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 
 from benchmarks.micro_batch import tiny_file
 from headrace.lowlevel import Batch, CallSink, Computation, Topology
-from headrace.lowlevel.computation import Context
-from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.record import KeyExtractor, Record
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.records.record import KeyExtractor, Record
+from headrace.lowlevel.topology.computation import Context
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 

@@ -1,7 +1,7 @@
 """What kinds of memory the Python workers take at their peaks, while something runs.
 
 The system keeps a process's greatest resident size, but in that count pages of files that it may take back at any time
-(LMDB's, of copies of state), and pages that a worker shares with the daemon that it was forked from, once for each. So
+(LMDB's, of state stores), and pages that a worker shares with the daemon that it was forked from, once for each. So
 the kinds are looked at many times a second; a peak shorter than that may be missed, but for the resident size.
 """
 

@@ -14,7 +14,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 
 NEW_YORK = ZoneInfo("America/New_York")
 
@@ -53,7 +53,7 @@ class ProgressLine:
         if self._live:
             self._live.stop()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: EpochProgress) -> None:
         """Called after each epoch's commit."""
         self._from_start = self._from_start or progress.epoch == 1
         self._epoch_ends.append(progress.records_in)
@@ -65,10 +65,10 @@ class ProgressLine:
             self._console.print(progress_text(progress, self._flights, "  "), soft_wrap=True)
 
 
-def progress_text(progress: Progress, flights: int, between: str) -> Text:
+def progress_text(progress: EpochProgress, flights: int, between: str) -> Text:
     """How far a replay of so many flights is: in time, then in numbers.
 
-    >>> progress = Progress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 1_358_533_800_000_000, 0, 0.25)
+    >>> progress = EpochProgress(7, 14_000, 30_000, 210, 3, 1_358_514_000_000_000, 1_358_533_800_000_000, 0, 0.25)
     >>> print(progress_text(progress, 100_000, " | "))
     14 %  Jan 18 13:30  watermark Jan 18 08:00 (lag 5 h 30) | in 14,000  out 30,000  late 210  dropped 3
     """
@@ -83,7 +83,7 @@ def progress_text(progress: Progress, flights: int, between: str) -> Text:
     return Text(time + between + "  ".join(f"{name} {number:,}" for name, number in numbers.items()))
 
 
-def _watermark(progress: Progress) -> str:
+def _watermark(progress: EpochProgress) -> str:
     """Where it is, and how far behind the clock of the replay."""
     if progress.watermark == MIN_TIMESTAMP:
         return "not known yet"

@@ -83,7 +83,7 @@ def show(alert: tuple[str, str, int]) -> None:
 
 if __name__ == "__main__":
     from headrace.runners.engine.options import RunOptions
-    from headrace.sdk.running import find_runner
+    from headrace.sdk.pipeline.runner_choice import find_runner
 
     shown = CallSink(lambda epoch, rows: [show(value) for value, _ in rows])
     find_runner(None).run_topology(topology(measurements(), shown), RunOptions(max_records_per_epoch=30))

@@ -47,7 +47,8 @@ from examples.zeitgeist_world import (
 )
 from headrace.lowlevel import CallSink, Topology
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.running import RunResult, find_runner, run_options
+from headrace.sdk.pipeline.runner_choice import find_runner, run_options
+from headrace.sdk.result import RunResult
 
 Rows = list[tuple[object, int]]
 STEP = 20

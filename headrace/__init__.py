@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils
     from headrace.pvalue import PCollection, Row, TaggedOutput
-    from headrace.sdk.columns.expression import col
-    from headrace.sdk.pipeline import Pipeline
-    from headrace.sdk.transforms.computation import RunComputation
+    from headrace.sdk.expressions.expression import col
+    from headrace.sdk.pipeline.pipeline import Pipeline
+    from headrace.sdk.transforms.core.run_computation import RunComputation
     from headrace.transforms import (
         ApproximateQuantiles,
         ApproximateUnique,
@@ -153,17 +153,17 @@ _MODULES = {
 }
 _PLACES = {
     "PCollection": "headrace.pvalue",
-    "Pipeline": "headrace.sdk.pipeline",
+    "Pipeline": "headrace.sdk.pipeline.pipeline",
     "Row": "headrace.pvalue",
-    "RunComputation": "headrace.sdk.transforms.computation",
+    "RunComputation": "headrace.sdk.transforms.core.run_computation",
     "TaggedOutput": "headrace.pvalue",
-    "col": "headrace.sdk.columns.expression",
+    "col": "headrace.sdk.expressions.expression",
 }
-"""Name -> its module, of those that are not in `headrace.transforms`."""
+"""Maps a name that is not in `headrace.transforms` to its module."""
 
 
 def __getattr__(name: str) -> object:
-    """Names are loaded when they are first used, so that a command starts without them."""
+    """Import a name when it is first used, so that a command starts without importing all modules."""
     if name in _MODULES:
         return import_module(f"headrace.{name}")
     if name not in __all__:

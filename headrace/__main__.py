@@ -1,4 +1,4 @@
-"""The command line: `headrace`, or `python -m headrace`."""
+"""Starts the command line, as `headrace` or as `python -m headrace`."""
 
 from headrace.cli.app import app
 

@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: the pipeline."""
+"""Exports, under the module name of Beam, the pipeline."""
 
-from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.pipeline.pipeline import Pipeline
 
 __all__ = ["Pipeline"]

@@ -1,14 +1,14 @@
-"""Pictures of recorded runs, as in the article Streaming 102: event time across, processing time up.
+"""Draws pictures of recorded runs, as in the article Streaming 102: event time is across, processing time is up.
 
     result = pipeline.run()                       # of Pipeline(..., record=True)
     plot.save(result.recording, "sums.svg")       # or .png, .pdf: needs matplotlib (pip install 'headrace[plot]')
     plot.html(result.recording, "sums.html")      # one file with a slider over processing time, which plays
-    plot.html("state/scores", "scores.html")      # of a checkpoint, whose recording lies in it
+    plot.html("state/scores", "scores.html")      # of a checkpoint, which contains the recording
 
-Inputs are circles with their values; the actual watermark is solid, the ideal one (which knows all that is to come)
-dashed. A pane is a box over its window, up to the processing time at which it came; what is taken back is red. Of a
-computation, or a `DoFn` with state, results are flags and timers that fired are triangles. Of a checkpoint that was not
-recorded there are its watermarks, open windows and waiting timers.
+Inputs are circles with their values. The actual watermark is a solid line; the ideal watermark, which knows all later
+input, is dashed. A pane is a box over its window, up to the processing time at which the pane was put out; a retraction
+is red. For a computation, or a `DoFn` with state, results are flags, and timers that fired are triangles. The picture
+of a checkpoint whose run was not recorded has its watermarks, open windows and waiting timers.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from headrace.sdk.pictures.figure import draw, write
-from headrace.sdk.pictures.page import page
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.recordedplace import recording_at
-from headrace.sdk.recording import Recording, StepRecording
+from headrace.sdk.recording.checkpoint_recording import recording_at
+from headrace.sdk.recording.recording import Recording, StepRecording
+from headrace.sdk.visualization.plots.figure import draw, write
+from headrace.sdk.visualization.plots.page import page
+from headrace.sdk.visualization.plots.panel import panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 STATIC = (".svg", ".png", ".pdf")
-"""Ends of the names that `save` writes."""
+"""Suffixes of the file names that `save` accepts."""
 __all__ = ["figure", "html", "save"]
 
 One = Recording | StepRecording | str | Path
-"""A recording, or where one lies: a file that `Recording.save` wrote, or the directory or URL of a checkpoint."""
+"""A recording, or its place: a file that `Recording.save` wrote, or the directory or URL of a checkpoint."""
 Recordings = One | Sequence[One]
-"""One, or several that are drawn side by side on the same axes."""
+"""One recording, or several recordings, which are drawn side by side on the same axes."""
 
 
 def figure(
@@ -42,18 +42,19 @@ def figure(
     key: str | None = None,
     title: str | Sequence[str] | None = None,
 ) -> Figure:
-    """A matplotlib figure of a recording, or of several side by side.
+    """Return a matplotlib figure of a recording, or of several recordings side by side.
 
     Args:
-        recording: What `result.recording` is, or one or several steps of it, or the place of a file or checkpoint.
-        step: Label of the grouping or computation to draw; may be left out where only one was recorded.
-        key: Text of the key to draw; the one with most arrivals if None.
-        title: Written above; the label of the step if None. One for each recording.
+        recording: A recording such as `result.recording`, one or several steps of a recording, or the place of a file
+            or a checkpoint.
+        step: Label of the grouping or computation to draw; it may be left out if only one was recorded.
+        key: Text of the key to draw; by default the key with most arrivals.
+        title: Text above the picture, or one text for each recording; by default the label of the step.
 
     Raises:
         RecordingError: There is nothing to draw, or no such step or key.
-        CheckpointError: There is no checkpoint at the URL, or it is damaged.
-        ImportError: There is no matplotlib.
+        CheckpointError: There is no checkpoint at the place, or the checkpoint is damaged.
+        ImportError: matplotlib is not installed.
     """
     return draw(panels(_read(recording), step, key, title))
 
@@ -65,7 +66,10 @@ def save(
     key: str | None = None,
     title: str | Sequence[str] | None = None,
 ) -> None:
-    """Write a static picture; the end of the name (`.svg`, `.png`, `.pdf`) says of which kind. As `figure`."""
+    """Write a static picture, whose format follows from the suffix of the path: `.svg`, `.png` or `.pdf`.
+
+    The other arguments and the errors are those of `figure`. Raises ValueError for another suffix.
+    """
     if Path(path).suffix.lower() not in STATIC:
         raise ValueError(
             f"a picture named {str(path)!r} would be of no kind that is known; end its name in .svg, .png or .pdf, or "
@@ -81,15 +85,16 @@ def html(
     key: str | None = None,
     title: str | Sequence[str] | None = None,
 ) -> None:
-    """Write a page that plays: one file, which needs nothing else. As `figure`, but without matplotlib.
+    """Write an HTML page with an animated picture and a slider over processing time; the page needs no other files.
 
-    `#12:07:30` after its address shows that processing time.
+    The other arguments and the errors are those of `figure`, but matplotlib is not needed. If the address of the page
+    ends in a processing time, such as `#12:07:30`, the page shows this time.
     """
     Path(path).write_text(page(panels(_read(recording), step, key, title)), encoding="utf-8")
 
 
 def _read(recording: Recordings) -> list[Recording | StepRecording]:
-    # What is no recording is refused where it is drawn.
+    # An object of another type is refused when it is drawn, by `panels`.
     is_several = isinstance(recording, Iterable) and not isinstance(recording, (Recording, StepRecording, str, Path))
     several = cast("Sequence[One]", recording if is_several else [recording])
     return [recording_at(its) if isinstance(its, (str, Path)) else its for its in several]

@@ -1,8 +1,9 @@
-"""Under the name that Beam programs import: what flows between transforms."""
+"""Exports, under the module name of Beam, collections, side inputs and elements."""
 
-from headrace.sdk.pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue, TaggedOutput
-from headrace.sdk.row import Row
-from headrace.sdk.sides.arguments import AsDict, AsIter, AsList, AsMultiMap, AsSideInput, AsSingleton, EmptySideInput
+from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
+from headrace.sdk.graph.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSideInput, AsSingleton, EmptySideInput
+from headrace.sdk.model.row import Row
+from headrace.sdk.model.tagged_output import TaggedOutput
 
 __all__ = [
     "AsDict",

@@ -1,7 +1,8 @@
-"""What a recorded run leaves for pictures (`headrace.plot`): arrivals, moves of the watermark, panes, timers."""
+"""Recordings of runs, from which `headrace.plot` draws pictures: arrivals, moves of the watermark, panes, timers."""
 
-from headrace.sdk.recordedplace import recording_at
-from headrace.sdk.recording import (
+from headrace.sdk.pipeline.record_topology import record_topology
+from headrace.sdk.recording.checkpoint_recording import recording_at
+from headrace.sdk.recording.recording import (
     Arrival,
     FiredTimer,
     Production,
@@ -11,7 +12,6 @@ from headrace.sdk.recording import (
     StepRecording,
     WatermarkStep,
 )
-from headrace.sdk.recordtopology import record_topology
 
 __all__ = [
     "Arrival",

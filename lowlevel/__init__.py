@@ -1,6 +1,7 @@
 """MillWheel's primitives: keyed computations, state, timers, low watermarks, injectors (the 2013 paper)."""
 
-from headrace.lowlevel.checkpoint.listing import (
+from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
+from headrace.lowlevel.checkpoint.inspection.values import (
     CommittedEpoch,
     InjectorState,
     PendingRecords,
@@ -11,14 +12,7 @@ from headrace.lowlevel.checkpoint.listing import (
     StoredTimer,
     Watermarks,
 )
-from headrace.lowlevel.checkpoint.view import CheckpointView
-from headrace.lowlevel.coder import Coder, PickleCoder
-from headrace.lowlevel.columnwise.computation import ColumnComputation
-from headrace.lowlevel.columnwise.context import ColumnContext
-from headrace.lowlevel.columnwise.fields import Field
-from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
-from headrace.lowlevel.computation import BundleComputation, Computation, Context, InlineComputation
-from headrace.lowlevel.deadletter import DeadLetter
+from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.errors import (
     CheckpointError,
     CollectedError,
@@ -30,8 +24,8 @@ from headrace.lowlevel.errors import (
     TopologyChangeError,
     TopologyError,
 )
-from headrace.lowlevel.handover import HandoverError
-from headrace.lowlevel.injector import (
+from headrace.lowlevel.injectors.handover_log import HandoverError
+from headrace.lowlevel.injectors.injector import (
     BaseInjector,
     BoundedInjector,
     Delivery,
@@ -42,13 +36,19 @@ from headrace.lowlevel.injector import (
     Split,
     TellingSplit,
 )
-from headrace.lowlevel.injectorprocess import InjectorProcess
-from headrace.lowlevel.processinjector import ProcessInjector
-from headrace.lowlevel.record import Batch, Record
-from headrace.lowlevel.redelivery import Once, by_record_id
-from headrace.lowlevel.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
-from headrace.lowlevel.timer import TimeDomain, Timer
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.injectors.injector_process import InjectorProcess
+from headrace.lowlevel.injectors.process_injector import ProcessInjector
+from headrace.lowlevel.records.record import Batch, Record
+from headrace.lowlevel.sinks.sink import BeginningSink, CallSink, HoldingSink, ReleasingSink, SendSink, Sink
+from headrace.lowlevel.topology.computation import BundleComputation, Computation, Context, InlineComputation
+from headrace.lowlevel.topology.dead_letter import DeadLetter
+from headrace.lowlevel.topology.redelivery import Once, by_record_id
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.vectorized.computation import ColumnComputation
+from headrace.lowlevel.vectorized.context import ColumnContext
+from headrace.lowlevel.vectorized.fields import Field
+from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
 
 __all__ = [
     "BaseInjector",

@@ -1,11 +1,11 @@
-"""Functions on their way to the workers: what cannot travel is refused when the pipeline is built."""
+"""Pickles user code for the workers; code that cannot be pickled is refused when the pipeline is built."""
 
 from __future__ import annotations
 
 import io
 import types
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import cloudpickle
 
@@ -13,38 +13,38 @@ from headrace.lowlevel.errors import HeadraceError
 
 T = TypeVar("T")
 _DEEPEST = 4
+"""Greatest number of parts that an error names, from the code to what cannot be pickled."""
 
 
 class ShippingError(HeadraceError, RuntimeError):
-    """A function that holds something that cannot be sent to the workers; raised while the pipeline is built."""
+    """User code cannot be sent to the workers; raised while the pipeline is built."""
 
 
 def shipped(code: T, step: str) -> T:
-    """A copy of user code as the workers will get it: later changes to what it has captured are not seen.
+    """A copy of user code as the workers receive it; later changes to captured variables do not affect the copy.
 
     Raises:
-        ShippingError: It cannot be pickled; the message names the step and the variable.
+        ShippingError: The code cannot be pickled; the message names the step and the variable.
 
     >>> import threading
     >>> lock = threading.Lock()
     >>> shipped(lambda x: (x, lock), "Pair")
     Traceback (most recent call last):
       ...
-    headrace.sdk.shipping.ShippingError: step 'Pair' cannot be sent to the workers: the global variable 'lock' of ...
+    headrace.lowlevel.code_pickling.ShippingError: step 'Pair' cannot be sent to the workers: the global variable ...
     """
     try:
-        copy: T = cloudpickle.loads(cloudpickle.dumps(code))
+        return cast(T, cloudpickle.loads(cloudpickle.dumps(code)))
     except Exception as error:
         raise ShippingError(_message(code, step, error)) from error
-    return copy
 
 
 class Portable:
-    """A function that is pickled by what it does, so that lambdas and inner functions travel in any pickle.
+    """A function that any pickler can pickle, lambdas and inner functions included, as it is pickled by value.
 
     Args:
         function: The function.
-        name: What it is, for the error if it cannot travel.
+        name: Name for the `ShippingError` if it cannot be pickled.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(Portable(lambda number: number + 1, "next")))(1)
@@ -57,7 +57,7 @@ class Portable:
         self._name = name
 
     def __call__(self, *args: object) -> object:
-        """What the function gives."""
+        """Call the function."""
         return self._function(*args)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -81,7 +81,7 @@ def _message(code: object, step: str, error: Exception) -> str:
 
 
 def _culprit(code: object) -> list[str]:
-    """The way from the code to the innermost part that cannot be pickled, outermost name first."""
+    """Descriptions of the parts that lead to the innermost part that cannot be pickled, outermost first."""
     path: list[str] = []
     seen: set[int] = set()
     part = code
@@ -107,7 +107,7 @@ def _ships(part: object) -> bool:
 
 
 def _parts(code: object) -> Iterator[tuple[str, object]]:
-    """What travels with something, with a description of each part; an empty one for a mere wrapper."""
+    """Description and value of each part of an object that is pickled with it; wrappers have empty descriptions."""
     if isinstance(code, types.MethodType):
         yield "", code.__self__
         yield "", code.__func__
@@ -118,14 +118,14 @@ def _parts(code: object) -> Iterator[tuple[str, object]]:
     elif isinstance(code, list):
         yield from _first([(f"the item {index}", value) for index, value in enumerate(code)])
     elif isinstance(code, (tuple, set, frozenset)):
-        # Tuples are often the engine's own.
+        # Items have no description, as many tuples are the engine's own.
         yield from _first([("", value) for value in code])
     else:
         yield from ((f"the attribute {name!r}", value) for name, value in _attributes(code))
 
 
 def _first(parts: list[tuple[str, object]]) -> list[tuple[str, object]]:
-    """The first part that cannot be pickled, found by halves: there may be a million."""
+    """A part that cannot be pickled, found by bisection, as there may be a million parts; empty for no parts."""
     while len(parts) > 1:
         half = parts[: len(parts) // 2]
         parts = parts[len(half) :] if _ships([part for _, part in half]) else half
@@ -147,7 +147,7 @@ def _function_parts(function: types.FunctionType) -> Iterator[tuple[str, object]
 
 
 def _global_names(code: types.CodeType) -> list[str]:
-    """Names that a function and the functions inside it may look up globally."""
+    """Global names that a function and its inner functions may use."""
     inner = [constant for constant in code.co_consts if isinstance(constant, types.CodeType)]
     return [*code.co_names, *(name for nested in inner for name in _global_names(nested))]
 

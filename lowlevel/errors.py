@@ -1,8 +1,10 @@
-"""What can go wrong, each with its rule, remedy and what was committed."""
+"""The errors of the package. Each states the violated rule, the remedy, and whether anything was committed."""
 
 from __future__ import annotations
 
 import pickle
+
+from headrace.lowlevel.stored_names import stored_as
 
 
 class HeadraceError(Exception):
@@ -10,7 +12,7 @@ class HeadraceError(Exception):
 
 
 class TopologyError(HeadraceError, ValueError):
-    """A topology or pipeline that cannot run; raised while it is built, nothing has run."""
+    """A topology or pipeline cannot run; raised while it is built, before anything has run."""
 
 
 _REMEDY = (
@@ -20,7 +22,7 @@ _REMEDY = (
 
 
 class KeyEncodingError(HeadraceError, TypeError):
-    """A key without a deterministic encoding."""
+    """A key has no deterministic encoding."""
 
     def __init__(self, key: object, remedy: str | None = None) -> None:
         self.key = key
@@ -30,7 +32,7 @@ class KeyEncodingError(HeadraceError, TypeError):
 
 
 class CoderError(HeadraceError, TypeError):
-    """A registered coder that cannot be used where it is needed."""
+    """A registered coder cannot be made, sent to the workers, or loaded there."""
 
     def __init__(self, kind: str, coder: str, problem: str) -> None:
         self.kind, self.coder, self.problem = kind, coder, problem
@@ -41,15 +43,22 @@ class CoderError(HeadraceError, TypeError):
 
 
 class StepError(HeadraceError, RuntimeError):
-    """User code raised. The epoch was given up: nothing of it is committed.
+    """User code raised an exception; nothing of the epoch is committed.
 
-    What `Pipeline.run` raises is of the class that user code raised as well, where that can be, and has what was raised
-    as its `__cause__`.
+    If possible, the error that `Pipeline.run` raises is an instance of the class that user code raised as well. The
+    original exception is its `__cause__`.
+
+    Args:
+        step: Label of the step.
+        key: The key; None if the step has none.
+        value: The value.
+        cause: The formatted traceback.
+        raised: The pickled exception, see `user_exceptions.packed`; None if it cannot be pickled.
     """
 
     def __init__(self, step: str, key: object, value: object, cause: str, raised: bytes | None = None) -> None:
         self.step, self.key, self.value, self.cause, self.raised = step, key, value, cause, raised
-        # Not by a constructor, which may be that of another base.
+        # Without `super().__init__`, which may be the constructor of another base.
         self.args = (step, key, value, cause)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -64,8 +73,9 @@ class StepError(HeadraceError, RuntimeError):
         return f"{where}; nothing of this epoch is committed\n{self.cause}"
 
 
+@stored_as("ShownValue", parts=lambda shown: (str(shown),))
 class Shown(str):
-    """Stands for a value that cannot be pickled, in an error that tells of it: what it looks like."""
+    """The representation of a value that cannot be pickled, in place of the value in an error."""
 
     __slots__ = ()
 
@@ -74,7 +84,7 @@ class Shown(str):
 
 
 def sendable(value: object) -> object:
-    """The value, or how it looks if it cannot be pickled."""
+    """The value, or its representation if it cannot be pickled."""
     try:
         pickle.dumps(value)
     except Exception:
@@ -83,23 +93,23 @@ def sendable(value: object) -> object:
 
 
 class StalledError(HeadraceError, RuntimeError):
-    """A hold keeps the watermark back and no timer is left that could release it. Earlier epochs are committed."""
+    """A hold keeps the watermark back, and no timer is left that could release it. Earlier epochs are committed."""
 
 
 class FencedError(HeadraceError, RuntimeError):
-    """Another driver took the checkpoint over. Nothing that this driver tried after that is committed."""
+    """Another driver has taken over the checkpoint. Nothing that this driver tried after that is committed."""
 
 
 class CheckpointError(HeadraceError, RuntimeError):
-    """A checkpoint that cannot be read, is damaged, or belongs to something else. Nothing was changed."""
+    """A checkpoint cannot be read, is damaged, or belongs to another program. Nothing was changed."""
 
 
 EMPTY = "it is empty"
-"""What is wrong with an object that has no bytes."""
+"""The damage of an object without bytes, for `DamagedError`."""
 
 
 class DamagedError(CheckpointError):
-    """An object of a checkpoint that is empty, or whose bytes do not fit its checksum."""
+    """An object of a checkpoint is empty, or its bytes do not match its checksum."""
 
     def __init__(self, name: str, damage: str, remedy: str = "") -> None:
         self.name, self.damage = name, damage
@@ -111,8 +121,8 @@ class DamagedError(CheckpointError):
 
 
 class CollectedError(CheckpointError):
-    """What a reader of a checkpoint was looking at has been deleted, as the run has gone on; reading again helps."""
+    """Files of an older commit were deleted because the run has gone on; the remedy is to read the checkpoint again."""
 
 
 class TopologyChangeError(CheckpointError):
-    """A changed pipeline that cannot go on with what is stored. Nothing was changed, and what runs goes on."""
+    """A changed pipeline cannot go on with the stored state. Nothing was changed, and a running pipeline goes on."""

@@ -1,7 +1,7 @@
-"""Metrics: numbers that user code keeps beside its output, exact because they are committed with the epoch.
+"""Metrics that user code reports. They are exact, because they are committed with the epoch.
 
-What user code reports is collected per attempt of a task, travels in the task's report and becomes part of the epoch's
-commit like productions do (MillWheel paper §6.1.2): an attempt that is not used counts nothing. The kinds are those of
+Reported values are collected for each attempt at a task, sent with the task's report, and committed with the epoch, as
+productions are (MillWheel paper §6.1.2). Attempts that are not committed count nothing. The kinds are those of
 `apache_beam.metrics`.
 """
 
@@ -17,28 +17,35 @@ from types import TracebackType
 from typing import NamedTuple, Protocol, Self, SupportsIndex, SupportsInt, cast
 
 MOST_CHARACTERS = 1_000_000
-"""Of a set of strings: it is part of every commit. Further strings are left out."""
+"""Greatest total length of a string set, which is part of every commit. Further strings are left out."""
 
 
 ENGINE = "headrace"
-"""The namespace of what the engine itself measures."""
+"""The namespace of the engine's own metrics."""
 
 
 class Cell(Protocol):
-    """The value of one metric of one step. Persisted: its `content`."""
+    """The value of one metric in one step. Persisted: its `content`."""
 
     def update(self, value: object, clock: int) -> None:
-        """Take in what user code reports; `clock` is the epoch's reading of the wall clock, microseconds UTC."""
+        """Add a reported value.
+
+        Raises TypeError for a value of a wrong type.
+
+        Args:
+            value: The value.
+            clock: The wall-clock time of the epoch, microseconds UTC.
+        """
 
     def plus(self, other: Self) -> Self:
-        """Both as one, `other` being the later; neither is changed."""
+        """The total of both cells, of which `other` is the later. Neither is changed."""
 
     def content(self) -> Sequence[object]:
-        """What JSON keeps; `of` makes the cell again."""
+        """The cell's content as JSON values, from which `of` makes the cell again."""
 
     @classmethod
     def of(cls, content: Sequence[object]) -> Self:
-        """The cell of a content."""
+        """The cell with this content."""
 
 
 @dataclass(slots=True)
@@ -52,7 +59,7 @@ class CounterCell:
     total: int = 0
 
     def update(self, value: object, clock: int) -> None:
-        """Add."""
+        """See `Cell`; the value is an integer."""
         self.total += _whole(value)
 
     def plus(self, other: CounterCell) -> CounterCell:
@@ -71,7 +78,7 @@ class CounterCell:
 
 @dataclass(slots=True)
 class DistributionCell:
-    """Sum, number, least and greatest of whole numbers; `least` and `greatest` say nothing while `count` is 0.
+    """Sum, count, minimum and maximum of integers. `least` and `greatest` have no meaning while `count` is 0.
 
     >>> DistributionCell(5, 1, 5, 5).plus(DistributionCell(3, 2, 1, 2))
     DistributionCell(sum=8, count=3, least=1, greatest=5)
@@ -83,7 +90,7 @@ class DistributionCell:
     greatest: int = 0
 
     def update(self, value: object, clock: int) -> None:
-        """Take in a number."""
+        """See `Cell`; the value is an integer."""
         number = _whole(value)
         if not self.count:
             self.least = self.greatest = number
@@ -113,7 +120,7 @@ class DistributionCell:
 
 @dataclass(slots=True)
 class GaugeCell:
-    """The latest value. Of those set in one epoch the later attempt's in the order of level and interval is kept.
+    """The latest value. Of the values of one epoch, the last in the order of level and interval is kept.
 
     >>> GaugeCell(4, 20).plus(GaugeCell(7, 10))
     GaugeCell(value=4, timestamp=20)
@@ -121,10 +128,10 @@ class GaugeCell:
 
     value: int = 0
     timestamp: int = 0
-    """The wall clock of the epoch in which it was set, microseconds UTC."""
+    """The wall-clock time of the epoch in which it was set, microseconds UTC."""
 
     def update(self, value: object, clock: int) -> None:
-        """Replace the value."""
+        """See `Cell`; the value is converted to an integer."""
         self.value, self.timestamp = int(cast(SupportsInt, value)), clock
 
     def plus(self, other: GaugeCell) -> GaugeCell:
@@ -143,7 +150,7 @@ class GaugeCell:
 
 @dataclass(slots=True)
 class StringSetCell:
-    """Different strings, of `MOST_CHARACTERS` in all.
+    """A set of strings, of at most `MOST_CHARACTERS` characters in total.
 
     >>> sorted(StringSetCell.of(["a", "b"]).plus(StringSetCell.of(["b", "c"])).content())
     ['a', 'b', 'c']
@@ -153,7 +160,7 @@ class StringSetCell:
     size: int = 0
 
     def update(self, value: object, clock: int) -> None:
-        """Add a string."""
+        """See `Cell`; the value is a string."""
         if not isinstance(value, str):
             raise TypeError(f"a string set takes strings, got {value!r:.200} of type {type(value).__name__}")
         if value not in self.strings and self.size + len(value) <= MOST_CHARACTERS:
@@ -178,7 +185,7 @@ class StringSetCell:
 
 
 def _whole(value: object) -> int:
-    """A whole number of any type (numpy's too); TypeError for everything else."""
+    """An integer of any integer type, numpy's included. Raises TypeError for other types."""
     return index(cast(SupportsIndex, value))
 
 
@@ -191,7 +198,7 @@ KINDS: dict[str, type[Cell]] = {
 
 
 class Metric(NamedTuple):
-    """What user code reports to."""
+    """The identity of a metric: kind, namespace and name."""
 
     kind: str
     """One of `KINDS`."""
@@ -199,14 +206,14 @@ class Metric(NamedTuple):
     name: str
 
 
-Cells = dict[str, dict[Metric, Cell]]
+MetricValues = dict[str, dict[Metric, Cell]]
 """Step -> metric -> its value."""
 Where = str | Callable[[], str]
-"""The step whose code runs, or how to find it out."""
+"""The step whose code runs, or a function that returns it."""
 
 
 class Collector:
-    """The metrics of one attempt of a task. While it is entered, what user code of this thread reports goes there.
+    """The metrics of one attempt at a task. Inside its `with` block it receives all reports of this thread.
 
     >>> with Collector(clock=0) as collector, at("Count"):
     ...     report(Metric("counter", "words", "short"), 1)
@@ -215,10 +222,10 @@ class Collector:
     """
 
     def __init__(self, clock: int, step_begins: Callable[[str], None] | None = None) -> None:
-        self.cells: Cells = {}
+        self.cells: MetricValues = {}
         self.where: Where = ""
         self.step_begins = step_begins
-        """Is told the name of each step whose code begins to run, and of the one that goes on behind it."""
+        """Called with the name of each step whose code begins to run or continues; None to call nothing."""
         self._clock = clock
         self._tokens: list[Token[Collector | None]] = []
 
@@ -231,12 +238,12 @@ class Collector:
     ) -> None:
         _current.reset(self._tokens.pop())
 
-    def saved(self) -> Cells:
-        """A copy, for `restore`."""
+    def saved(self) -> MetricValues:
+        """A copy of the metrics, for `restore`."""
         return deepcopy(self.cells)
 
-    def restore(self, cells: Cells) -> None:
-        """Undo what was reported since this was saved."""
+    def restore(self, cells: MetricValues) -> None:
+        """Restore metrics that `saved` has returned."""
         self.cells.clear()
         self.cells.update(deepcopy(cells))
 
@@ -262,14 +269,14 @@ def collector() -> Collector | None:
 
 
 def report(metric: Metric, value: object) -> None:
-    """Update a metric of the step whose code runs; where no task runs nothing happens."""
+    """Update a metric of the step whose code runs. Nothing happens outside of tasks."""
     collector = _current.get()
     if collector is not None:
         collector.report(metric, value)
 
 
 class at:
-    """Says whose code runs inside the `with` block: once a batch or key interval, never once a record."""
+    """A context manager that sets the current step. It is entered once for each batch or key interval, not record."""
 
     __slots__ = ("_before", "_collector", "_where")
 
@@ -294,8 +301,8 @@ class at:
                 collector.step_begins(self._before)
 
 
-def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Metric, Cell]]) -> Cells:
-    """Metrics with later ones on top; neither is changed.
+def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Metric, Cell]]) -> MetricValues:
+    """The total of two sets of metrics, of which `new` is the later. Neither is changed.
 
     >>> count = Metric("counter", "words", "short")
     >>> added({"Count": {count: CounterCell(1)}}, {"Count": {count: CounterCell(2)}})["Count"][count]
@@ -311,7 +318,7 @@ def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Me
 
 
 def encode_metrics(cells: Mapping[str, Mapping[Metric, Cell]]) -> bytes:
-    """As JSON: rows of step, kind, namespace, name, content; nothing at all of no metrics."""
+    """Encode metrics as JSON rows of step, kind, namespace, name and content; empty bytes if there are no metrics."""
     if not cells:
         return b""
     return json.dumps(
@@ -319,14 +326,14 @@ def encode_metrics(cells: Mapping[str, Mapping[Metric, Cell]]) -> bytes:
     ).encode()
 
 
-def decode_metrics(data: bytes) -> Cells:
-    """Back from the bytes; none are no metrics.
+def decode_metrics(data: bytes) -> MetricValues:
+    """Decode metrics from `encode_metrics`; empty bytes give no metrics.
 
     >>> cells = {"Count": {Metric("gauge", "words", "last"): GaugeCell(3, 60_000_000)}}
     >>> decode_metrics(encode_metrics(cells)) == cells
     True
     """
-    cells: Cells = {}
+    cells: MetricValues = {}
     for step, kind, namespace, name, content in json.loads(data or b"[]"):
         cells.setdefault(step, {})[Metric(kind, namespace, name)] = KINDS[kind].of(content)
     return cells

@@ -1,7 +1,7 @@
-"""One time: whole microseconds UTC, with named ends. Beam's limits and types (`apache_beam.utils.timestamp`).
+"""Event time in whole microseconds UTC, with the limits and types of Beam (`apache_beam.utils.timestamp`).
 
-Inside the engine a time is an `int` of microseconds. `Timestamp` and `Duration` are what users see: they count in
-seconds when made from plain numbers, as in Beam.
+Inside the engine a time is an `int` of microseconds. Users see `Timestamp` and `Duration`, which interpret plain
+numbers as seconds, as in Beam.
 """
 
 from __future__ import annotations
@@ -10,28 +10,30 @@ from datetime import UTC, datetime, timedelta
 from numbers import Number
 from typing import Self, TypeAlias, overload
 
+from headrace.lowlevel.stored_names import stored_as
+
 MIN_TIMESTAMP = -9_223_372_036_854_775_000
-"""Before every event; a watermark that nothing is known of yet."""
+"""The time before all events; also the watermark of a source that has not reported one."""
 MAX_TIMESTAMP = 9_223_372_036_854_775_000
-"""After every event; the watermark of input that has ended."""
+"""The time after all events; also the watermark of input that has ended."""
 END_OF_GLOBAL_WINDOW = MAX_TIMESTAMP - 86_400_000_000
-"""Where the global window ends, itself outside of it: a day before the end of time, as in Beam."""
+"""The exclusive end of the global window: a day before `MAX_TIMESTAMP`, as in Beam."""
 SECOND = 1_000_000
 """Microseconds in a second."""
 
 _MICROS, _NANOS = 6, 9
-"""Digits of a second's fraction that are kept, and that Beam can count in."""
+"""Decimal digits of a second that are kept, and the greatest precision that Beam accepts."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
 def _uninterpreted(value: object, kind: type) -> str:
-    wanted = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else "a timedelta or a Duration"
-    return f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, {wanted}"
+    types = "a Timestamp or an aware datetime" if kind.__name__ == "Timestamp" else "a timedelta or a Duration"
+    return f"cannot interpret {value!r:.80} of type {type(value).__name__} as a {kind.__name__}; give seconds, {types}"
 
 
 def _exact_micros(seconds: float, subseconds: float, precision: int, micros: float | None) -> int:
-    """Microseconds of what Beam's `Timestamp` takes, where it is not the usual."""
+    """Microseconds of `Timestamp` arguments that include `micros` or a precision other than microseconds."""
     for given in (seconds, subseconds, 0 if micros is None else micros, precision):
         if not isinstance(given, Number):
             raise TypeError(_uninterpreted(given, Timestamp))
@@ -54,7 +56,7 @@ def _exact_micros(seconds: float, subseconds: float, precision: int, micros: flo
 
 
 class _Micros:
-    """A whole number of microseconds that compares with its like and with plain numbers of seconds."""
+    """A whole number of microseconds that can be compared with times and with plain numbers of seconds."""
 
     __slots__ = ("micros",)
 
@@ -73,7 +75,7 @@ class _Micros:
 
     @classmethod
     def _read(cls, value: object) -> int:
-        """Microseconds of anything that can be compared with a time."""
+        """Microseconds of a time or of a number of seconds. Raises TypeError for other types."""
         if isinstance(value, _Micros):
             return value.micros
         if isinstance(value, (int, float)):
@@ -117,22 +119,34 @@ class _Micros:
     def __reduce__(self) -> tuple[type[Self], tuple[int, int]]:
         return type(self), (0, self.micros)
 
+    @classmethod
+    def of_micros(cls, micros: int) -> Self:
+        """Make an instance from a whole number of microseconds, without checks.
+
+        >>> Timestamp.of_micros(1_500_000), Duration.of_micros(1_500_000)
+        (Timestamp(1.500000), Duration(1.500000))
+        """
+        time = cls.__new__(cls)
+        time.micros = micros
+        return time
+
 
 class Timestamp(_Micros):
-    """An instant, in microseconds since 1970 UTC; a plain number stands for seconds.
+    """An instant, in microseconds since 1970 UTC. A plain number means seconds.
 
-    Compares with timestamps, durations and numbers; adding or subtracting a duration (or seconds) gives an instant,
-    subtracting an instant gives a duration. Beam's `apache_beam.utils.timestamp.Timestamp` without nanoseconds.
+    It can be compared with timestamps, durations and numbers. Adding or subtracting a duration (or seconds) gives an
+    instant; subtracting an instant gives a duration. The model is Beam's `apache_beam.utils.timestamp.Timestamp`,
+    without nanoseconds.
 
     Args:
-        seconds: Since 1970 UTC; its fraction counts up to `precision` digits.
-        subseconds: Added to them, in units of 10 ** -`precision` seconds.
-        precision: Decimal digits of the fraction, 0 to 9.
-        micros: Added to the seconds, in microseconds; instead of `subseconds`.
+        seconds: Seconds since 1970 UTC, of which `precision` decimal digits are kept.
+        subseconds: A number of units of 10 ** -`precision` seconds, added to `seconds`.
+        precision: Number of decimal digits, 0 to 9.
+        micros: Microseconds, added to `seconds`. They exclude `subseconds`.
 
     Raises:
-        TypeError: An argument is no number.
-        ValueError: An argument does not fit the others, is not finite, or says less than a microsecond.
+        TypeError: An argument is not a number.
+        ValueError: Arguments exclude each other, are not finite, or include a fraction of a microsecond.
 
     >>> Timestamp.of(90) + Duration(0.5)
     Timestamp(90.500000)
@@ -150,22 +164,11 @@ class Timestamp(_Micros):
         else:
             super().__init__(0, _exact_micros(seconds, subseconds, precision, micros))
 
-    @classmethod
-    def of_micros(cls, micros: int) -> Self:
-        """The instant of a whole number of microseconds since 1970 UTC: the quick way.
-
-        >>> Timestamp.of_micros(1_500_000)
-        Timestamp(1.500000)
-        """
-        made = cls.__new__(cls)
-        made.micros = micros
-        return made
-
     @staticmethod
     def of(seconds: TimestampTypes | datetime) -> Timestamp:
-        """The instant that a number of seconds, an aware datetime or a timestamp stands for.
+        """Convert a number of seconds since 1970 UTC, an aware datetime or a timestamp to an instant.
 
-        Raises `TypeError` for anything else, a duration included.
+        Raises TypeError for other types, which include durations, and ValueError for a naive datetime.
         """
         if isinstance(seconds, Timestamp):
             return seconds
@@ -177,12 +180,12 @@ class Timestamp(_Micros):
 
     @staticmethod
     def now() -> Timestamp:
-        """This machine's clock. For users: nothing inside the engine reads a clock."""
+        """The current time by this machine's clock, for users. The engine itself does not call it."""
         return Timestamp.from_utc_datetime(datetime.now(UTC))
 
     @classmethod
     def from_utc_datetime(cls, dt: datetime) -> Timestamp:
-        """The instant of an aware datetime.
+        """Convert an aware datetime to an instant. Raises ValueError for a naive one.
 
         >>> Timestamp.from_utc_datetime(datetime(1970, 1, 1, 0, 1, tzinfo=UTC))
         Timestamp(60)
@@ -193,7 +196,7 @@ class Timestamp(_Micros):
 
     @classmethod
     def from_rfc3339(cls, rfc3339: str) -> Timestamp:
-        """The instant of a string like `2015-10-21T16:29:00.5Z`; other offsets are converted to UTC.
+        """Parse a string such as `2015-10-21T16:29:00.5Z`. Other offsets are converted to UTC. Raises ValueError.
 
         >>> Timestamp.from_rfc3339("1970-01-01T01:00:01.5+01:00")
         Timestamp(1.500000)
@@ -204,12 +207,12 @@ class Timestamp(_Micros):
             raise ValueError(f"could not parse RFC 3339 string {rfc3339!r}: {error}") from error
 
     def to_utc_datetime(self, has_tz: bool = False) -> datetime:
-        """The datetime in UTC, naive unless `has_tz`."""
+        """Convert the instant to a datetime in UTC, which is naive unless `has_tz` is set."""
         moment = _EPOCH + timedelta(microseconds=self.micros)
         return moment if has_tz else moment.replace(tzinfo=None)
 
     def to_rfc3339(self) -> str:
-        """The instant as a string.
+        """Format the instant as an RFC 3339 string in UTC.
 
         >>> Timestamp(1.5).to_rfc3339()
         '1970-01-01T00:00:01.500000Z'
@@ -221,15 +224,15 @@ class Timestamp(_Micros):
         return self.micros // SECOND
 
     def subseconds(self) -> int:
-        """What `seconds` leaves over, in microseconds."""
+        """The fraction of a second beyond `seconds()`, in microseconds."""
         return self.micros % SECOND
 
     def predecessor(self) -> Timestamp:
-        """The instant one microsecond before."""
+        """The instant one microsecond earlier."""
         return Timestamp(micros=self.micros - 1)
 
     def successor(self) -> Timestamp:
-        """The instant one microsecond after."""
+        """The instant one microsecond later."""
         return Timestamp(micros=self.micros + 1)
 
     def __add__(self, other: DurationTypes) -> Timestamp:
@@ -251,7 +254,7 @@ class Timestamp(_Micros):
 
 
 class Duration(_Micros):
-    """A length of time in microseconds; a plain number stands for seconds. Beam's `Duration`.
+    """A length of time in microseconds, as Beam's `Duration`. A plain number means seconds.
 
     >>> Duration(1.5) + 1, Duration(5) % 3, -Duration(2) * 3
     (Duration(2.500000), Duration(2), Duration(-6))
@@ -261,7 +264,7 @@ class Duration(_Micros):
 
     @staticmethod
     def of(seconds: DurationTypes) -> Duration:
-        """The length that seconds, a `timedelta` or a duration stand for; `TypeError` for anything else."""
+        """Convert seconds, a `timedelta` or a duration to a duration. Raises TypeError for other types."""
         if isinstance(seconds, Duration):
             return seconds
         if isinstance(seconds, (int, float)):
@@ -300,6 +303,14 @@ class Duration(_Micros):
 
 
 DurationTypes: TypeAlias = float | Duration | timedelta
-"""What stands for a length of time: a `Duration`, a `timedelta`, or a number of seconds."""
+"""Types that are accepted as a length of time: a `Duration`, a `timedelta`, or a number of seconds."""
 TimestampTypes: TypeAlias = float | Timestamp
-"""What stands for an instant: a `Timestamp`, or a number of seconds since 1970 UTC."""
+"""Types that are accepted as an instant: a `Timestamp`, or a number of seconds since 1970 UTC."""
+
+
+def _micros_of(time: _Micros) -> tuple[int]:
+    return (time.micros,)
+
+
+stored_as("Timestamp", Timestamp.of_micros, _micros_of)(Timestamp)
+stored_as("Duration", Duration.of_micros, _micros_of)(Duration)

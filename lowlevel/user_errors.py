@@ -1,4 +1,4 @@
-"""User code that raises: which step, which key, which value, and the traceback (nothing of the epoch is committed)."""
+"""Errors of user code: makes the `StepError` with step, key, value and traceback."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import traceback
 from os.path import dirname, join, sep
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.raised import packed
+from headrace.lowlevel.user_exceptions import packed
 
 
 def failed_step(error: Exception, step: str, key: object, value: object) -> StepError:
-    """The error to stop the run with. An inner step that already named itself keeps its name and gains the key."""
+    """The error that ends the run. A `StepError` of an inner step keeps its step and value, and gets the key."""
     if isinstance(error, StepError):
         named_key = key if error.key is None else error.key
         return StepError(error.step, named_key, error.value, error.cause, error.raised)
@@ -18,7 +18,7 @@ def failed_step(error: Exception, step: str, key: object, value: object) -> Step
 
 
 def own_traceback(error: BaseException) -> str:
-    """The traceback without the engine's own frames above the user's code, so far as there are user frames."""
+    """The traceback from the first frame of user code on; all frames if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = next((i for i, frame in enumerate(frames) if not is_engine(frame.filename)), 0)
     lines = ["Traceback (most recent call last):\n", *traceback.format_list(frames[inner:])] if frames else []
@@ -28,9 +28,9 @@ def own_traceback(error: BaseException) -> str:
 _PACKAGE = dirname(dirname(__file__))
 _LAYERS = ("lowlevel", "runners", "sdk")
 _ENGINE = tuple(join(folder, layer) + sep for folder in (_PACKAGE, "headrace") for layer in _LAYERS)
-"""Where the engine's own code is; what it generates has file names that begin with the package's name."""
+"""Prefixes of the file names of the engine's code; those of generated code begin with the package's name."""
 
 
 def is_engine(filename: str) -> bool:
-    """Whether a file is the engine's own code."""
+    """Whether a file name is that of the engine's own code, generated code included."""
     return filename.startswith(_ENGINE)

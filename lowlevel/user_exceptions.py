@@ -1,7 +1,7 @@
-"""What user code raised, as it travels from a task to the program: `except ValueError` around a run works as in Beam.
+"""Carries exceptions of user code from tasks to the program, so that `except ValueError` around a run works as in Beam.
 
-A `StepError` names the step, the key and the value. Where the class that user code raised allows it, what `run` raises
-is of that class, too.
+A `StepError` names the step, the key and the value. If possible, the error that `run` raises is also an instance of the
+class that user code raised.
 """
 
 from __future__ import annotations
@@ -19,12 +19,16 @@ from headrace.lowlevel.errors import HeadraceError, StepError, sendable
 _HEAP = 1 << 9
 """Flag of classes that are defined in Python."""
 _OWN = {"step", "key", "value", "cause", "raised"}
+"""Attributes of `StepError`."""
 _APART = (StopIteration, StopAsyncIteration, GeneratorExit)
-"""To Python these say that something has ended, wherever they come by."""
+"""Exceptions that control iteration, so they would end a caller's iteration instead of reporting an error."""
 
 
 def packed(error: BaseException) -> bytes | None:
-    """Class, arguments and attributes of an exception, as far as they can be sent; None if the class cannot."""
+    """Pickle class, arguments and attributes of an exception; None if the class cannot be pickled.
+
+    Arguments and attributes that cannot be pickled are replaced by their representation.
+    """
     state = {name: sendable(value) for name, value in vars(error).items()}
     for name in _members(type(error)):
         state[name] = sendable(getattr(error, name, None))
@@ -35,20 +39,21 @@ def packed(error: BaseException) -> bytes | None:
 
 
 def unpacked(data: bytes | None) -> BaseException | None:
-    """The exception, made without a call of its constructor; None if its class is not to be had here."""
+    """Make the exception of `packed`, without calling its constructor; None if its class cannot be loaded."""
     if data is None:
         return None
     try:
-        kind, args, state = cloudpickle.loads(data)
-        return _made(kind, args, state)
+        return _exception(*cloudpickle.loads(data))
     except Exception:
         return None
 
 
 def as_raised(error: StepError) -> StepError:
-    """The error as one of the class that user code raised, which is its cause; the error itself where that cannot be.
+    """The error as an instance of the class that user code raised as well, with the original exception as its cause.
 
-    >>> from headrace.lowlevel.failure import failed_step
+    The error itself is returned if its exception cannot be unpacked, or if its class cannot be a second base.
+
+    >>> from headrace.lowlevel.user_errors import failed_step
     >>> error = as_raised(failed_step(KeyError("red"), "Look up", None, 5))
     >>> isinstance(error, KeyError), isinstance(error, StepError), error.step, error.__cause__
     (True, True, 'Look up', KeyError('red'))
@@ -56,19 +61,16 @@ def as_raised(error: StepError) -> StepError:
     original = unpacked(error.raised)
     if original is None:
         return error
-    made = error
     if _may_be(type(original)) and not isinstance(error, type(original)):
-        try:
-            made = _typed(error, original)
-        except Exception:
-            # Some classes cannot have another base, or do not bear its attributes.
-            made = error
-    made.__cause__ = original
-    return made
+        # Some classes cannot be combined with another base, or do not accept its attributes.
+        with suppress(Exception):
+            error = _typed(error, original)
+    error.__cause__ = original
+    return error
 
 
 def _may_be(kind: type[BaseException]) -> bool:
-    """Whether the program may see the class. Our own errors say how a run ended, which is not what this one does."""
+    """Whether the run may raise this class. Errors of this package say how a run ended, so most are excluded."""
     ours = issubclass(kind, HeadraceError) and not issubclass(kind, TypeError)
     return issubclass(kind, Exception) and not issubclass(kind, _APART) and not ours
 
@@ -76,13 +78,13 @@ def _may_be(kind: type[BaseException]) -> bool:
 def _typed(error: StepError, original: BaseException) -> StepError:
     state = {name: value for name, value in vars(original).items() if name not in _OWN}
     state |= {name: getattr(original, name, None) for name in _members(type(original))}
-    made = cast(StepError, _made(_both(type(original)), original.args, state))
-    StepError.__init__(made, error.step, error.key, error.value, error.cause, error.raised)
-    return made
+    typed = cast(StepError, _exception(_both(type(original)), original.args, state))
+    StepError.__init__(typed, error.step, error.key, error.value, error.cause, error.raised)
+    return typed
 
 
 def _both(kind: type[BaseException]) -> type[BaseException]:
-    """The class of step errors that are of the other class, too. It shows as a step error, as that is what it says."""
+    """A subclass of `StepError` and the other class, with the name of `StepError`."""
     own = {"__module__": StepError.__module__, "__qualname__": StepError.__qualname__, "__reduce__": _reduce}
     return types.new_class(StepError.__name__, (StepError, kind), exec_body=lambda body: body.update(own))
 
@@ -92,26 +94,26 @@ def _reduce(error: StepError) -> tuple[object, ...]:
     return as_raised, (plain,)
 
 
-def _made(kind: type[BaseException], args: tuple[object, ...], state: dict[str, object]) -> BaseException:
-    """An exception as it is, whatever its constructor takes."""
+def _exception(kind: type[BaseException], args: tuple[object, ...], state: dict[str, object]) -> BaseException:
+    """Make an exception with these arguments and attributes, without calling its constructor."""
     built_in: type = kind
     while built_in.__flags__ & _HEAP:
         assert built_in.__base__ is not None
         built_in = built_in.__base__
-    made = cast("Callable[..., BaseException]", built_in.__new__)(kind, *args)
-    made.args = args
+    exception = cast("Callable[..., BaseException]", built_in.__new__)(kind, *args)
+    exception.args = args
     for name, value in state.items():
         if name in _members(kind):
-            # Those that cannot be set are of the arguments already.
+            # Read-only members were set from the arguments.
             with suppress(AttributeError):
-                setattr(made, name, value)
+                setattr(exception, name, value)
         else:
-            vars(made)[name] = value
-    return made
+            vars(exception)[name] = value
+    return exception
 
 
 def _members(kind: type[BaseException]) -> list[str]:
-    """Attributes that are kept outside of `__dict__`, such as the `errno` of an `OSError`."""
+    """Attributes that are stored outside of `__dict__`, such as the `errno` of an `OSError`."""
     return [
         name
         for base in kind.__mro__

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: the result of a run, and its states."""
+"""`headrace.runners.runner`, where Beam programs import `PipelineResult` and `PipelineState` from."""
 
 from headrace.sdk.result import PipelineResult, PipelineState
 

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
-from headrace.lowlevel.credentials import hidden
-from headrace.sdk.optionflags import Parser, defaults_of, underscored_names, unknown_options
+from headrace.lowlevel.storage.credentials import hidden
+from headrace.sdk.option_flags import Parser, defaults_of, underscored_names, unknown_options
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
 
 class PipelineOptions:
-    """All options of a pipeline. A subclass declares some in `_add_argparse_args`; `view_as` shows them.
+    """All options of a pipeline. Subclasses declare options in `_add_argparse_args`; `view_as` gives access to them.
 
-    Each is written `--name=value`, here and on the command line; `headrace options` lists those that there are. What no
-    subclass declares is refused when a pipeline runs with it (`headrace.sdk.knownoptions`), as until then any part of
-    the program may declare its own.
+    Options are written `--name=value`, in `flags` and on the command line; `headrace options` lists all of them. An
+    option that no subclass declares is refused when a pipeline runs (`headrace.sdk.command_line.known_options`), not
+    earlier, as any part of the program may declare options until then.
 
     Args:
-        flags: Command line flags; `sys.argv` if None. Of these only those are refused that look like a slip, as others
-            may be the program's.
-        **overrides: Values of options by name.
+        flags: Command line flags; `sys.argv` if None. Undeclared flags from `sys.argv` are refused only if they look
+            like misspelt options, as other flags may belong to the program.
+        **overrides: Option name -> value.
+
+    Raises:
+        AttributeError: An option that no subclass declares is read or set.
 
     >>> class Threshold(PipelineOptions):
     ...     @classmethod
@@ -37,17 +41,17 @@ class PipelineOptions:
 
     _flags: list[str]
     _foreign: int
-    """How many of them are from `sys.argv`."""
+    """Number of leading flags that are from `sys.argv`."""
     _named: set[str]
-    """Options that were given by name."""
+    """Names of the options given as keywords or in a dictionary."""
     _values: dict[str, object]
     _told: set[str]
-    """Options that were named in a warning."""
+    """Options that a warning has named; shared by all views."""
     _seen: set[type[PipelineOptions]]
-    """Classes whose options are among the values; like these, shared by all views."""
+    """Classes whose options are among the values; shared by all views, as are the values."""
 
     def __init__(self, flags: Sequence[str] | None = None, **overrides: object) -> None:
-        # Past __setattr__, which is for options.
+        # Written to __dict__ directly, as __setattr__ is for options.
         self.__dict__["_flags"] = list(sys.argv[1:] if flags is None else flags)
         self.__dict__["_foreign"] = len(self._flags) if flags is None else 0
         self.__dict__["_named"] = set(overrides)
@@ -58,11 +62,11 @@ class PipelineOptions:
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
-        """Declare options; a subclass's own ones."""
+        """Declare the options of a subclass, with `parser.add_argument`; the base class declares none."""
 
     @classmethod
     def _parser(cls) -> Parser:
-        # No abbreviations: what is one option's beginning may be another part's option.
+        # Abbreviations are off: the start of one option's name may be an option of another part of the program.
         parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
         for kind in reversed(cls.__mro__):
             if issubclass(kind, PipelineOptions) and "_add_argparse_args" in vars(kind):
@@ -70,7 +74,7 @@ class PipelineOptions:
         return parser
 
     def _parse(self) -> None:
-        """Put this class's options among the values."""
+        """Parse the flags for the options of this class, and add the values that are not set yet."""
         namespace, _ = self._parser().known(self._flags)
         for name, value in vars(namespace).items():
             self._values.setdefault(name, value)
@@ -78,7 +82,7 @@ class PipelineOptions:
 
     @classmethod
     def from_dictionary(cls: type[ViewT], options: Mapping[str, object]) -> ViewT:
-        """Options of a dictionary: True is a flag without a value, a list a flag for each of its items.
+        """Options from a dictionary: True gives a flag without a value, a list gives one flag for each item.
 
         >>> PipelineOptions.from_dictionary({"runner": "LocalRunner"}).view_as(StandardOptions).runner
         'LocalRunner'
@@ -98,20 +102,21 @@ class PipelineOptions:
         return made
 
     def view_as(self, kind: type[ViewT]) -> ViewT:
-        """The same options, seen as a subclass: a change through one view shows in all."""
+        """The same options as an instance of `kind`; a change through one view shows in all views."""
         view = kind.__new__(kind)
         view.__dict__.update(self.__dict__)
         if kind not in self._seen:
-            # A parser takes a millisecond to make, and a run looks at the same options several times.
+            # Building a parser takes a millisecond, and a run views the same options several times.
             view._parse()
         return view
 
     def get_all_options(self, drop_default: bool = False, retain_unknown_options: bool = False) -> dict[str, object]:
-        """Every option and its value, of all subclasses there are.
+        """Option name -> value, for the options of all subclasses.
 
         Args:
-            drop_default: Leave out those that have their default value.
-            retain_unknown_options: Add flags that no subclass declares, as text, or True if without value.
+            drop_default: Whether options that have their default value are left out.
+            retain_unknown_options: Whether undeclared flags are added, with text as value, or True for a flag without
+                a value.
         """
         defaults: dict[str, object] = {}
         for kind in subclasses(PipelineOptions):
@@ -133,13 +138,13 @@ class PipelineOptions:
         return self._of_nobody(self._flags)
 
     def refusable(self) -> tuple[list[str], list[str]]:
-        """What no subclass declares: what was given to this object, and what of it was only found in `sys.argv`."""
+        """The options that no subclass declares: those given to this object, and those found in `sys.argv`."""
         named = sorted(self._named - set(self.names()))
         given = [f"--{name}" for name in named if f"--{name}" not in underscored_names(self._flags)]
         return [*self._of_nobody(self._flags[self._foreign :]), *given], self._of_nobody(self._flags[: self._foreign])
 
     def told_of(self, names: Collection[str]) -> bool:
-        """Whether this was called with these before, on any view of the options."""
+        """Whether earlier calls, on any view of the options, named all of these options; the names are remembered."""
         known = self._told.issuperset(names)
         self._told.update(names)
         return known
@@ -149,11 +154,11 @@ class PipelineOptions:
 
     @staticmethod
     def names() -> list[str]:
-        """All options that some subclass declares."""
+        """The names of all options that a subclass declares, sorted."""
         return sorted(defaults_of(any_option()))
 
     def add_flags(self, flags: Sequence[str]) -> None:
-        """Add flags, which count for more than what was given before; shows in all views.
+        """Add flags that override earlier values, in all views.
 
         >>> options = PipelineOptions([], checkpoint="here")
         >>> options.add_flags(["--checkpoint=there"])
@@ -166,7 +171,7 @@ class PipelineOptions:
             self._values.update(vars(kind._parser().without_defaults().known(flags)[0]))
 
     def display_data(self) -> dict[str, object]:
-        """The options that were given."""
+        """Option name -> value, for options that differ from their defaults and for undeclared flags."""
         return self.get_all_options(drop_default=True, retain_unknown_options=True)
 
     def __getattr__(self, name: str) -> object:
@@ -189,12 +194,12 @@ class PipelineOptions:
 
 
 def subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
-    """Every subclass of a class of options, at whatever depth."""
+    """All direct and indirect subclasses of a class of options."""
     return [found for direct in kind.__subclasses__() for found in (direct, *subclasses(direct))]
 
 
 def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
-    """Takes every option that a subclass declares, whatever its value."""
+    """A parser that accepts every option declared by a subclass or by a class in `more`, with any value."""
     parser = Parser(add_help=False, allow_abbrev=False, conflict_handler="resolve")
     for kind in dict.fromkeys((*subclasses(PipelineOptions), *more)):
         if "_add_argparse_args" in vars(kind):
@@ -207,7 +212,7 @@ def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
 
 
 class StandardOptions(PipelineOptions):
-    """Which runner, and whether the input has no end."""
+    """Options of every runner: the choice of the runner, and `streaming`, which has no effect."""
 
     runner: str | None
     streaming: bool
@@ -219,7 +224,7 @@ class StandardOptions(PipelineOptions):
 
 
 class TypeOptions(PipelineOptions):
-    """What is checked, when the pipeline is built and when it runs."""
+    """Options of the checks while the pipeline is built and while it runs."""
 
     allow_unsafe_triggers: bool
     pipeline_type_check: bool
@@ -242,7 +247,10 @@ class TypeOptions(PipelineOptions):
 
 
 class SetupOptions(PipelineOptions):
-    """How code reaches the workers. Functions of the main module always travel with what they use of it."""
+    """Options of how code reaches the workers.
+
+    Functions of the main module are always sent together with everything that they use from this module.
+    """
 
     save_main_session: bool
 
@@ -256,11 +264,11 @@ _UPGRADE = (
     ("discard_stored", "step whose stored state is given up if it is archived or has lost its meaning"),
     ("drop_pending", "step to which elements on their way need not be delivered"),
 )
-"""Options for a pipeline that is not the one that its checkpoint was made by, and what they name."""
+"""(name, help) of the options for a pipeline that differs from the pipeline that made its checkpoint."""
 
 
 class EngineOptions(PipelineOptions):
-    """Settings of our own engine."""
+    """Options of Headrace's own engine; times are in seconds."""
 
     checkpoint: str | None
     intervals: int | None
@@ -276,82 +284,103 @@ class EngineOptions(PipelineOptions):
     discard_stored: list[str] | None
     drop_pending: list[str] | None
     record: bool | str | Sequence[str] | None
-    """All groupings, or those in steps of these labels."""
+    """True or an empty label to record all groupings; labels of steps to record the groupings inside these steps."""
     record_to: str | None
     progress: Callable[..., None] | bool | None
-    """Called after each commit with the engine's `Progress`; given as a keyword, as no flag can name a function. In a
-    notebook there is a display without it; False shows none."""
+    """Function that is called after each commit with the engine's `Progress`.
+
+    The option is given as a keyword, as no flag can name a function. If it is None, a notebook displays the progress;
+    False turns the display off.
+    """
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
         )
-        parser.add_argument(
-            "--intervals",
-            type=int,
-            default=None,
-            metavar="COUNT",
-            help="key intervals to begin with; the runner chooses if not given",
-        )
-        parser.add_argument(
-            "--balance",
-            action=argparse.BooleanOptionalAction,
-            default=True,
-            help="split, merge and move key intervals as their load changes",
-        )
-        parser.add_argument(
-            "--max_records_per_epoch",
-            type=int,
-            default=None,
-            metavar="COUNT",
-            help="records that a source brings to an epoch at most; a million if not given, more where that is cheap",
-        )
-        parser.add_argument(
-            "--latency_aim",
-            type=float,
-            default=None,
-            metavar="SECONDS",
-            help="seconds in which results are wanted: sizes epochs",
-        )
-        parser.add_argument(
-            "--one_task_epochs",
-            action=argparse.BooleanOptionalAction,
-            default=True,
-            help="run an epoch of little work as one Spark task, or one stage",
-        )
-        parser.add_argument(
-            "--skew_limit",
-            type=float,
-            default=None,
-            metavar="SECONDS",
-            help="seconds of event time that one source may be ahead of another; no limit if not given",
-        )
-        parser.add_argument(
-            "--straggler_delay",
-            type=float,
-            default=None,
-            metavar="SECONDS",
-            help="seconds until weak productions become part of the commit",
-        )
-        parser.add_argument(
-            "--cache_mb",
-            type=int,
-            default=None,
-            metavar="MIB",
-            help="MiB of decoded state that a process may keep; 0: none",
-        )
-        parser.add_argument(
-            "--poll_seconds",
-            type=float,
-            default=None,
-            metavar="SECONDS",
-            help="seconds to wait before idle input is asked again",
-        )
+        _add_state(parser)
+        _add_epochs(parser)
+        _add_sources(parser)
         _add_recording(parser)
         for name, told in _UPGRADE:
             parser.add_argument(f"--{name}", action="append", metavar="LABEL", help=f"{told}; may be repeated")
         parser.set_defaults(progress=None)
+
+
+def checkpoint_of(options: PipelineOptions) -> str | None:
+    """The location of the run's checkpoint: the option, else HEADRACE_CHECKPOINT; None if neither is given."""
+    given = options.view_as(EngineOptions).checkpoint
+    return os.environ.get("HEADRACE_CHECKPOINT") or None if given is None else given
+
+
+def _add_state(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--intervals",
+        type=int,
+        default=None,
+        metavar="COUNT",
+        help="key intervals to begin with; the runner chooses if not given",
+    )
+    parser.add_argument(
+        "--balance",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="split, merge and move key intervals as their load changes",
+    )
+    parser.add_argument(
+        "--cache_mb",
+        type=int,
+        default=None,
+        metavar="MIB",
+        help="MiB of decoded state that a process may keep; 0: none",
+    )
+
+
+def _add_epochs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--max_records_per_epoch",
+        type=int,
+        default=None,
+        metavar="COUNT",
+        help="records that a source brings to an epoch at most; a million if not given, more where that is cheap",
+    )
+    parser.add_argument(
+        "--latency_aim",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds in which results are wanted: sizes epochs",
+    )
+    parser.add_argument(
+        "--one_task_epochs",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run an epoch of little work as one Spark task, or one stage",
+    )
+    parser.add_argument(
+        "--straggler_delay",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds until weak productions become part of the commit",
+    )
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--skew_limit",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds of event time that one source may be ahead of another; no limit if not given",
+    )
+    parser.add_argument(
+        "--poll_seconds",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds to wait before idle input is asked again",
+    )
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:

@@ -1,24 +1,42 @@
-"""What a pipeline's run leaves behind (`apache_beam.runners.runner.PipelineResult`)."""
+"""The result of a run of a pipeline (`apache_beam.runners.runner.PipelineResult`)."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from headrace.lowlevel.metric import MetricValues
 from headrace.sdk.metrics.results import MetricResults
-from headrace.sdk.panes import UNMATCHED_RETRACTIONS
-from headrace.sdk.recording import Recording, RecordingError
-from headrace.sdk.shorttext import table
-
-if TYPE_CHECKING:
-    from headrace.sdk.running import RunResult
+from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS
+from headrace.sdk.model.short_text import table
+from headrace.sdk.recording.recording import Recording, RecordingError
 
 _log = logging.getLogger(__name__)
 
 
+class RunResult(Protocol):
+    """The result of a finished run, as a runner reports it."""
+
+    @property
+    def epochs(self) -> int:
+        """Number of committed epochs."""
+
+    @property
+    def counters(self) -> dict[str, dict[str, int]]:
+        """Computation, injector stream or sink -> counter -> total."""
+
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """Computation -> input low watermark at the end, microseconds UTC."""
+
+    @property
+    def metrics(self) -> MetricValues:
+        """Step -> metric -> value: metrics of user code, and the engine's own in the namespace `headrace`."""
+
+
 class PipelineState:
-    """Names of the states that a run can be in. A run of ours that has a result is `DONE`; one that fails raises."""
+    """Names of the states of a run. A run that has a result is `DONE`; a run that fails raises an exception instead."""
 
     UNKNOWN = "UNKNOWN"
     STARTING = "STARTING"
@@ -35,7 +53,7 @@ class PipelineState:
 
     @classmethod
     def is_terminal(cls, state: str) -> bool:
-        """Whether a run stays in the state.
+        """Whether a state is final.
 
         >>> PipelineState.is_terminal("DONE"), PipelineState.is_terminal("RUNNING")
         (True, False)
@@ -44,7 +62,7 @@ class PipelineState:
 
 
 class PipelineResult:
-    """The result of a run that has come to its end: `Pipeline.run` returns only then.
+    """The result of a finished run; `Pipeline.run` returns only when the run has ended.
 
     >>> from types import SimpleNamespace
     >>> result = PipelineResult(SimpleNamespace(epochs=1, counters={"Sum": {"records": 3}}, watermarks={}))
@@ -64,39 +82,39 @@ class PipelineResult:
         return "\n  ".join([f"{self.state} after {_number(self.epochs, 'epoch')}", *told])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the counters of each step."""
+        """The HTML that a notebook shows: the counters of each step."""
         rows = [[step, _counted(counters)] for step, counters in self._shown().items()]
         return table(f"{self.state} after {_number(self.epochs, 'epoch')}", ["step", "counted"], rows)
 
     def _shown(self) -> dict[str, dict[str, int]]:
-        """Counters of the steps of the program; what a recording takes along is none."""
+        """Counters of the program's own steps, without the steps that a recording added."""
         taps = () if self._recording is None else tuple(f"{its.label}/recorded" for its in self._recording.steps)
         return {step: counters for step, counters in self.counters.items() if not step.startswith(taps)}
 
     @property
     def state(self) -> str:
-        """One of the names in `PipelineState`."""
+        """The state of the run, a name in `PipelineState`; always `DONE`."""
         return PipelineState.DONE
 
     def wait_until_finish(self, duration: float | None = None) -> str:
-        """The final state. The run is over, so there is nothing to wait for; `duration` is in milliseconds."""
+        """The final state, at once: the run is over, so `duration` (milliseconds) has no effect."""
         return self.state
 
     def cancel(self) -> str:
-        """The final state: a run that is over stays as it is."""
+        """The final state; cancelling a finished run has no effect."""
         return self.state
 
     def metrics(self) -> MetricResults:
-        """What user code has counted since the pipeline first started on its checkpoint, and what the engine measured.
+        """Metrics of user code since the pipeline first started on its checkpoint, and those of the engine.
 
-        The engine's own are asked for by `MetricsFilter().with_namespace("headrace")`: `records_in`, `records_out`,
-        `late`, `dropped_late`, `duplicates`, `timers`, `watermark`, `lag` (microseconds), `state_bytes`, …
+        `MetricsFilter().with_namespace("headrace")` selects the engine's metrics: `records_in`, `records_out`, `late`,
+        `dropped_late`, `duplicates`, `timers`, `watermark`, `lag` (microseconds), `state_bytes`, …
         """
         return MetricResults(self._run.metrics)
 
     @property
     def recording(self) -> Recording:
-        """What a picture of this run needs (`headrace.plot`). Raises `RecordingError` where it was not recorded."""
+        """The recording of the run, for `headrace.plot`. Raises `RecordingError` if the run was not recorded."""
         if self._recording is None:
             raise RecordingError(
                 "the run was not recorded; make the pipeline with record=True, or run it with --record"
@@ -105,7 +123,7 @@ class PipelineResult:
 
     @property
     def epochs(self) -> int:
-        """Epochs committed since the pipeline first started on its checkpoint."""
+        """Number of epochs committed since the pipeline first started on its checkpoint."""
         return self._run.epochs
 
     @property
@@ -115,16 +133,16 @@ class PipelineResult:
 
     @property
     def watermarks(self) -> dict[str, int]:
-        """Grouping step or computation -> its low watermark at the end, microseconds UTC."""
+        """Grouping step or computation -> its low watermark at the end of the run, microseconds UTC."""
         return self._run.watermarks
 
     def counter(self, name: str) -> int:
-        """A counter, summed over all steps."""
+        """The total of a counter over all steps; 0 if no step has the counter."""
         return sum(counters.get(name, 0) for counters in self.counters.values())
 
 
 def warn_of_unmatched(counters: Mapping[str, Mapping[str, int]]) -> None:
-    """Say which groupings could not take out what a retraction stood for: their results hold too much."""
+    """Warn of each grouping that received retractions of values it does not hold; its results are too large."""
     for step, counts in counters.items():
         if unmatched := counts.get(UNMATCHED_RETRACTIONS):
             _log.warning(
@@ -141,7 +159,7 @@ def _number(count: int, what: str) -> str:
 
 
 def _counted(counters: dict[str, int]) -> str:
-    """Counters in words; those that are not 0.
+    """Counters in words, without those that are 0.
 
     >>> _counted({"records": 1_200, "late": 0, "dropped_late": 3})
     '1,200 records, 3 dropped late'

@@ -10,18 +10,19 @@ from headrace.lowlevel.checkpoint import (
     CheckpointView,
     DeltaHeader,
     Fingerprint,
-    Holder,
     Manifest,
     PendingProduction,
     Snapshot,
     write_deltas,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.fingerprint import Member
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Member
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.watermarks.holder import Holder
 
 TOPOLOGY = Fingerprint(
     (
@@ -56,7 +57,9 @@ def delta_of(place: tuple[int, int], epoch: int) -> Delta:
     )
 
 
-def step(checkpoint: Checkpoint, store: Store, snapshots: Iterable[Snapshot] = (), token: str = "t") -> Manifest:
+def step(
+    checkpoint: Checkpoint, store: ObjectStorage, snapshots: Iterable[Snapshot] = (), token: str = "t"
+) -> Manifest:
     """Run and commit the next epoch."""
     epoch = checkpoint.next_epoch
     deltas = {}
@@ -67,9 +70,9 @@ def step(checkpoint: Checkpoint, store: Store, snapshots: Iterable[Snapshot] = (
     return checkpoint.commit(manifest_of(epoch, deltas), snapshots)
 
 
-def parcel_of(epoch: int) -> Parcel:
+def parcel_of(epoch: int) -> Block:
     """What is on its way after an epoch: one record."""
-    return Parcel("count", "words", [b"sp%d" % epoch], [bytes(16)], array("q", [1]), array("q", [epoch]), [epoch])
+    return Block("count", "words", [b"sp%d" % epoch], [bytes(16)], array("q", [1]), array("q", [epoch]), [epoch])
 
 
 def manifest_of(epoch: int, deltas: dict) -> Manifest:
@@ -93,7 +96,7 @@ def manifest_of(epoch: int, deltas: dict) -> Manifest:
     )
 
 
-def take_snapshot(checkpoint: Checkpoint, store: Store, place: tuple[int, int], token: str = "s") -> Snapshot:
+def take_snapshot(checkpoint: Checkpoint, store: ObjectStorage, place: tuple[int, int], token: str = "s") -> Snapshot:
     """A snapshot of a place as of the last commit."""
     order = checkpoint.order_snapshot(*place, token)
     return write_snapshot(store, order, checkpoint.chain(*place).load(store))
@@ -101,19 +104,19 @@ def take_snapshot(checkpoint: Checkpoint, store: Store, place: tuple[int, int], 
 
 def expected(epoch: int) -> dict[str, Delta]:
     """The state of each computation after an epoch, computed without any checkpoint."""
-    copies: dict[str, MemoryCopy] = {}
+    stores: dict[str, MemoryStateStore] = {}
     for place, computation in PLACES.items():
-        own = MemoryCopy()
+        own = MemoryStateStore()
         for number in range(1, epoch + 1):
             own.apply(delta_of(place, number))
-        copies.setdefault(computation, MemoryCopy()).apply(contents(own))
-    return {computation: contents(copy) for computation, copy in copies.items()}
+        stores.setdefault(computation, MemoryStateStore()).apply(contents(own))
+    return {computation: contents(store) for computation, store in stores.items()}
 
 
-def contents(copy: Copy) -> Delta:
-    """Everything in a copy as one value."""
+def contents(store: StateStore) -> Delta:
+    """Everything in a store as one value."""
     total = Delta()
-    for delta in copy.dump():
+    for delta in store.dump():
         total.keys |= delta.keys
         total.cells |= delta.cells
         total.marks |= delta.marks

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from headrace.lowlevel import Topology
-    from headrace.lowlevel.store import Store
+    from headrace.lowlevel.storage.object_store import ObjectStorage
     from headrace.runners.engine.options import RunResult
     from tests.s3 import S3
 
@@ -32,7 +32,8 @@ pytest.register_assert_rewrite("tests.article")
 
 # Fresh examples on every run, also on CI; a failure prints its @reproduce_failure line.
 # The number of examples for each property: HEADRACE_SOAK in a long run (`./dev soak`), HEADRACE_EXAMPLES in a quick one
-# (`./dev check`), else hypothesis' own default.
+# (`./dev check`), else hypothesis' own default: with 40, half of the
+# properties no longer found a trigger that fires a pane too late (tests/README.md).
 EXAMPLES = int(os.environ.get("HEADRACE_SOAK") or os.environ.get("HEADRACE_EXAMPLES") or 100)
 settings.register_profile("headrace", max_examples=EXAMPLES, deadline=None, derandomize=False, print_blob=True)
 settings.load_profile("headrace")
@@ -77,9 +78,9 @@ def s3(s3_server: S3, monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
 
 
 @pytest.fixture(params=["directory", "memory", "dict", "s3"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStorage:
     """An empty store of each kind."""
-    from headrace.lowlevel.store import ObjectStore
+    from headrace.lowlevel.storage.object_store import ObjectStore
     from tests.stores import DictStore
 
     if request.param == "s3":

@@ -6,9 +6,14 @@ import os
 from collections.abc import Sequence
 
 
+def soaking() -> bool:
+    """Whether this is a long run."""
+    return "HEADRACE_SOAK" in os.environ
+
+
 def examples(quick: int, soak: int) -> int:
     """The number of seeds or examples to try."""
-    return soak if "HEADRACE_SOAK" in os.environ else quick
+    return soak if soaking() else quick
 
 
 def faults(quick: int, full: int) -> int:

@@ -63,7 +63,7 @@ def topology(edit: Edit, rows: Rows, by_columns: bool = True) -> Topology:
         its | f"show {name}" >> beam.Map(shown) | f"out {name}" >> beam.io.Write(sink)
     if by_columns:
         return pipeline.topology()
-    with mock.patch("headrace.sdk.compile.obstacle", lambda *_, **__: "the test says so"):
+    with mock.patch("headrace.sdk.compiler.execution_strategy.obstacle", lambda *_, **__: "the test says so"):
         return pipeline.topology()
 
 

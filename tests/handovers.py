@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from headrace.lowlevel import InjectorProcess
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from tests.stores import WrappedStore
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Deadly(WrappedStore):
 
 
 def main(place: str, name: str, first: int, records: int, operation: str = "") -> None:
-    process = InjectorProcess(Deadly(place, operation) if operation else place, name)
+    process = InjectorProcess.open(Deadly(place, operation) if operation else place, name)
     start = max(0, int(process.progress or 0) - 3)
     for at in range(start, records, 3):
         numbers = range(first + at, first + min(at + 3, records))

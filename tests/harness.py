@@ -1,19 +1,20 @@
-"""Runs one grouping, without any runner: bundles go through the real worker over a copy in memory."""
+"""Runs one grouping, without any runner: bundles go through the real worker over a state store in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.computation import Computation
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
-from headrace.sdk.panes import PaneInfo, PaneInfoTiming
+from headrace.lowlevel.topology.computation import Computation
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.windows import BoundedWindow
 
 Element = tuple[object, object, int]
@@ -36,7 +37,7 @@ class Harness:
 
     def __init__(self, grouping: Computation) -> None:
         self.place = Keyed("group", grouping, {"in": _first}, frozenset(["grouped"]))
-        self.copy = MemoryCopy()
+        self.store = MemoryStateStore()
         self.watermark = MIN_TIMESTAMP
         self.output_watermark = MIN_TIMESTAMP
         self.wall_time = 0
@@ -49,14 +50,14 @@ class Harness:
         by_key: dict[bytes, list[Element]] = {}
         for element in elements:
             by_key.setdefault(encode_key(element[0]), []).append(element)
-        return self._run({row_of(key): (key, _parts(its, parts)) for key, its in by_key.items()}, self.watermark)
+        return self._run({key_hash_of(key): (key, _parts(its, parts)) for key, its in by_key.items()}, self.watermark)
 
     def feed_and_advance(self, elements: Iterable[Element], watermark: int) -> list[Pane]:
         """One bundle of elements at whose end the watermark moves, as in an epoch that brings both."""
         by_key: dict[bytes, list[Element]] = {}
         for element in elements:
             by_key.setdefault(encode_key(element[0]), []).append(element)
-        return self._run({row_of(key): (key, _parts(its, 1)) for key, its in by_key.items()}, watermark)
+        return self._run({key_hash_of(key): (key, _parts(its, 1)) for key, its in by_key.items()}, watermark)
 
     def advance(self, watermark: int) -> list[Pane]:
         """Move the input watermark; the panes that it fires."""
@@ -69,46 +70,46 @@ class Harness:
 
     def stored(self) -> dict[str, int]:
         """Number of stored entries by table."""
-        return self.copy.count()
+        return self.store.count()
 
     @property
     def dropped(self) -> int:
         return self.counters.get("dropped_late", 0)
 
-    def _run(self, keys: dict[bytes, tuple[bytes, list[Part]]], watermark: int) -> list[Pane]:
-        came: list[Pane] = []
+    def _run(self, keys: dict[bytes, tuple[bytes, list[KeyRecords]]], watermark: int) -> list[Pane]:
+        panes: list[Pane] = []
 
         def emit(stream: str, batch: Batch) -> None:
             assert stream == "grouped"
             for ((key, value), window, info), timestamp in batch.rows():
-                came.append(Pane(key, value, window, timestamp, info))
+                panes.append(Pane(key, value, window, timestamp, info))
 
         assert watermark >= self.watermark
-        commit = Worker(self.place, self.copy, emit).run(Bundle(keys, self.watermark, watermark, self.wall_time))
-        self.copy.apply(commit.delta)
+        commit = Worker(self.place, self.store, emit).run(Bundle(keys, self.watermark, watermark, self.wall_time))
+        self.store.apply(commit.delta)
         for counter, count in commit.counters.items():
             self.counters[counter] = self.counters.get(counter, 0) + count
-        self._check(came)
+        self._check(panes)
         self.watermark = watermark
         before, self.output_watermark = (
             self.output_watermark,
             min([watermark, *([commit.hold.timestamp] if commit.hold else [])]),
         )
         assert self.output_watermark >= before, "the output watermark went back"
-        self.panes += came
-        return came
+        self.panes += panes
+        return panes
 
-    def _check(self, came: Sequence[Pane]) -> None:
+    def _check(self, panes: Sequence[Pane]) -> None:
         """Nothing but LATE panes, and what takes back earlier ones, may be late for what comes after the grouping."""
-        for pane in came:
+        for pane in panes:
             if pane.info.timing is not PaneInfoTiming.LATE and not pane.info.is_retraction:
                 assert pane.timestamp >= self.output_watermark, f"{pane} is late for output {self.output_watermark}"
 
 
-def _parts(elements: list[Element], parts: int) -> list[Part]:
+def _parts(elements: list[Element], parts: int) -> list[KeyRecords]:
     size = -(-len(elements) // parts)
     cuts = [elements[at : at + size] for at in range(0, len(elements), size)]
-    return [Part("in", [(key, payload) for key, payload, _ in cut], [time for *_, time in cut]) for cut in cuts]
+    return [KeyRecords("in", [(key, payload) for key, payload, _ in cut], [time for *_, time in cut]) for cut in cuts]
 
 
 def _first(value: object) -> object:

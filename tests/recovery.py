@@ -24,7 +24,7 @@ from headrace.lowlevel import (
     Record,
     Topology,
 )
-from headrace.lowlevel.record import Emit
+from headrace.lowlevel.records.record import Emit
 from headrace.runners.engine.options import RunOptions
 from tests.spark.lives import KillAt, write
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TypeVar
 
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 T = TypeVar("T")
 
@@ -44,7 +44,7 @@ class DictStore:
 class WrappedStore:
     """Passes every operation through `around(name, operation)`."""
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: ObjectStorage) -> None:
         self.inner = inner
 
     def around(self, name: str, operation: Callable[[], T]) -> T:
@@ -79,7 +79,7 @@ class CrashError(Exception):
 class FaultyStore(WrappedStore):
     """Crashes at the operation number `crash_at` (from 0), before its effect or just after it, and then always."""
 
-    def __init__(self, inner: Store, crash_at: int, after: bool) -> None:
+    def __init__(self, inner: ObjectStorage, crash_at: int, after: bool) -> None:
         super().__init__(inner)
         self.crash_at, self.after = crash_at, after
         self.operations: list[str] = []
@@ -168,7 +168,7 @@ class Scheduler:
 class ScheduledStore(WrappedStore):
     """A store whose every operation waits for its thread's turn."""
 
-    def __init__(self, inner: Store, scheduler: Scheduler, name: str) -> None:
+    def __init__(self, inner: ObjectStorage, scheduler: Scheduler, name: str) -> None:
         super().__init__(inner)
         self._scheduler, self._name = scheduler, name
 

@@ -26,14 +26,14 @@ from typer.testing import CliRunner
 import headrace as beam
 from headrace import lowlevel
 from headrace.cli.app import app
-from headrace.lowlevel import worker
-from headrace.lowlevel.columnwise import bundle
 from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.processing import worker
+from headrace.lowlevel.vectorized import bundle
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.tracebacks import FULL
+from headrace.sdk.pipeline.tracebacks import FULL
 from headrace.testing import test_stream, util
 from headrace.transforms import trigger, userstate, window
 

@@ -23,7 +23,7 @@ from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import GAP, W1, W2, W3, W4, WINDOW, Workload
 from headrace.io import Write
 from headrace.lowlevel import CallSink, Computation
-from headrace.lowlevel.timer import Timer
+from headrace.lowlevel.topology.timer import Timer
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.transforms.window import FixedWindows, IntervalWindow, Sessions
 

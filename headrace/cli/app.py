@@ -1,4 +1,7 @@
-"""The commands together. Each is loaded when it is called, so that help comes at once."""
+"""The command-line application with all its commands.
+
+The module of a command is loaded only when the command is called, so that help is quick.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ from typer.core import TyperCommand, TyperGroup
 import headrace
 from headrace.cli.flags import PipelineCommand
 
-# Typer's click is a part of itself in newer releases and a package of its own for older ones.
+# Newer releases of typer contain click; older ones use the package.
 _Context = Any
 _Command = Any
 
 SUMMARIES = {
     "run": "Run a pipeline to the end of its input.",
     "inspect": "Show what a checkpoint holds: epochs, watermarks and who holds them, timers, state, records.",
-    "explain": "Say which way each step goes, and, of a run, what keeps its watermarks back.",
+    "explain": "Say whether each step is vectorized, and, of a run, what keeps its watermarks back.",
     "draw": "Draw a pipeline. Nothing is run.",
     "plot": "Draw a run: inputs, watermarks, panes and timers over event time and processing time.",
     "options": "List the options of a pipeline.",
     "new": "Make a small project: a pipeline, some data and a test.",
 }
-"""Command -> the first line of its help; the module of its name has the rest."""
+"""Maps each command to the first line of its help; the module with the name of the command has the full help."""
 
 
 def _loaded(name: str) -> _Command:
@@ -35,7 +38,7 @@ def _loaded(name: str) -> _Command:
 
 
 def _paragraphs(text: str) -> str:
-    r"""A docstring with a line for each paragraph, which a terminal folds where it ends.
+    r"""Return a docstring with each paragraph on one line, so that the terminal can wrap the lines at its width.
 
     >>> _paragraphs("Run.\n\n    To the\n    end.")
     'Run.\n\nTo the end.'
@@ -44,10 +47,10 @@ def _paragraphs(text: str) -> str:
 
 
 class _Commands(TyperGroup):
-    """A group of commands that loads no more than the one that is called."""
+    """A group of commands that loads only the command that is called."""
 
     def __init__(self, **settings: object) -> None:
-        # What settings there are is typer's own business.
+        # typer does not export the types of these settings.
         super().__init__(**cast("dict[str, Any]", settings))
         self.commands = {name: TyperCommand(name, help=summary) for name, summary in SUMMARIES.items()}
 

@@ -1,4 +1,4 @@
-"""`headrace draw`: the pipeline as a picture, as it is written and as it runs."""
+"""The command `headrace draw`: draws a pipeline, as it is written or as it is compiled."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import typer
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.drawing.compiled import compiled
-from headrace.sdk.drawing.drawing import Drawing
-from headrace.sdk.drawing.mermaid import mermaid
-from headrace.sdk.drawing.svg import svg
-from headrace.sdk.drawing.written import written
+from headrace.lowlevel.topology.topology import Topology
+from headrace.sdk.visualization.diagrams.diagram import Diagram
+from headrace.sdk.visualization.diagrams.mermaid import mermaid
+from headrace.sdk.visualization.diagrams.pipeline_diagram import pipeline_diagram
+from headrace.sdk.visualization.diagrams.svg import svg
+from headrace.sdk.visualization.diagrams.topology_diagram import topology_diagram
 
 
 class View(StrEnum):
-    """Which picture."""
+    """The kinds of pictures of a pipeline."""
 
     WRITTEN = "written"
     COMPILED = "compiled"
@@ -57,14 +57,14 @@ def _write(output: Path, text: str) -> None:
         raise MisuseError(f"--output {output} cannot be written ({error.strerror}); give a place that can") from error
 
 
-def drawing_of(program: Program, view: View) -> Drawing:
-    """The picture asked for; a topology is only what it is."""
+def drawing_of(program: Program, view: View) -> Diagram:
+    """Return the diagram of a program. A topology has one kind of diagram only, so `view` is ignored for it."""
     if isinstance(program, Topology):
-        return compiled(program)
-    return written(program) if view is View.WRITTEN else compiled(program.topology())
+        return topology_diagram(program)
+    return pipeline_diagram(program) if view is View.WRITTEN else topology_diagram(program.topology())
 
 
-def _text(drawing: Drawing, output: Path | None) -> str:
+def _text(drawing: Diagram, output: Path | None) -> str:
     if output is None or output.suffix == ".mmd":
         return mermaid(drawing)
     if output.suffix != ".svg":

@@ -1,4 +1,4 @@
-"""How a command ends: what a person reads, and a number that a script can use."""
+"""The end of a command: an error message for people and an exit code for scripts."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from rich.console import Console
 from rich.text import Text
 
 from headrace.lowlevel.errors import FencedError, HeadraceError
-from headrace.lowlevel.store import PlaceError
+from headrace.lowlevel.storage.object_store import PlaceError
 
 
 class Ending(IntEnum):
-    """Exit codes."""
+    """Exit codes of commands."""
 
     DONE = 0
     FAILED = 1
-    """The pipeline or the engine raised; what was committed stays committed."""
+    """The pipeline or the engine raised an error; committed epochs stay committed."""
     MISUSED = 2
-    """Something that was asked for does not exist or makes no sense; nothing has run."""
+    """The arguments name an object that does not exist, or cannot be used together; nothing has run."""
     REPLACED = 3
     """Another driver has taken the checkpoint over."""
     INTERRUPTED = 130
-    """By Ctrl-C; the same command goes on from the last commit."""
+    """The user pressed Ctrl-C; the same command continues from the last commit."""
 
 
 errors = Console(stderr=True, highlight=False)
 
 
 class MisuseError(Exception):
-    """What was asked for makes no sense; the message says what does."""
+    """The arguments of a command cannot be used. The message names the remedy."""
 
 
 @contextmanager
 def endings() -> Iterator[None]:
-    """Turns what is raised inside into a message and an exit code."""
+    """Turn an error that is raised inside into a message on standard error and an exit code."""
     try:
         yield
     except (MisuseError, PlaceError) as error:
@@ -57,5 +57,5 @@ def _end(message: str, ending: Ending) -> typer.Exit:
 
 
 def say(console: Console, message: Text | str) -> None:
-    """A message: folded between words at a terminal, and left as it is elsewhere, for programs that read it."""
+    """Print a message: wrapped between words at a terminal, else on one line, for programs that read the output."""
     console.print(message, soft_wrap=not console.is_terminal, markup=False)

@@ -1,4 +1,4 @@
-"""`headrace explain`: what keeps watermarks back, and which way each step goes."""
+"""The command `headrace explain`: whether each step is vectorized, and what holds watermarks back."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from headrace.cli.inspect import view_of
 from headrace.cli.run import Options, Target, flags_of
 from headrace.cli.target import Program, load
 from headrace.lowlevel.checkpoint import Manifest
-from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
-from headrace.lowlevel.credentials import hidden
+from headrace.lowlevel.checkpoint.inspection.watermark_state import watermark_state_of
+from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, Fingerprint, aspects_changed
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.explain import Explanation, Standing
-from headrace.lowlevel.explain import explain as why
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.compile import ways_of
-from headrace.sdk.pipeline import Pipeline
-from headrace.sdk.way import Way
+from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.explain import Explanation
+from headrace.lowlevel.watermarks.explain import explain as why
+from headrace.sdk.compiler.compiler import execution_strategies
+from headrace.sdk.compiler.execution_strategy import ExecutionStrategy
+from headrace.sdk.pipeline.pipeline import Pipeline
 
 
 def explain(
@@ -33,39 +34,39 @@ def explain(
     option: Options = None,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON document.")] = False,
 ) -> None:
-    """Say which way each step goes, and, of a run, what keeps its watermarks back.
+    """Say whether each step is vectorized, and, of a run, what keeps its watermarks back.
 
-    A step goes the quick way (columns, all keys at once) or the general one (element by element, key by key); the
-    reason says what would have to change. With --checkpoint: which source, state or record each watermark waits for.
-    Nothing is run or written.
+    A vectorized step processes whole columns, or all keys at once; any other step processes elements or keys one by
+    one, and the reason says what would have to change. Results are the same. With --checkpoint: which source, state or
+    record each watermark waits for. Nothing is run or written.
 
     Example: headrace explain scores.py:pipeline --checkpoint=state/scores
     """
     with endings():
         program = load(target, None, flags_of(option or []))
-        ways = [] if isinstance(program, Topology) else _ways(program, step)
+        strategies = [] if isinstance(program, Topology) else _strategies(program, step)
         held = [] if checkpoint is None else _held(program, checkpoint, step)
     if as_json:
-        typer.echo(
-            json.dumps({"ways": [_way(way) for way in ways], "watermarks": [_why(each) for each in held]}, indent=1)
-        )
+        steps, watermarks = list(map(_strategy_fields, strategies)), list(map(_watermark_fields, held))
+        typer.echo(json.dumps({"steps": steps, "watermarks": watermarks}, indent=1))
         return
     console = Console(highlight=False, soft_wrap=True)
-    for way in ways:
-        quick = way.against is None
-        console.print(Text.assemble(("quick    " if quick else "general  ", "green" if quick else "yellow"), str(way)))
-    for each in held:
-        console.print(str(each), markup=False)
+    for strategy in strategies:
+        is_vectorized = strategy.obstacle is None
+        heading = ("vectorized      ", "green") if is_vectorized else ("not vectorized  ", "yellow")
+        console.print(Text.assemble(heading, str(strategy)))
+    for explanation in held:
+        console.print(str(explanation), markup=False)
     if isinstance(program, Topology) and checkpoint is None:
-        console.print("a topology has one way only; give --checkpoint to see what keeps its watermarks back")
+        console.print("a topology has no steps to vectorize; give --checkpoint to see what keeps its watermarks back")
 
 
-def _ways(pipeline: Pipeline, step: str | None) -> list[Way]:
-    ways = ways_of(pipeline)
+def _strategies(pipeline: Pipeline, step: str | None) -> list[ExecutionStrategy]:
+    strategies = execution_strategies(pipeline)
     if step is None:
-        return ways
-    if not (found := [way for way in ways if way.step == step]):
-        known = ", ".join(dict.fromkeys(way.step for way in ways)) or "none"
+        return strategies
+    if not (found := [strategy for strategy in strategies if strategy.step == step]):
+        known = ", ".join(dict.fromkeys(strategy.step for strategy in strategies)) or "none"
         raise MisuseError(f"the pipeline has no step {step!r} (steps: {known}); correct --step")
     return found
 
@@ -75,35 +76,39 @@ def _held(program: Program, checkpoint: str, step: str | None) -> list[Explanati
     if (manifest := view_of(checkpoint).manifest) is None:
         raise MisuseError(f"nothing is committed yet in {hidden(checkpoint)}")
     _require_same(hidden(checkpoint), manifest, topology)
-    standing = Standing.of(manifest)
-    # Of a pipeline's steps not all have a watermark; those that there are not have been refused before.
+    watermark_state = watermark_state_of(manifest)
+    # Some steps of a pipeline have no watermark; `_strategies` has refused names of unknown steps.
     steps = list(topology.keyed) if step is None else [step]
     if isinstance(program, Pipeline):
         steps = [name for name in steps if name in topology.keyed]
     try:
-        return [why(topology, standing, name) for name in steps]
+        return [why(topology, watermark_state, name) for name in steps]
     except TopologyError as error:
         raise MisuseError(str(error)) from error
 
 
-def _require_same(place: str, manifest: Manifest, topology: Topology) -> None:
-    """Refuse a checkpoint of another program, or of an earlier form of it: it says nothing of this one's watermarks."""
+def _require_same(location: str, manifest: Manifest, topology: Topology) -> None:
+    """Refuse a checkpoint of another program, or of another version of this program.
+
+    The watermarks in such a checkpoint belong to other steps. Raises `MisuseError`.
+    """
     kinds = (COMPUTATION, INJECTOR)
-    had = {(its.kind, its.name): its for its in manifest.topology.members if its.kind in kinds}
-    has = {(its.kind, its.name): its for its in Fingerprint.of(topology).members if its.kind in kinds}
-    told = [f"{had[name]} is only in the checkpoint" for name in had if name not in has]
-    told += [f"{has[name]} is only in the program" for name in has if name not in had]
-    told += [change for name in has if name in had for change in aspects_changed(had[name], has[name])]
-    if told:
+    stored = {(node.kind, node.name): node for node in manifest.topology.members if node.kind in kinds}
+    given = {(node.kind, node.name): node for node in Fingerprint.of(topology).members if node.kind in kinds}
+    differences = [f"{stored[name]} is only in the checkpoint" for name in stored if name not in given]
+    differences += [f"{given[name]} is only in the program" for name in given if name not in stored]
+    differences += [change for name in given if name in stored for change in aspects_changed(stored[name], given[name])]
+    if differences:
         raise MisuseError(
-            f"{place} is of another program, or of an earlier form of this one: {'; '.join(told)}; give the program "
-            "that it was made by, or run the changed one first"
+            f"{location} is of another program, or of an earlier form of this one: {'; '.join(differences)}; "
+            "give the program that it was made by, or run the changed one first"
         )
 
 
-def _way(way: Way) -> Mapping[str, object]:
-    return {"step": way.step, "quick": way.against is None, "way": str(way), "against": way.against}
+def _strategy_fields(strategy: ExecutionStrategy) -> Mapping[str, object]:
+    vectorized = strategy.obstacle is None
+    return {"step": strategy.step, "vectorized": vectorized, "obstacle": strategy.obstacle, "text": str(strategy)}
 
 
-def _why(each: Explanation) -> Mapping[str, object]:
-    return {"step": each.step, "watermark": each.watermark, "because": str(each)}
+def _watermark_fields(explanation: Explanation) -> Mapping[str, object]:
+    return {"step": explanation.step, "watermark": explanation.watermark, "because": str(explanation)}

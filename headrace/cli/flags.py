@@ -1,4 +1,4 @@
-"""Options of a pipeline on the command line, written as anywhere else: `--name=value`."""
+"""Accepts the options of a pipeline, written as `--name=value`, beside a command's own options."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typer.core import TyperCommand
 
 
 class PipelineCommand(TyperCommand):
-    """A command that takes its own options, and those of the pipeline beside them."""
+    """A command that takes options of the pipeline in addition to its own."""
 
-    # Typer's click is a part of itself in newer releases and a package of its own for older ones.
+    # Newer releases of typer contain click; older ones use the package.
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Hand the pipeline's options on as `--option`s."""
+        """Turn options of the pipeline into `--option` arguments."""
         own = {name: not getattr(each, "is_flag", False) for each in self.params for name in each.opts}
         off = {name for each in self.params for name in getattr(each, "secondary_opts", ())}
         if "--option" in own:
@@ -22,12 +22,12 @@ class PipelineCommand(TyperCommand):
 
 
 def with_options(args: Sequence[str], taking: Collection[str], own: Collection[str]) -> Iterator[str]:
-    """Arguments of a command, with the flags that are not its own as `--option`s.
+    """Yield the arguments of a command, with flags of the pipeline turned into `--option` arguments.
 
     Args:
-        args: As they were given.
-        taking: The command's own options that take a value.
-        own: All of its own options.
+        args: The arguments as given on the command line.
+        taking: The options of the command itself that take a value.
+        own: All options of the command itself.
 
     >>> list(with_options(["run.py", "--latency_aim=5", "--intervals", "4", "-o", "record"], ["-o"], ["-o"]))
     ['run.py', '--option=latency_aim=5', '--option=intervals=4', '-o', 'record']
@@ -48,7 +48,8 @@ def with_options(args: Sequence[str], taking: Collection[str], own: Collection[s
             if name in taking and not value and rest:
                 yield rest.pop(0)
             continue
-        # Whether it has a value behind it is known of declared options; of others, as a command has one argument only.
+        # Declared options say whether a value follows. After another option, a text is a value if the only argument of
+        # the command, its target, was given before.
         follows = rest and not value and not rest[0].startswith("-")
         takes = pipeline.takes_value(name)
         if follows and (takes or (takes is None and has_target)):

@@ -1,4 +1,4 @@
-"""`headrace inspect`: what a checkpoint holds. It only looks: nothing is written and no run is disturbed."""
+"""The command `headrace inspect`: shows the contents of a checkpoint, without writing to it or disturbing a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.report import Report, plain, report_of
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
-from headrace.runners.engine.durable import checkpoint_store
+from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
 
@@ -47,7 +47,7 @@ def inspect(
 
 
 def view_of(place: str, epoch: int | None = None) -> CheckpointView:
-    """A checkpoint as it is now, or as of an epoch; raises `MisuseError`."""
+    """Return a view of a checkpoint at its last commit, or at an earlier epoch. Raises `MisuseError`."""
     try:
         view = CheckpointView.of(checkpoint_store(place))
         return view if epoch is None else view.at_epoch(epoch)
@@ -69,7 +69,7 @@ def _print(report: Report, console: Console) -> None:
     print_table(console, "state", [row for row in report.state if any(map(row.get, _STORED))], _STATE)
     print_table(console, f"next timers ({len(report.timers)})", report.timers, _TIMERS)
     print_table(console, "on their way", report.pending, _PENDING)
-    # What a recording takes along is no part of the user's program.
+    # The sinks that a recording adds are not part of the user's program.
     counters = [{"step": step, **counted} for step, counted in report.counters.items() if step not in report.recorders]
     names = dict.fromkeys(name for counted in counters for name in counted if name != "step")
     print_table(console, "counters", counters, [("step", _text("step")), *((name, _number(name)) for name in names)])
@@ -126,7 +126,7 @@ _PENDING: Sequence[Column] = (
 
 
 def _print_keys(view: CheckpointView, step: str, limit: int, as_json: bool) -> None:
-    """What is stored of each key of a step."""
+    """Print the stored state of up to `limit` keys of a step."""
     if step not in view.computations():
         known = ", ".join(view.computations()) or "none"
         raise MisuseError(f"the checkpoint has no step {step!r} that keeps state (steps: {known}); correct --step")

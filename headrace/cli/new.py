@@ -1,4 +1,4 @@
-"""`headrace new`: a small project to begin with, with a test that passes."""
+"""The command `headrace new`: makes a small project to start with, which has a test that passes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from headrace.cli.ending import MisuseError, endings
 
 _TAKEN = sys.stdlib_module_names | {"headrace", "pyspark", "pytest"}
-"""The program would be imported where these are meant."""
+"""Names of modules that a program must not have: it would be imported in place of these modules."""
 _PIPELINE = '''"""Points of each team, minute by minute: what, where, when and how."""
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def new(
 
 
 def _possible(name: str) -> str:
-    """A name for a module that is like another name.
+    """Return a valid name for a module that is similar to an invalid one.
 
     >>> [_possible(name) for name in ("9lives", "my-lives", "class", "..")]
     ['lives', 'my_lives', 'class_', 'scores']

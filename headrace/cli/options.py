@@ -1,4 +1,4 @@
-"""`headrace options`: what a pipeline can be told, from where it is declared."""
+"""The command `headrace options`: lists the options of a pipeline, from the classes that declare them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rich.text import Text
 from headrace.cli.ending import MisuseError, endings
 from headrace.cli.target import load
 from headrace.runners.engine.options import RunOptions
-from headrace.sdk.knownoptions import VARIABLES
+from headrace.sdk.command_line.known_options import VARIABLES
+from headrace.sdk.command_line.option_table import OptionEntry, entries, option_classes
 from headrace.sdk.options import EngineOptions, PipelineOptions, SetupOptions, StandardOptions, TypeOptions
-from headrace.sdk.optiontable import OptionEntry, entries, option_classes
 
 _OURS: tuple[type[PipelineOptions], ...] = (EngineOptions, StandardOptions, TypeOptions, SetupOptions)
 
@@ -71,7 +71,7 @@ def _sections(kinds: Iterable[type[PipelineOptions]] = _OURS) -> list[_Section]:
 
 
 def _engine_defaults() -> dict[str, object]:
-    """Defaults of the options that are left to the engine, where they are fixed."""
+    """Return the numeric defaults of the engine, for options whose default in a pipeline is None."""
     defaults = {each.name: each.default for each in fields(RunOptions) if isinstance(each.default, (int, float))}
     return {**defaults, "cache_mb": RunOptions().cache_bytes >> 20}
 
@@ -125,7 +125,7 @@ options as `RunOptions(latency_aim=5)`, where `--cache_mb` is `cache_bytes` and 
 
 
 def page() -> str:
-    """docs/options.md."""
+    """Return the contents of `docs/options.md`."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""`headrace plot`: a recorded run, or what a checkpoint knows, as a picture."""
+"""The command `headrace plot`: draws a recorded run, or the watermarks and state of a checkpoint."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 from headrace import plot as pictures
 from headrace.cli.ending import MisuseError, endings
 from headrace.lowlevel import CheckpointError
-from headrace.sdk.recordedplace import recording_at
-from headrace.sdk.recording import Recording, RecordingError
+from headrace.sdk.recording.checkpoint_recording import recording_at
+from headrace.sdk.recording.recording import Recording, RecordingError
 
 _PAGES = (".html", ".htm")
 

@@ -1,4 +1,4 @@
-"""What a checkpoint tells, gathered as plain values that JSON can hold; `headrace inspect` prints it."""
+"""The contents of a checkpoint as values that JSON can represent, for `headrace inspect`."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from headrace.lowlevel import CheckpointView
-from headrace.lowlevel.checkpoint.fingerprint import SINK
-from headrace.lowlevel.checkpoint.listing import StoredTimer
-from headrace.lowlevel.checkpoint.manifest import SINK_LEVEL, Manifest
-from headrace.lowlevel.explain import date_of
-from headrace.lowlevel.sink import TapSink
-from headrace.lowlevel.timer import TimeDomain
-from headrace.sdk.standing import OpenWindow
-from headrace.sdk.storedtimer import has_windows, meant_by
+from headrace.lowlevel.checkpoint.inspection.values import StoredTimer
+from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
+from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL, Manifest
+from headrace.lowlevel.sinks.sink import TapSink
+from headrace.lowlevel.stored_names import public_name
+from headrace.lowlevel.topology.timer import TimeDomain
+from headrace.lowlevel.watermarks.explain import date_of
+from headrace.sdk.recording.state_snapshot import OpenWindow
+from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
 Figures = Mapping[str, object]
 
 
 @dataclass(frozen=True, slots=True)
 class StateFigures:
-    """What is stored of one computation."""
+    """The stored state of one computation."""
 
     step: str
     keys: int
-    """That have state behind cells."""
+    """Number of keys with cells."""
     cells: int
     bytes: int
-    """Of the cells."""
+    """Bytes of the cells."""
     lines: int
-    """In segments, of computations that work by columns."""
+    """Number of lines of the segments of vectorized computations."""
     timers: int
     ids: int
-    """Of processed records, remembered to know duplicates."""
+    """Number of stored ids of processed records, by which duplicates are found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One commit of a checkpoint. Times are microseconds UTC in `at`, dates for people in `shown`."""
+    """The contents of a checkpoint at one commit. `instant` makes its times: microseconds UTC, and a date."""
 
     place: str
     driver: str | None
@@ -45,21 +46,21 @@ class Report:
     committed: str | None
     finished: bool
     epochs: Sequence[int]
-    """That are still in the log."""
+    """Epochs that are still in the log."""
     injectors: Sequence[Figures]
     watermarks: Sequence[Figures]
     pending: Sequence[Figures]
     timers: Sequence[Figures]
-    """The next so many."""
+    """The timers that are due next."""
     state: Sequence[Figures]
     counters: Mapping[str, Mapping[str, int]]
     files: Figures
     recorders: Sequence[str] = ()
-    """Sinks that are no part of the program: they take what a recording needs."""
+    """Sinks that a recording has added to the program."""
 
 
 def report_of(view: CheckpointView, timers: int) -> Report:
-    """Everything that `headrace inspect` shows, with the next so many timers."""
+    """Return everything that `headrace inspect` shows, with up to `timers` timers."""
     commit, lease = view.manifest, view.lease
     files = view.files()
     return Report(
@@ -125,11 +126,11 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
 
 def _recorders(commit: Manifest) -> list[str]:
     sinks = commit.topology.of_kind(SINK)
-    return [name for name, sink in sinks.items() if sink.class_name == TapSink.__qualname__]
+    return [name for name, sink in sinks.items() if sink.class_name == public_name(TapSink)]
 
 
 def _purpose(view: CheckpointView, timer: StoredTimer) -> str:
-    """What a timer, or a hold, is for, in words."""
+    """Return the purpose of a timer or a hold, in words."""
     meant = meant_by(timer, has_windows(view, timer.computation))
     if not isinstance(meant, OpenWindow):
         return meant.tag
@@ -153,7 +154,7 @@ def _pending(view: CheckpointView) -> list[Figures]:
 
 
 def state_of(view: CheckpointView, name: str) -> StateFigures:
-    """How much a computation has stored."""
+    """Return the sizes of the stored state of a computation."""
     keys = cells = size = 0
     for state in view.states(name):
         keys += 1
@@ -166,7 +167,7 @@ def state_of(view: CheckpointView, name: str) -> StateFigures:
 
 
 def instant(timestamp: int) -> object:
-    """Microseconds and a date.
+    """Return a time in microseconds UTC together with its date, as a dict.
 
     >>> instant(0)
     {'micros': 0, 'date': '1970-01-01T00:00:00Z'}
@@ -175,7 +176,7 @@ def instant(timestamp: int) -> object:
 
 
 def plain(value: object) -> object:
-    """A key or position as JSON has it; what JSON has no form for as Python shows it.
+    """Return a key or position as a value for JSON; an object that JSON cannot represent becomes its `repr`.
 
     >>> plain(("a", 1, b"x"))
     ['a', 1, "b'x'"]

@@ -1,4 +1,4 @@
-"""`headrace run`: run a pipeline or a topology to the end of its input, and show how far it is."""
+"""The command `headrace run`: runs a pipeline or a topology to the end of its input, and shows the progress."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rich.console import Console
 
 from headrace.cli.ending import Ending, MisuseError, endings, errors, say
 from headrace.cli.target import Program, load
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
 from headrace.runners.reporting.prometheus import PortError, PrometheusReporter
 from headrace.sdk.options import EngineOptions, PipelineOptions
-from headrace.sdk.pipeline import Pipeline
-from headrace.sdk.recordtopology import record_topology
-from headrace.sdk.running import Runner, find_runner, labels_to_record, run_options
+from headrace.sdk.pipeline.pipeline import Pipeline
+from headrace.sdk.pipeline.record_topology import record_topology
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record, run_options
 
 Target = Annotated[
     str,
@@ -33,6 +33,13 @@ Target = Annotated[
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", help="name=value, or a name alone; may be repeated.", hidden=True),
+]
+Prometheus = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[HOST:]PORT",
+        help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
+    ),
 ]
 
 
@@ -47,13 +54,7 @@ def run(
     details: Annotated[
         bool, typer.Option("--details", help="Where progress is lines of JSON, have them tell of each step, too.")
     ] = False,
-    prometheus: Annotated[
-        str | None,
-        typer.Option(
-            metavar="[HOST:]PORT",
-            help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
-        ),
-    ] = None,
+    prometheus: Prometheus = None,
 ) -> None:
     """Run a pipeline to the end of its input.
 
@@ -66,21 +67,21 @@ def run(
     """
     flags = flags_of(option or [], checkpoint)
     with endings():
-        watched = _Watched(_reporter(progress, details, prometheus))
-        start = _start(load(target, runner, flags), runner, flags, watched)
+        progress_seen = _LastProgress(_reporter(progress, details, prometheus))
+        start = _start(load(target, runner, flags), runner, flags, progress_seen)
         try:
-            with watched.reporter:
+            with progress_seen.reporter:
                 start()
         except PortError as error:
             raise MisuseError(str(error)) from error
         except KeyboardInterrupt as stop:
-            say(errors, watched.interrupted(checkpoint))
+            say(errors, progress_seen.interrupted(checkpoint))
             raise typer.Exit(Ending.INTERRUPTED) from stop
-    say(Console(highlight=False), watched.done())
+    say(Console(highlight=False), progress_seen.done())
 
 
 def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]:
-    """Options of the command line as flags of a pipeline.
+    """Return options of the command line as flags of a pipeline.
 
     >>> flags_of(["intervals=4", "streaming"], "there")
     ['--intervals=4', '--streaming', '--checkpoint=there']
@@ -100,43 +101,43 @@ def _reporter(progress: bool, details: bool, prometheus: str | None) -> Reporter
 
 
 @dataclass(slots=True)
-class _Watched:
-    """Passes progress on, and remembers the last."""
+class _LastProgress:
+    """Passes progress on to a reporter, and keeps the progress of the last epoch."""
 
     reporter: Reporter
-    last: Progress | None = None
+    last: EpochProgress | None = None
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: EpochProgress) -> None:
         self.last = progress
         self.reporter(progress)
 
     def done(self) -> str:
-        """In one line, for when the input has ended."""
+        """Return the message for the end of the input."""
         if self.last is None:
             return "done: there was nothing left to do"
-        told = self.last
+        last = self.last
         numbers = (
-            f"{told.records_in:,} records in, {told.records_out:,} out, {told.late:,} late, {told.dropped:,} dropped"
+            f"{last.records_in:,} records in, {last.records_out:,} out, {last.late:,} late, {last.dropped:,} dropped"
         )
-        return f"done: {told.epoch:,} epochs, {numbers}"
+        return f"done: {last.epoch:,} epochs, {numbers}"
 
     def interrupted(self, checkpoint: str | None) -> str:
-        """In one line, for when somebody has stopped it."""
+        """Return the message for Ctrl-C."""
         if checkpoint is None:
             return "interrupted: without a checkpoint nothing of the run is kept"
         epochs = "nothing is committed by this run" if self.last is None else f"epoch {self.last.epoch:,} is committed"
         return f"interrupted: {epochs}; run the same command again to go on from there"
 
 
-def _start(program: Program, runner: str | None, flags: Sequence[str], watched: _Watched) -> Callable[[], object]:
-    """What runs the program, reporting to `watched`."""
+def _start(program: Program, runner: str | None, flags: Sequence[str], seen: _LastProgress) -> Callable[[], object]:
+    """Return a function that runs the program and reports to `seen`. Raises `MisuseError` for bad options."""
     try:
         if isinstance(program, Pipeline):
-            program.options.view_as(EngineOptions).progress = watched
+            program.options.view_as(EngineOptions).progress = seen
             run_options(program.options)
             program.runner = _runner(program.runner)
             return program.run
-        given = PipelineOptions(list(flags), progress=watched)
+        given = PipelineOptions(list(flags), progress=seen)
         if (wanted := labels_to_record(False, given)) is not None:
             return partial(_record, _runner(runner), program, given, wanted)
         return partial(_runner(runner).run_topology, program, cast(RunOptions, run_options(given)))
@@ -145,7 +146,10 @@ def _start(program: Program, runner: str | None, flags: Sequence[str], watched: 
 
 
 def _runner(wanted: Runner | str | None) -> Runner:
-    """As a program finds it; one in memory goes by the machine's clock, as here nobody moves another one."""
+    """Return the runner for a program.
+
+    A local runner that is made here gets the machine's clock, because nothing would move a manual clock.
+    """
     found: object = find_runner(wanted)
     if found is not wanted and isinstance(found, LocalRunner):
         found.clock = SystemClock()
@@ -153,7 +157,7 @@ def _runner(wanted: Runner | str | None) -> Runner:
 
 
 def _record(runner: Runner, topology: Topology, options: PipelineOptions, wanted: Sequence[str]) -> None:
-    """Run a topology and record it, into its checkpoint or a file."""
+    """Run a topology and record the run, in its checkpoint or in a file."""
     _, recording = record_topology(runner, topology, options, wanted)
     if (path := options.view_as(EngineOptions).record_to) is not None:
         recording.save(path)

@@ -1,4 +1,4 @@
-"""Tables for a terminal: whole where they fit, else a few lines for each item, so that no value is broken in two."""
+"""Prints tables at a terminal: in columns if they fit, else as a few lines for each row, so that no value is split."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rich.text import Text
 
 Figures = Mapping[str, object]
 Column = tuple[str, Callable[[Figures], str]]
-"""Heading, and what a row has below it."""
+"""The heading of a column, and a function that returns the cell of a row in this column."""
 _GAP = 2
 
 
 def print_table(console: Console, title: str, rows: Iterable[Figures], columns: Sequence[Column]) -> None:
-    """A table with its title, or nothing of no rows. Columns with nothing in them are left out."""
+    """Print a table with a title, without empty columns; print nothing if there are no rows."""
     found = list(rows)
     shown = [(name, [show(row) for row in found]) for name, show in columns]
     (first, names), *others = shown
@@ -49,14 +49,14 @@ def _print_lines(console: Console, lines: Sequence[tuple[str, str]]) -> None:
 
 
 def print_facts(console: Console, facts: Sequence[tuple[str, str]]) -> None:
-    """A line for each fact, with its name before it."""
+    """Print a line for each pair of name and value."""
     width = max(len(name) for name, _ in facts) + _GAP
     for name, text in facts:
         console.print(Text.assemble((name.ljust(width), "dim"), text), soft_wrap=True)
 
 
 def ranges(numbers: Iterable[int]) -> str:
-    """Numbers for people, runs of them as their ends.
+    """Return numbers as text for people, with consecutive numbers given by their first and last one.
 
     >>> ranges([1, 2, 3, 4, 7, 9, 10]), ranges([]), ranges([12_000, 12_001])
     ('1 to 4, 7, 9, 10', 'none', '12,000, 12,001')

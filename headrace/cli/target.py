@@ -1,4 +1,4 @@
-"""What `MODULE:PIPELINE` names: a pipeline, a topology, or a function that makes one."""
+"""Loads the program that `MODULE:PIPELINE` names: a pipeline, a topology, or a function that makes one."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from typing import cast
 
 import headrace
 from headrace.cli.ending import MisuseError
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.knownoptions import check_known
+from headrace.lowlevel.topology.topology import Topology
+from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.pipeline.pipeline import Pipeline
 
 DEFAULT = "pipeline"
-"""The name looked for where none is given."""
+"""The name of the pipeline if the target has none."""
 
 Program = Pipeline | Topology
 
 
 def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
-    """The pipeline or topology that `MODULE:NAME` names.
+    """Load the pipeline or topology that `MODULE:NAME` names.
 
-    `MODULE` is a module's name or a path to a file; it is looked for in the current folder first. `NAME` is a
-    `Pipeline`, a `Topology`, a function of no parameters that returns one, or a function that is given a new `Pipeline`
-    and applies its steps.
+    `MODULE` is the name of a module, which is searched in the current folder first, or the path of a file. `NAME` is a
+    `Pipeline`, a `Topology`, a function without parameters that returns one, or a function that takes a new `Pipeline`
+    and applies steps to it.
 
     Raises:
-        MisuseError: There is no such thing.
+        MisuseError: There is no such module or object, the object is not a program, or an option is unknown.
     """
     where, _, name = target.rpartition(":") if _has_name(target) else (target, "", DEFAULT)
-    # As where the file itself is run: a program that looks there finds the pipeline's options.
+    # sys.argv is as if the file itself were run: a program that reads sys.argv finds the options of the pipeline.
     sys.argv = [where, *flags]
     module = _module(where)
-    found = getattr(module, name, None)
-    if found is None:
+    value = getattr(module, name, None)
+    if value is None:
         raise MisuseError(f"{where} has no {name!r}; {_offered(module, where)}")
-    program = _made(found, target, runner, flags)
+    program = _program_of(value, target, runner, flags)
     try:
         check_known(program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags)))
     except ValueError as error:
@@ -57,8 +57,8 @@ def load(target: str, runner: str | None, flags: Sequence[str]) -> Program:
 
 
 @contextmanager
-def _telling(what: str) -> Iterator[None]:
-    """What the program raises while it is made, shown where it stands in the program."""
+def _naming_errors(what: str) -> Iterator[None]:
+    """Turn an error that the program raises while it makes the pipeline into `MisuseError`, with its traceback."""
     try:
         yield
     except (MisuseError, ModuleNotFoundError):
@@ -68,10 +68,10 @@ def _telling(what: str) -> Iterator[None]:
 
 
 def _failure(error: Exception, what: str) -> str:
-    told = TracebackException.from_exception(error)
-    # Where it went from there on inside the packages tells nobody anything.
-    told.stack = StackSummary.from_list([frame for frame in told.stack if not _is_library(frame.filename)])
-    return f"{what} cannot be made into a pipeline; nothing has run\n{''.join(told.format(chain=False)).strip()}"
+    traceback = TracebackException.from_exception(error)
+    # Frames inside packages say nothing about the program.
+    traceback.stack = StackSummary.from_list([frame for frame in traceback.stack if not _is_library(frame.filename)])
+    return f"{what} cannot be made into a pipeline; nothing has run\n{''.join(traceback.format(chain=False)).strip()}"
 
 
 def _is_library(filename: str) -> bool:
@@ -90,11 +90,11 @@ def _module(where: str) -> ModuleType:
         if not path.is_file():
             raise MisuseError(f"there is no file {where}; name a module, or a path to its file")
         folder, where = str(path.resolve().parent), path.stem
-    # As Python itself does for a script: what stands beside it can be imported, also by the workers.
+    # Python does the same for a script: modules in its folder can be imported, also by the workers.
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        with _telling(where):
+        with _naming_errors(where):
             return import_module(where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{where}.".startswith(f"{error.name}."):
@@ -119,20 +119,20 @@ def _offered(module: ModuleType, where: str) -> str:
     return f"it has {', '.join(names)}: give {where}:NAME"
 
 
-def _made(found: object, target: str, runner: str | None, flags: Sequence[str]) -> Program:
-    if isinstance(found, Pipeline):
-        found.options.add_flags(flags)
-        return found
-    if isinstance(found, Topology):
-        return found
-    if not callable(found):
+def _program_of(value: object, target: str, runner: str | None, flags: Sequence[str]) -> Program:
+    if isinstance(value, Pipeline):
+        value.options.add_flags(flags)
+        return value
+    if isinstance(value, Topology):
+        return value
+    if not callable(value):
         raise MisuseError(
-            f"{target} is of type {type(found).__name__}; name a Pipeline, a Topology, or a function that makes one"
+            f"{target} is of type {type(value).__name__}; name a Pipeline, a Topology, or a function that makes one"
         )
-    return _called(cast("Callable[..., object]", found), target, runner, flags)
+    return _result_of(cast("Callable[..., object]", value), target, runner, flags)
 
 
-def _called(build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str]) -> Program:
+def _result_of(build: Callable[..., object], target: str, runner: str | None, flags: Sequence[str]) -> Program:
     wanted = [
         parameter
         for parameter in inspect.signature(build).parameters.values()
@@ -144,14 +144,14 @@ def _called(build: Callable[..., object], target: str, runner: str | None, flags
         raise MisuseError(f"{target} takes {len(wanted)} arguments ({names}); it should take a pipeline, or nothing")
     if wanted:
         pipeline = Pipeline(runner, PipelineOptions(list(flags)))
-        with _telling(target):
-            made = build(pipeline)
-        return made if isinstance(made, Pipeline | Topology) else pipeline
-    with _telling(target):
-        made = build()
-    if not isinstance(made, Pipeline | Topology):
+        with _naming_errors(target):
+            result = build(pipeline)
+        return result if isinstance(result, Pipeline | Topology) else pipeline
+    with _naming_errors(target):
+        result = build()
+    if not isinstance(result, Pipeline | Topology):
         raise MisuseError(
-            f"{target}() returned {type(made).__name__}; return a Pipeline or a Topology, or take the pipeline as a "
+            f"{target}() returned {type(result).__name__}; return a Pipeline or a Topology, or take the pipeline as a "
             "parameter and apply the steps to it"
         )
-    return _made(made, target, runner, flags)
+    return _program_of(result, target, runner, flags)

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: coders."""
+"""Exports, under the module name of Beam, coders."""
 
 from headrace.coders import coders, row_coder, typecoders
 from headrace.coders.coders import (

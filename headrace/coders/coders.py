@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: all coders."""
+"""Exports, under the module name of Beam, all coders."""
 
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.composite import (

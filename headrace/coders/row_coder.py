@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: the coder of rows."""
+"""Exports, under the module name of Beam, the coder of rows."""
 
 from headrace.sdk.coders.composite import RowCoder
 

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: which coder goes with which type."""
+"""Exports, under the module name of Beam, the registry of coders by type."""
 
 from headrace.sdk.coders.registry import CoderRegistry, registry
 

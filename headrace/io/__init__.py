@@ -1,4 +1,4 @@
-"""Under the names that Beam programs import: sources and sinks."""
+"""Exports, under the module name of Beam, sources and sinks."""
 
 from headrace.io import filesystem, kafka, parquetio, textio
 from headrace.io.parquetio import ReadFromParquet, WriteToParquet
@@ -11,12 +11,12 @@ from headrace.io.textio import (
     WriteToText,
 )
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
-from headrace.sdk.io.foreachepoch import ForeachEpoch
-from headrace.sdk.io.socketlines import ReadFromSocket
-from headrace.sdk.io.tablesink import WriteToTables
-from headrace.sdk.io.ticks import GenerateSequence
-from headrace.sdk.transforms.source import Read
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.io.foreach_epoch import ForeachEpoch
+from headrace.sdk.io.generate_sequence import GenerateSequence
+from headrace.sdk.io.socket_source import ReadFromSocket
+from headrace.sdk.io.table_sink import WriteToTables
+from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.write import Write
 
 __all__ = [
     "ForeachEpoch",

@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: how files are compressed."""
+"""Exports, under the module name of Beam, the kinds of compression of files."""
 
-from headrace.sdk.io.files import CompressionTypes
+from headrace.sdk.io.files.filesystem import CompressionTypes
 
 __all__ = ["CompressionTypes"]

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: topics of Kafka."""
+"""Exports, under the module name of Beam, the source and sink of Kafka topics."""
 
 from headrace.sdk.io.kafka.client import KafkaReadError
 from headrace.sdk.io.kafka.record import KafkaRecord

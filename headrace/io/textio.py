@@ -1,8 +1,8 @@
-"""Under the name that Beam programs import: files of lines."""
+"""Exports, under the module name of Beam, sources and sinks of text files, line by line."""
 
-from headrace.sdk.io.csvfiles import ReadFromCsv
-from headrace.sdk.io.jsonfiles import ReadFromJson
-from headrace.sdk.io.textfiles import ReadFromText
-from headrace.sdk.io.textwriters import WriteToCsv, WriteToJson, WriteToText
+from headrace.sdk.io.text.csv_files import ReadFromCsv
+from headrace.sdk.io.text.json_files import ReadFromJson
+from headrace.sdk.io.text.text_files import ReadFromText
+from headrace.sdk.io.text.text_writers import WriteToCsv, WriteToJson, WriteToText
 
 __all__ = ["ReadFromCsv", "ReadFromJson", "ReadFromText", "WriteToCsv", "WriteToJson", "WriteToText"]

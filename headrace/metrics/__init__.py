@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: counters, distributions and gauges of user code."""
+"""Exports, under the module name of Beam, counters, distributions and gauges of user code."""
 
 from headrace.metrics import cells, execution, metric, metricbase
 from headrace.sdk.metrics.metric import Metrics, MetricsFilter

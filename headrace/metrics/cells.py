@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: values of metrics."""
+"""Exports, under the module name of Beam, the values of distributions and gauges."""
 
 from headrace.sdk.metrics.results import DistributionResult, GaugeResult
 

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: what a query for metrics gives."""
+"""Exports, under the module name of Beam, the results of queries for metrics."""
 
 from headrace.sdk.metrics.results import MetricKey, MetricResult
 

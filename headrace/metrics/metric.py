@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: how metrics are made and asked for."""
+"""Exports, under the module name of Beam, the functions that make and query metrics."""
 
 from headrace.sdk.metrics.metric import Metrics, MetricsFilter
 from headrace.sdk.metrics.results import MetricResults

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: the kinds of metrics, and their names."""
+"""Exports, under the module name of Beam, the kinds and names of metrics."""
 
 from headrace.sdk.metrics.base import Counter, Distribution, Gauge, Metric, MetricName, StringSet
 

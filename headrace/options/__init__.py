@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: options of a pipeline."""
+"""Exports, under the module name of Beam, the options of a pipeline."""
 
 from headrace.options import pipeline_options
 

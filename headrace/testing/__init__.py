@@ -1,4 +1,4 @@
-"""Under the names that Beam programs import: testing pipelines."""
+"""Exports, under the module name of Beam, the modules for tests of pipelines."""
 
 from headrace.testing import test_pipeline, test_stream, util
 

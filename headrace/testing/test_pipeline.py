@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: a pipeline for tests."""
+"""Exports, under the module name of Beam, a pipeline for tests."""
 
 from headrace.sdk.testing.pipeline import TestPipeline
 

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: assertions about collections."""
+"""Exports, under the module name of Beam, assertions about collections."""
 
 from headrace.sdk.testing.assertions import (
     BeamAssertException,

@@ -1,4 +1,4 @@
-"""Under the names that Beam programs import: all transforms, and the modules of windows, triggers and combiners."""
+"""Exports, under the module name of Beam, all transforms, and the modules of windows, triggers and combiners."""
 
 from headrace.transforms import (
     combiners,

@@ -1,6 +1,6 @@
-"""Under the name that Beam programs import: the usual aggregations."""
+"""Exports, under the module name of Beam, the common aggregations."""
 
-from headrace.sdk.transforms.collecting import (
+from headrace.sdk.combinefns.collecting import (
     Largest,
     LatestCombineFn,
     SampleCombineFn,
@@ -10,9 +10,9 @@ from headrace.sdk.transforms.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
-from headrace.sdk.transforms.combiners import Count, Latest, Mean, Sample, ToDict, ToList, Top, ToSet
-from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.transforms.tuples import SingleInputTupleCombineFn, TupleCombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
+from headrace.sdk.combinefns.tuples import SingleInputTupleCombineFn, TupleCombineFn
+from headrace.sdk.transforms.aggregation.combiners import Count, Latest, Mean, Sample, ToDict, ToList, Top, ToSet
 
 __all__ = [
     "Count",

@@ -1,16 +1,18 @@
-"""Under the name that Beam programs import: the transforms that others are made of."""
+"""Exports, under the module name of Beam, the core transforms."""
 
-from headrace.sdk.transforms.changelog import Change, ChangeKind, FromChangelog, ToChangelog
-from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey, CombineValues
-from headrace.sdk.transforms.combinefn import CombineFn
-from headrace.sdk.transforms.create import Create, Impulse
-from headrace.sdk.transforms.element import DoFn, Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
-from headrace.sdk.transforms.flatten import Flatten, FlattenWith
-from headrace.sdk.transforms.group import GroupByKey
-from headrace.sdk.transforms.group_by import GroupBy, Select
-from headrace.sdk.transforms.partition import Partition, PartitionFn
-from headrace.sdk.transforms.window_into import WindowInto
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey, CombineValues
+from headrace.sdk.transforms.core.create import Create, Impulse
+from headrace.sdk.transforms.core.flatten import Flatten, FlattenWith
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import Filter, FlatMap, FlatMapTuple, Map, MapTuple, ParDo
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.transforms.schemas.group_by import GroupBy, Select
+from headrace.sdk.transforms.util.changelog import FromChangelog, ToChangelog
+from headrace.sdk.transforms.util.partition import Partition, PartitionFn
+from headrace.sdk.windows.windowing import Windowing
 
 __all__ = [
     "Change",

@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: elements that came a short while before are left out."""
+"""Exports, under the module name of Beam, transforms that drop repeated elements."""
 
-from headrace.sdk.transforms.deduplicate import Deduplicate, DeduplicatePerKey
+from headrace.sdk.transforms.util.deduplicate import Deduplicate, DeduplicatePerKey
 
 __all__ = ["Deduplicate", "DeduplicatePerKey"]

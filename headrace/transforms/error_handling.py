@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: what takes the bad elements of many steps."""
+"""Exports, under the module name of Beam, error handlers, which collect the bad elements of steps."""
 
-from headrace.sdk.transforms.errorhandler import CollectingErrorHandler, ErrorHandler
+from headrace.sdk.transforms.util.error_handler import CollectingErrorHandler, ErrorHandler
 
 __all__ = ["CollectingErrorHandler", "ErrorHandler"]

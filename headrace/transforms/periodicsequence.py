@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: elements at their times."""
+"""Exports, under the module name of Beam, sources that put out elements periodically."""
 
 from headrace.sdk.io.periodic import PeriodicImpulse, PeriodicSequence, RebaseMode
 

@@ -1,6 +1,7 @@
-"""Under the name that Beam programs import: what a transform is."""
+"""Exports, under the module name of Beam, the base class of transforms."""
 
-from headrace.sdk.ptransform import PTransform, label_of, ptransform_fn
+from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
+from headrace.sdk.model.labels import label_of
 
 __all__ = ["PTransform", "label_from_callable", "ptransform_fn"]
 

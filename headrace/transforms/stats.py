@@ -1,7 +1,10 @@
-"""Under the name that Beam programs import: approximate counts and quantiles."""
+"""Exports, under the module name of Beam, approximate counts and quantiles."""
 
-from headrace.sdk.transforms.quantiles import ApproximateQuantiles, ApproximateQuantilesCombineFn
-from headrace.sdk.transforms.unique import ApproximateUnique, ApproximateUniqueCombineFn
+from headrace.sdk.transforms.aggregation.approximate_quantiles import (
+    ApproximateQuantiles,
+    ApproximateQuantilesCombineFn,
+)
+from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
 
 __all__ = [
     "ApproximateQuantiles",

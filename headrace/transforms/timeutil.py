@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: the clocks that timers wait for."""
+"""Exports, under the module name of Beam, the time domains of timers."""
 
-from headrace.sdk.timedomain import TimeDomain
+from headrace.sdk.model.time_domain import TimeDomain
 
 __all__ = ["TimeDomain"]

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: triggers."""
+"""Exports, under the module name of Beam, triggers."""
 
 from headrace.sdk.triggers import (
     FINISHED,

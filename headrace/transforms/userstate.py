@@ -1,13 +1,13 @@
-"""Under the name that Beam programs import: state and timers of a `DoFn`."""
+"""Exports, under the module name of Beam, state and timers of a `DoFn`."""
 
-from headrace.sdk.stateful.bag import BagState, BagStateSpec
-from headrace.sdk.stateful.combining import CombiningValueState, CombiningValueStateSpec
-from headrace.sdk.stateful.distinct import SetState, SetStateSpec
-from headrace.sdk.stateful.orderedlist import OrderedListState, OrderedListStateSpec
-from headrace.sdk.stateful.spec import StateSpec
-from headrace.sdk.stateful.timer import UserTimer
-from headrace.sdk.stateful.timerspec import TimerSpec, on_timer
-from headrace.sdk.stateful.value import ReadModifyWriteState, ReadModifyWriteStateSpec
+from headrace.sdk.userstate.bag import BagState, BagStateSpec
+from headrace.sdk.userstate.combining_value import CombiningValueState, CombiningValueStateSpec
+from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
+from headrace.sdk.userstate.set_state import SetState, SetStateSpec
+from headrace.sdk.userstate.state_spec import StateSpec
+from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
+from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
 
 BagRuntimeState = BagState
 CombiningValueRuntimeState = CombiningValueState

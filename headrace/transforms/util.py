@@ -1,17 +1,17 @@
-"""Under the name that Beam programs import: transforms made of others."""
+"""Exports, under the module name of Beam, transforms that are composed of other transforms."""
 
-from headrace.sdk.transforms.batchelements import BatchElements
-from headrace.sdk.transforms.batches import GroupIntoBatches
-from headrace.sdk.transforms.distinct import Distinct, RemoveDuplicates
-from headrace.sdk.transforms.group import CoGroupByKey
-from headrace.sdk.transforms.log_elements import LogElements
-from headrace.sdk.transforms.pairs import Keys, KvSwap, Values, WithKeys
-from headrace.sdk.transforms.regex import Regex
-from headrace.sdk.transforms.reify import Reify
-from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey
-from headrace.sdk.transforms.tee import Tee
-from headrace.sdk.transforms.tostring import ToString
-from headrace.sdk.transforms.wait_on import WaitOn
+from headrace.sdk.transforms.aggregation.distinct import Distinct, RemoveDuplicates
+from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
+from headrace.sdk.transforms.util.batch_elements import BatchElements
+from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
+from headrace.sdk.transforms.util.group_into_batches import GroupIntoBatches
+from headrace.sdk.transforms.util.log_elements import LogElements
+from headrace.sdk.transforms.util.pairs import Keys, KvSwap, Values, WithKeys
+from headrace.sdk.transforms.util.regex import Regex
+from headrace.sdk.transforms.util.reify import Reify
+from headrace.sdk.transforms.util.tee import Tee
+from headrace.sdk.transforms.util.to_string import ToString
+from headrace.sdk.transforms.util.wait_on import WaitOn
 
 __all__ = [
     "BatchElements",

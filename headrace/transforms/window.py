@@ -1,6 +1,6 @@
-"""Under the name that Beam programs import: windows and window functions."""
+"""Exports, under the module name of Beam, windows and window functions."""
 
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.windows import (
     BoundedWindow,
     CalendarWindows,

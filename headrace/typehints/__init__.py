@@ -1,11 +1,11 @@
-"""Under the names that Beam programs import: types that a program states of its elements."""
+"""Exports, under the module name of Beam, the types that a program declares for elements."""
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from typing import Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union  # noqa: UP035 - Beam's names
 
-from headrace.sdk.typehints import with_input_types, with_output_types
-from headrace.sdk.types.errors import TypeCheckError
-from headrace.sdk.types.hints import KV
+from headrace.sdk.typehints.decorators import with_input_types, with_output_types
+from headrace.sdk.typehints.errors import TypeCheckError
+from headrace.sdk.typehints.hints import KV
 from headrace.typehints import decorators, row_type
 
 __all__ = [

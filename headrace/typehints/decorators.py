@@ -1,6 +1,6 @@
-"""Under the name that Beam programs import: types stated by decorators."""
+"""Exports, under the module name of Beam, the decorators that declare types of elements."""
 
-from headrace.sdk.typehints import with_input_types, with_output_types
-from headrace.sdk.types.errors import TypeCheckError
+from headrace.sdk.typehints.decorators import with_input_types, with_output_types
+from headrace.sdk.typehints.errors import TypeCheckError
 
 __all__ = ["TypeCheckError", "with_input_types", "with_output_types"]

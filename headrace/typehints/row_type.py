@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: the types of rows."""
+"""Exports, under the module name of Beam, the types of rows."""
 
-from headrace.sdk.types.fields import RowTypeConstraint
+from headrace.sdk.typehints.row_type import RowTypeConstraint
 
 __all__ = ["RowTypeConstraint"]

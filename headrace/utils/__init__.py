@@ -1,4 +1,4 @@
-"""Under the names that Beam programs import: times, and elements with what the model knows of them."""
+"""Exports, under the module name of Beam, the modules of timestamps, windowed values and sharded keys."""
 
 from headrace.utils import sharded_key, timestamp, windowed_value
 

@@ -1,5 +1,5 @@
-"""Under the name that Beam programs import: keys cut into shards."""
+"""Exports, under the module name of Beam, keys that are divided into shards."""
 
-from headrace.sdk.shardedkey import ShardedKey
+from headrace.sdk.model.sharded_key import ShardedKey
 
 __all__ = ["ShardedKey"]

@@ -1,4 +1,4 @@
-"""Under the name that Beam programs import: instants and lengths of time."""
+"""Exports, under the module name of Beam, timestamps and durations."""
 
 from headrace.lowlevel.time import MAX_TIMESTAMP as _LAST
 from headrace.lowlevel.time import MIN_TIMESTAMP as _FIRST
@@ -7,6 +7,6 @@ from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, Timestamp
 __all__ = ["MAX_TIMESTAMP", "MIN_TIMESTAMP", "Duration", "DurationTypes", "Timestamp", "TimestampTypes"]
 
 MIN_TIMESTAMP = Timestamp(micros=_FIRST)
-"""Before every event."""
+"""The least timestamp, before every event."""
 MAX_TIMESTAMP = Timestamp(micros=_LAST)
-"""After every event."""
+"""The greatest timestamp, after every event."""

@@ -1,6 +1,6 @@
-"""Under the name that Beam programs import: elements with their timestamp, windows and pane."""
+"""Exports, under the module name of Beam, elements with their timestamp, windows and pane."""
 
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming
+from headrace.sdk.model.windowed_value import WindowedValue
 
 __all__ = ["PANE_INFO_UNKNOWN", "PaneInfo", "PaneInfoTiming", "WindowedValue"]

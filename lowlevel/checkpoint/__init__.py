@@ -1,17 +1,18 @@
-"""Checkpoints: where epochs are committed, and from where a run goes on (MillWheel paper §6.2).
+"""Checkpoints: durable storage of committed epochs, from which a run continues (MillWheel paper §6.2).
 
-Read `fence` for how drivers exclude each other, `paths` for what lies where, `driver` for what a runner calls.
+`log.fence` describes how drivers exclude each other, `storage.object_names` the layout of objects, and `committer` the
+interface for runners.
 """
 
-from headrace.lowlevel.checkpoint.archive import Archived
-from headrace.lowlevel.checkpoint.change import Change, Consent
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, write_deltas
-from headrace.lowlevel.checkpoint.driver import Checkpoint
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.manifest import Holder, Manifest, PendingProduction
-from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder, write_snapshot
-from headrace.lowlevel.checkpoint.view import CheckpointView
+from headrace.lowlevel.checkpoint.committer import Checkpoint
+from headrace.lowlevel.checkpoint.compatibility import Change, Consent
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, write_deltas
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder, write_snapshot
+from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
+from headrace.lowlevel.checkpoint.manifest.archive import Archived
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, PendingProduction
 
 __all__ = [
     "Archived",
@@ -19,11 +20,10 @@ __all__ = [
     "Checkpoint",
     "CheckpointView",
     "Consent",
-    "CopyPlan",
     "DeltaFile",
     "DeltaHeader",
+    "FileChain",
     "Fingerprint",
-    "Holder",
     "Manifest",
     "PendingProduction",
     "Snapshot",

@@ -1,34 +1,36 @@
-"""The checkpoint as its driver uses it: open, commit, order snapshots, collect garbage (paper §6.2; `fence`)."""
+"""The driver's interface to a checkpoint: open, commit, order snapshots, collect garbage (MillWheel paper §6.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from headrace.lowlevel.checkpoint import fence, paths, plans
-from headrace.lowlevel.checkpoint.change import Change, Consent, change_of
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.fence import Lease, Seal
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.garbage import Garbage
-from headrace.lowlevel.checkpoint.log import Position, look, read_entry, take_over
-from headrace.lowlevel.checkpoint.manifest import Manifest, encode_manifest
-from headrace.lowlevel.checkpoint.marker import ensure_marker, ensure_same
-from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
-from headrace.lowlevel.checkpoint.succession import stored_in, succeeded
-from headrace.lowlevel.checkpoint.view import CheckpointView
-from headrace.lowlevel.coder import KeyCoder
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.plaindata import PLAIN
-from headrace.lowlevel.sequencer import Sequencer
-from headrace.lowlevel.store import Store, StoreError
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.checkpoint.compatibility import Change, Consent, change_of
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView
+from headrace.lowlevel.checkpoint.log import fence
+from headrace.lowlevel.checkpoint.log.commit_log import LogPosition, look, read_entry, take_over
+from headrace.lowlevel.checkpoint.log.fence import Lease, Seal
+from headrace.lowlevel.checkpoint.log.garbage import Garbage
+from headrace.lowlevel.checkpoint.log.marker import ensure_marker, ensure_same
+from headrace.lowlevel.checkpoint.manifest import interval_files
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, encode_manifest
+from headrace.lowlevel.checkpoint.migration import stored_in, succeeded
+from headrace.lowlevel.coders.coder import KeyCoder
+from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
+from headrace.lowlevel.topology.topology import Topology
 
 
 class Checkpoint:
-    """The one place where a run's epochs are committed. Make it with `open`.
+    """A checkpoint that this process drives. `open` makes it.
 
-    >>> from headrace.lowlevel.store import ObjectStore
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> store = ObjectStore("memory://")
     >>> first = Checkpoint.open(store, "host a", Fingerprint(()), now_us=0)
     >>> manifest = Manifest(epoch=first.next_epoch, wall_clock=0, intervals={1: IntervalMap.evenly(2)})
@@ -43,10 +45,12 @@ class Checkpoint:
     headrace.lowlevel.errors.FencedError: generation 1 (host a) on memory:// was replaced by generation 2 (host b) ...
     """
 
-    def __init__(self, store: Store, identity: str, lease: Lease, topology: Fingerprint, position: Position) -> None:
+    def __init__(
+        self, store: ObjectStorage, identity: str, lease: Lease, topology: Fingerprint, position: LogPosition
+    ) -> None:
         self.store = store
         self.identity = identity
-        """The same for as long as the checkpoint exists; another one at the same place has another."""
+        """Unique id of the checkpoint; a new checkpoint at the same location has another id."""
         self.lease = lease
         self._topology = topology
         self._position = position
@@ -54,24 +58,32 @@ class Checkpoint:
         self._garbage = Garbage()
         self._doubtful = False
         self.change: Change | None = None
-        """From the topology of the last commit to that of this driver, as long as it is not committed."""
+        """The change from the topology of the last commit to that of this driver; None if there is none to commit."""
 
     @classmethod
     def open(
-        cls, store: Store, owner: str, topology: Fingerprint, now_us: int, consent: Consent | None = None
+        cls, store: ObjectStorage, owner: str, topology: Fingerprint, now_us: int, consent: Consent | None = None
     ) -> Checkpoint:
-        """Become the driver of a checkpoint, or make an empty place one; the driver before is fenced off.
+        """Become the driver of a checkpoint, and fence off its previous driver. An empty store becomes a checkpoint.
 
-        `owner` describes this driver to the one that it replaces: host, process, and what else a person may want to
-        know. Raises `CheckpointError`, before anything is changed, if the place holds something else or is damaged;
-        `TopologyChangeError` if what it holds cannot go on with this topology, given what the user consents to;
-        `FencedError` if a third driver takes over meanwhile; `StoreError`.
+        If the topology differs from that of the last commit, `change` describes the difference, and `succeed` must
+        commit it before anything else is committed.
 
-        Where the topology is another one than that of the last commit, `change` says what that means, and `succeed`
-        has to commit it before anything else.
+        Args:
+            store: The store of the checkpoint.
+            owner: Description of this driver (such as host and process) for the driver that it replaces.
+            topology: The fingerprint of this driver's topology.
+            now_us: The wall-clock time, microseconds UTC.
+            consent: What the user agrees to with a change of topology.
+
+        Raises:
+            CheckpointError: The store contains something else, or is damaged. Nothing was changed.
+            TopologyChangeError: The run cannot continue with this topology. Nothing was changed, or only a lease taken.
+            FencedError: Another driver took over meanwhile.
+            StoreError: The store failed.
         """
 
-        def check(position: Position) -> None:
+        def check(position: LogPosition) -> None:
             if position.manifest is not None:
                 change = change_of(stored_in(position.manifest, topology), topology, consent or Consent())
                 change.require_possible(f"the checkpoint {store.describe()}")
@@ -86,13 +98,13 @@ class Checkpoint:
         return opened
 
     @staticmethod
-    def read(store: Store, key_coder: KeyCoder = PLAIN) -> CheckpointView:
-        """Look at a checkpoint without becoming its driver. Raises `CheckpointError` if there is none to read."""
+    def read(store: ObjectStorage, key_coder: KeyCoder = PLAIN) -> CheckpointView:
+        """Read a checkpoint without becoming its driver. Raises `CheckpointError` if there is none or it is damaged."""
         return CheckpointView.of(store, key_coder)
 
     @property
     def generation(self) -> int:
-        """Of this driver."""
+        """Generation of this driver."""
         return self.lease.generation
 
     @property
@@ -102,24 +114,36 @@ class Checkpoint:
 
     @property
     def next_epoch(self) -> int:
-        """The epoch that the next commit is of: one after the last commit's, 1 for the first."""
+        """The epoch of the next commit, which is 1 for the first."""
         return 1 if self.manifest is None else self.manifest.epoch + 1
 
-    def chain(self, level: int, interval: int) -> CopyPlan:
-        """What a task must read to bring its copy to the last commit."""
-        plan = None if self.manifest is None else self.manifest.plans.get((level, interval))
-        return plan or CopyPlan(level, interval)
+    def chain(self, level: int, interval: int) -> FileChain:
+        """The files that a task must read to bring the state store of an interval up to the last commit."""
+        chain = None if self.manifest is None else self.manifest.chains.get((level, interval))
+        return chain or FileChain(level, interval)
 
-    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[CopyPlan]:
-        """What tasks must read to bring copies of these intervals to the last commit, though it may have had others."""
-        return [] if self.manifest is None else list(plans.rearranged(self.manifest.plans, intervals).values())
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[FileChain]:
+        """The file chains of these intervals, as of the last commit, whose intervals may have been different.
+
+        Args:
+            intervals: Level -> its intervals.
+        """
+        return (
+            [] if self.manifest is None else list(interval_files.rearranged(self.manifest.chains, intervals).values())
+        )
 
     def commit(self, manifest: Manifest, snapshots: Iterable[Snapshot] = ()) -> Manifest:
-        """Make an epoch happen, and count the given snapshots from now on; returns what was written.
+        """Commit an epoch, and start to use the given snapshots.
 
-        Raises `FencedError` if another driver has taken over: nothing is committed. Raises `StoreError` if the store
-        fails: whether the epoch was committed shows when the checkpoint is opened again, and this object is no
-        longer of use.
+        Returns:
+            The manifest as it was written.
+
+        Raises:
+            FencedError: Another driver has taken over. Nothing is committed.
+            CheckpointError: The checkpoint was removed or replaced. Nothing is committed.
+            StoreError: The store failed. The epoch may or may not be committed; open the checkpoint again to find out.
+                This object can no longer commit.
+            ValueError: `manifest` is not of the next epoch, or would lose state.
         """
         self._ensure_turn(manifest)
         manifest = self._completed(manifest, snapshots)
@@ -129,14 +153,17 @@ class Checkpoint:
     def succeed(
         self, before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], tasks: int
     ) -> Manifest:
-        """Commit a change of topology, as an epoch of its own in which nothing runs; returns what was written.
+        """Commit a change of topology, as an epoch in which no computation runs. Raises as `commit` does.
 
         Args:
-            before: What is true now, as `commit` takes it.
-            change: What the change means.
-            topology: The new one.
+            before: The current state, as for `commit`.
+            change: The change, from `Checkpoint.change`.
+            topology: The new topology.
             starts: See `succeeded`.
             tasks: See `succeeded`.
+
+        Returns:
+            The manifest as it was written.
         """
         before = self.described(before)
         now = Sequencer(self.generation, self.next_epoch)
@@ -147,13 +174,13 @@ class Checkpoint:
         return manifest
 
     def described(self, before: Manifest) -> Manifest:
-        """What is true now, as `commit` takes it, with what only the checkpoint knows."""
+        """Complete a manifest of the current state with the fields that only the checkpoint knows."""
         topology = self._topology if self.manifest is None else self.manifest.topology
         return replace(self._completed(replace(before, deltas={}), ()), topology=topology)
 
     def _ensure_turn(self, manifest: Manifest) -> None:
         if self._doubtful:
-            raise StoreError("an earlier commit did not end, so it may have happened; open the checkpoint again")
+            raise StoreError("an earlier commit failed and may or may not be in the log; open the checkpoint again")
         if manifest.epoch != self.next_epoch:
             raise ValueError(f"epoch {manifest.epoch} cannot be committed now; the next is {self.next_epoch}")
         ensure_same(self.store, self.identity, manifest.epoch - 1)
@@ -161,10 +188,10 @@ class Checkpoint:
             raise fence.fenced(self.store, self.lease, newer, f"nothing of its epoch {manifest.epoch} is committed")
 
     def ensure_driving(self) -> None:
-        """Raise `FencedError` if another driver has taken over. Ask when anything failed, to tell the true cause.
+        """Raise `FencedError` if another driver has taken over. Call it after any failure, to find the true cause.
 
-        A successor's garbage collection takes files away that the last commit of this driver names. Raises
-        `CheckpointError` if the checkpoint is gone.
+        Tasks of a replaced driver can fail because the new driver has deleted files as garbage. Raises
+        `CheckpointError` if the checkpoint was removed or replaced.
         """
         if not self._doubtful:
             ensure_same(self.store, self.identity, self.next_epoch - 1)
@@ -177,72 +204,74 @@ class Checkpoint:
             owner=self.lease.owner,
             previous=self._position.base,
             topology=self._topology,
-            plans=plans.advanced(self.manifest, manifest, snapshots),
+            chains=interval_files.advanced(self.manifest, manifest, snapshots),
             archive=() if self.manifest is None else self.manifest.archive,
             left={} if self.manifest is None else self.manifest.left,
         )
 
     def _write(self, manifest: Manifest) -> None:
-        blobs_path = paths.blobs(manifest.epoch, self.generation)
+        blobs_path = object_names.blobs(manifest.epoch, self.generation)
         encoded = encode_manifest(manifest, blobs_path)
         if encoded.blobs is not None:
             self.store.put(blobs_path, encoded.blobs)
         self._doubtful = True
         try:
-            self._place(manifest, encoded.entry)
+            self._append(manifest, encoded.entry)
         except StoreError as error:
             raise StoreError(
                 f"{error}; whether epoch {manifest.epoch} is committed is not known: run again to find out"
             ) from error
         self._doubtful = False
 
-    def _place(self, manifest: Manifest, entry: bytes) -> None:
-        """Write the entry into the first place that no driver before this one has taken."""
-        place = self._position.last + 1
-        while (rival := self._rival_at(place, entry)) is not None:
+    def _append(self, manifest: Manifest, entry: bytes) -> None:
+        """Write the log entry at the first position without an entry of a replaced driver. Raises `FencedError`."""
+        number = self._position.last + 1
+        while (rival := self._rival_at(number, entry)) is not None:
             if not isinstance(rival, Seal) or rival.lease.generation > self.generation:
                 self._doubtful = False
                 winner = rival.lease if isinstance(rival, Seal) else Lease(rival.generation, rival.owner, 0)
-                what = f"nothing of its epoch {manifest.epoch} is committed"
-                raise fence.fenced(self.store, self.lease, winner, what)
-            place += 1
+                loss = f"nothing of its epoch {manifest.epoch} is committed"
+                raise fence.fenced(self.store, self.lease, winner, loss)
+            number += 1
         self._before = self.manifest
-        self._position = Position(place, place, manifest)
-        self._garbage.commits.add(place)
+        self._position = LogPosition(number, number, manifest)
+        self._garbage.commits.add(number)
 
-    def _rival_at(self, place: int, entry: bytes) -> Manifest | Seal | None:
-        """Write the entry at a place; if that is taken, what is there."""
-        path = paths.log_entry(place)
+    def _rival_at(self, number: int, entry: bytes) -> Manifest | Seal | None:
+        """Write the log entry at a position; return the entry of another driver that is there, otherwise None."""
+        path = object_names.log_entry(number)
         try:
             won = self.store.put_if_absent(path, entry)
         except StoreError:
-            # Did it happen, and only the answer was lost? If not it may be tried again: nobody else writes these bytes.
+            # The write may have happened although the answer was lost. If not, it is safe to retry, as no other driver
+            # writes these bytes.
             won = self.store.get(path) == entry or self.store.put_if_absent(path, entry)
-        # A write that the store tried again on its own may have found itself there.
+        # If the store retried the write on its own, the retry may have found the first attempt's object.
         if won or self.store.get(path) == entry:
             return None
-        return read_entry(self.store, place)
+        return read_entry(self.store, number)
 
     def needs_snapshot(self, level: int, interval: int) -> bool:
-        """Whether so much would have to be replayed that a snapshot is worth its cost; quick to ask."""
+        """Whether an interval has so many deltas to replay that a snapshot is worthwhile; this is quick to compute."""
         return self.chain(level, interval).needs_snapshot()
 
     def order_snapshot(self, level: int, interval: int, token: str) -> SnapshotOrder:
-        """An order for `write_snapshot`, of the state of the last commit; give what it returns to a later `commit`.
+        """An order for `write_snapshot`, whose result is passed to a later `commit`.
 
-        `token` is a fresh attempt token.
+        The snapshot contains the state of the last commit. `token` is a new attempt token. Raises ValueError before the
+        first commit.
         """
         if self.manifest is None:
-            raise ValueError("nothing is committed yet that a snapshot could hold")
+            raise ValueError("a snapshot cannot be ordered before the first commit; commit an epoch first")
         last = self.chain(level, interval).last
         return SnapshotOrder(level, interval, self.manifest.epoch, last, self.generation, token)
 
     def collect_garbage(self) -> list[str]:
-        """Delete what neither the last two commits nor another driver can need; returns the names of what it was.
+        """Delete objects that neither the last two commits nor another driver can need; return their names.
 
-        Takes several operations: call it away from the hot path, every some epochs. Raises `StoreError` if some of it
-        could not be deleted, which harms nobody and may be tried again; `CheckpointError` if the commit before the last
-        cannot be read.
+        It needs several operations on the store, so it should run outside of the critical path, once in several epochs.
+        Raises `StoreError` if some objects could not be deleted, which does no harm and can be retried;
+        `CheckpointError` if the commit before the last cannot be read.
         """
         manifest = self.manifest
         if self._before is None and manifest is not None and manifest.previous:

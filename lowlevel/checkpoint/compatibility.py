@@ -1,8 +1,8 @@
-"""What a changed topology means for what a checkpoint holds: the rules of an upgrade (MillWheel paper §3).
+"""Compatibility of a changed topology with a checkpoint: the rules of an upgrade (MillWheel paper §3).
 
-The paper: computations can be added to and removed from a topology without restarting the rest. Names are what stays:
-a computation of the same name goes on with its state and timers, one that is gone has them archived, one that comes
-back finds them again. Whatever would make something stored meaningless, or lose it unsaid, is refused.
+In the paper, computations can be added to and removed from a topology without restarting the others. Computations are
+identified by name: one with the same name keeps its state and timers; one that is removed has them archived; one that
+returns gets them back. A change that would lose stored data silently, or give it another meaning, is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.checkpoint.fingerprint import (
+from headrace.lowlevel.checkpoint.manifest.fingerprint import (
     COMPUTATION,
     INJECTOR,
     SINK,
@@ -20,7 +20,8 @@ from headrace.lowlevel.checkpoint.fingerprint import (
     aspects_changed,
 )
 from headrace.lowlevel.errors import TopologyChangeError
-from headrace.lowlevel.sink import TapSink
+from headrace.lowlevel.sinks.sink import TapSink
+from headrace.lowlevel.stored_names import public_name
 
 Name = tuple[str, str]
 """Kind and name of a member."""
@@ -28,35 +29,35 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """What a user agrees to with a change of topology, by name.
+    """The names of steps for which a user agrees to consequences of a change of topology.
 
-    A name stands for what is called so, and for whatever the steps inside a step of that label are called.
+    A name stands for the step with this name, and for all steps inside it.
 
     >>> Consent(removed={"Totals"}).allows_removal("Totals/Sum"), Consent(removed={"Totals"}).allows_removal("Total")
     (True, False)
     """
 
     removed: Collection[str] = ()
-    """Computations, injectors and sinks that may be gone. State and positions are archived."""
+    """Computations, injectors and sinks that may be removed. State and positions are archived."""
     discarded: Collection[str] = ()
-    """Computations and injectors whose archived state or position, or one that has lost its meaning, is given up."""
+    """Computations and injectors whose state or position is deleted if it is archived or has lost its meaning."""
     pending_dropped: Collection[str] = ()
-    """Computations to which productions under way need not be delivered."""
+    """Computations whose pending productions may be dropped."""
 
     def allows_removal(self, name: str) -> bool:
-        """Whether a member of that name may be gone."""
+        """Whether a member with this name may be removed."""
         return _among(name, self.removed)
 
     def lets_go(self, name: str) -> bool:
-        """Whether a computation or an injector of that name may be gone."""
+        """Whether a computation or an injector with this name may be removed, with or without its data."""
         return self.allows_removal(name) or self.discards(name)
 
     def discards(self, name: str) -> bool:
-        """Whether what is stored under that name is given up."""
+        """Whether data stored under this name may be deleted."""
         return _among(name, self.discarded)
 
     def drops_pending(self, name: str) -> bool:
-        """Whether productions on their way to that computation are given up."""
+        """Whether pending productions for this computation may be dropped."""
         return _among(name, self.pending_dropped)
 
 
@@ -66,116 +67,114 @@ def _among(name: str, names: Collection[str]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """What a checkpoint has, as far as a change of topology is concerned."""
+    """The contents of a checkpoint that matter for a change of topology."""
 
     topology: Fingerprint
     archived: Mapping[Name, Member] = field(default_factory=dict)
-    """What was removed earlier."""
+    """Members in the archive."""
     pending: Mapping[str, Collection[str]] = field(default_factory=dict)
-    """Computation -> streams of productions that are on their way to it."""
+    """Computation -> streams of its pending productions."""
     undelivered: Collection[str] = ()
     """Sinks whose rows of the last epoch may not have been delivered yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """From one topology to another: what becomes of everything that is stored."""
+    """A change from one topology to another, and what it does with stored data."""
 
     old: Fingerprint
     new: Fingerprint
     kept: frozenset[Name] = frozenset()
-    """Computations and injectors that go on with what they have."""
+    """Computations and injectors that keep their state or position."""
     archived: tuple[Member, ...] = ()
-    """Computations and injectors that are gone, whose state or position is kept in the archive."""
+    """Computations and injectors that are removed, whose state or position is kept in the archive."""
     restored: frozenset[Name] = frozenset()
-    """Those that come back from it."""
+    """Computations and injectors that get their state or position back from the archive."""
     discarded: frozenset[Name] = frozenset()
-    """Those whose archived state or position is deleted."""
+    """Computations and injectors whose archived state or position is deleted."""
     added: frozenset[Name] = frozenset()
-    """Computations and injectors that begin with nothing."""
+    """Computations and injectors that begin without state or position."""
     dropped: frozenset[tuple[str, str]] = frozenset()
-    """(computation, stream) of productions under way that nobody will receive."""
+    """(computation, stream) of pending productions that no computation will receive."""
     refused: tuple[str, ...] = ()
-    """What makes the change impossible, with remedies; empty if it is possible."""
+    """Reasons why the change is impossible, with remedies; empty if it is possible."""
 
     @property
     def is_one(self) -> bool:
-        """Whether anything is different."""
+        """Whether the topologies differ, or data is deleted or dropped."""
         return bool(self.old != self.new or self.discarded or self.dropped)
 
     @property
     def summary(self) -> str:
-        """What is different, in one line; empty if nothing is."""
-        told = self.old.differences(self.new)
-        told += [f"{kind} {name!r} is restored from the archive" for kind, name in sorted(self.restored)]
-        told += [f"{member} is archived" for member in self.archived]
-        told += [f"what was stored for {kind} {name!r} is deleted" for kind, name in sorted(self.discarded)]
-        told += [f"productions to {name!r} by {stream!r} are dropped" for name, stream in sorted(self.dropped)]
-        return "; ".join(told)
+        """A description of the differences, in one line; empty if there are none."""
+        lines = self.old.differences(self.new)
+        lines += [f"{kind} {name!r} is restored from the archive" for kind, name in sorted(self.restored)]
+        lines += [f"{member} is archived" for member in self.archived]
+        lines += [f"what was stored for {kind} {name!r} is deleted" for kind, name in sorted(self.discarded)]
+        lines += [f"productions to {name!r} by {stream!r} are dropped" for name, stream in sorted(self.dropped)]
+        return "; ".join(lines)
 
     def stays(self, computation: str) -> bool:
-        """Whether a computation goes on with its state."""
+        """Whether a computation keeps its state."""
         return (COMPUTATION, computation) in self.kept
 
-    def require_possible(self, what: str) -> None:
-        """Raise `TopologyChangeError` if it is refused; `what` names the pipeline or checkpoint that stays as it is."""
+    def require_possible(self, subject: str) -> None:
+        """Raise `TopologyChangeError` if the change is refused; `subject` names the pipeline or checkpoint."""
         if self.refused:
-            raise TopologyChangeError(f"{what} cannot go on with the changed pipeline: {'. '.join(self.refused)}")
+            raise TopologyChangeError(f"{subject} cannot go on with the changed pipeline: {'. '.join(self.refused)}")
 
 
 def change_of(stored: Stored, new: Fingerprint, consent: Consent) -> Change:
-    """What it means to go on with another topology, or with the same."""
+    """The change from the topology of a checkpoint to another (or the same) topology."""
     old, now = _with_contents(stored.topology), _with_contents(new)
-    kept, anew, refused = set(), set(), []
+    kept, refused = set(), []
     for key in old.keys() & now.keys():
         if not (changes := aspects_changed(old[key], now[key])):
             kept.add(key)
-        elif consent.discards(key[1]):
-            anew.add(key)
-        else:
+        elif not consent.discards(key[1]):
             refused.append(_meaning_lost(changes, key[1]))
-    gone = [old[key] for key in old if key not in now]
-    refused += [_gone(member) for member in gone if member.signature and not consent.lets_go(member.name)]
-    refused += _sinks_gone(stored, new, consent)
-    back, lost, more = _from_archive(stored.archived, now.keys() - old.keys(), now, consent)
-    dropped, stuck = _pending(stored.pending, new, consent)
+    removed = [old[key] for key in old if key not in now]
+    refused += [_removal(member) for member in removed if member.signature and not consent.lets_go(member.name)]
+    refused += _undelivered(stored, new, consent)
+    restored, discarded, unrestorable = _from_archive(stored.archived, now.keys() - old.keys(), now, consent)
+    dropped, undeliverable = _pending(stored.pending, new, consent)
     return Change(
         old=stored.topology,
         new=new,
         kept=frozenset(kept),
-        archived=tuple(sorted(member for member in gone if member.signature and not consent.discards(member.name))),
-        restored=back,
-        discarded=lost,
-        added=frozenset(now.keys() - kept - back),
+        archived=tuple(sorted(member for member in removed if member.signature and not consent.discards(member.name))),
+        restored=restored,
+        discarded=discarded,
+        added=frozenset(now.keys() - kept - restored),
         dropped=dropped,
-        refused=tuple(sorted([*refused, *more, *stuck])),
+        refused=tuple(sorted([*refused, *unrestorable, *undeliverable])),
     )
 
 
 def _with_contents(topology: Fingerprint) -> dict[Name, Member]:
-    """Members that have something in the checkpoint."""
+    """(kind, name) -> member, for members that can have data in the checkpoint: computations and injectors."""
     return {(member.kind, member.name): member for member in topology.members if member.kind in (COMPUTATION, INJECTOR)}
 
 
 def _from_archive(
     archived: Mapping[Name, Member], new: Collection[Name], now: Mapping[Name, Member], consent: Consent
 ) -> tuple[frozenset[Name], frozenset[Name], list[str]]:
-    """What comes back, what is deleted, and what cannot come back."""
-    back, refused = set(), []
-    lost = {key for key in archived if consent.discards(key[1])}
-    for key in archived.keys() - lost:
+    """Members to restore, members whose archived data is deleted, and reasons why others cannot be restored."""
+    restored, refused = set(), []
+    discarded = {key for key in archived if consent.discards(key[1])}
+    for key in archived.keys() - discarded:
         if key in new:
             if changes := aspects_changed(archived[key], now[key]):
                 refused.append(_meaning_lost(changes, key[1]))
             else:
-                back.add(key)
-    return frozenset(back), frozenset(lost), refused
+                restored.add(key)
+    return frozenset(restored), frozenset(discarded), refused
 
 
 def _pending(
     pending: Mapping[str, Collection[str]], new: Fingerprint, consent: Consent
 ) -> tuple[frozenset[tuple[str, str]], list[str]]:
-    """Productions that nobody would receive: those that may be dropped, and a sentence for each other."""
+    """(computation, stream) of pending productions without receiver, and a reason for each that may not be dropped."""
     readers = new.of_kind(COMPUTATION)
     lost = [
         (name, stream)
@@ -183,35 +182,35 @@ def _pending(
         for stream in streams
         if name not in readers or stream not in readers[name].inputs
     ]
-    stuck = [_undeliverable(name, stream) for name, stream in lost if not consent.drops_pending(name)]
-    return frozenset(lost), stuck
+    refused = [_undeliverable(name, stream) for name, stream in lost if not consent.drops_pending(name)]
+    return frozenset(lost), refused
 
 
-def _sinks_gone(stored: Stored, new: Fingerprint, consent: Consent) -> Iterable[str]:
+def _undelivered(stored: Stored, new: Fingerprint, consent: Consent) -> Iterable[str]:
     before, after = stored.topology.of_kind(SINK), new.of_kind(SINK)
     for name in sorted(before.keys() & set(stored.undelivered)):
         same = name in after and after[name].class_name == before[name].class_name
-        same = same or before[name].class_name == TapSink.__qualname__
+        same = same or before[name].class_name == public_name(TapSink)
         if not same and not consent.allows_removal(name):
-            what = "is gone" if name not in after else f"is a {after[name].class_name}"
+            change = "is gone" if name not in after else f"is a {after[name].class_name}"
             yield (
-                f"{before[name]} {what}, but what the last epoch put out may not have been delivered to the "
-                f"{before[name].class_name} yet; run the pipeline with it once more, or give those rows up: "
+                f"{before[name]} {change}, but the output of the last epoch may not have been delivered to the "
+                f"{before[name].class_name} yet; run the pipeline with it once more, or give these rows up: "
                 f"{_option('allow_removed', name)}"
             )
 
 
 def _meaning_lost(changes: Iterable[str], name: str) -> str:
     return (
-        f"{', '.join(changes)}, so what is stored would lose its meaning; keep it as it was, give the step another "
-        f"name, or begin it with nothing: {_option('discard_stored', name)}"
+        f"{', '.join(changes)}, so the stored data would lose its meaning; keep it as it was, give the step "
+        f"another name, or begin without the stored data: {_option('discard_stored', name)}"
     )
 
 
-def _gone(member: Member) -> str:
-    what = "where it had got to in its input" if member.kind == INJECTOR else "its state and timers"
+def _removal(member: Member) -> str:
+    data = "its position" if member.kind == INJECTOR else "its state and timers"
     return (
-        f"{member} is gone; give it its name back, or have {what} archived, to be restored when it comes back: "
+        f"{member} is gone; give it its name back, or have {data} archived, to be restored when it comes back: "
         f"{_option('allow_removed', member.name)}"
     )
 
@@ -224,5 +223,5 @@ def _undeliverable(name: str, stream: str) -> str:
 
 
 def _option(option: str, name: str) -> str:
-    """The option as it is written on the command line."""
+    """A command-line option, quoted for the shell."""
     return shlex.quote(f"--{option}={name}")

@@ -1,4 +1,4 @@
-"""Bytes for values and for keys (MillWheel paper §4.4: the user provides the serialization)."""
+"""Coders, which convert values and keys to bytes and back (MillWheel paper §4.4)."""
 
 from __future__ import annotations
 
@@ -8,60 +8,64 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Protocol, TypeAlias, cast
 
+from headrace.lowlevel.coders.key_types import UnstableKeyError, decode_kind, encode_kind
+from headrace.lowlevel.coders.unusable_coder import UnusableCoder, received, sent, told
 from headrace.lowlevel.errors import KeyEncodingError
-from headrace.lowlevel.keykinds import UnstableKeyError, decode_kind, encode_kind
-from headrace.lowlevel.unusable import UnusableCoder, received, sent, told
+from headrace.lowlevel.stored_names import address, named, public_name
 
 _DOUBLE = struct.Struct(">d")
 _EMPTY = blake2b(digest_size=16)
-"""Copied for each row, in three quarters of the time that a new one takes."""
+"""An empty hash. Copying it takes three quarters of the time of making a new one."""
 _SINGLE: dict[bytes, object] = {b"n": None, b"T": True, b"F": False}
 
 
 class Coder(Protocol):
-    """Turns values into bytes and back."""
+    """A conversion of values to bytes and back."""
 
     def encode(self, value: object) -> bytes:
-        """Bytes of the value."""
+        """Convert a value to bytes."""
 
     def decode(self, data: bytes) -> object:
-        """The value of the bytes."""
+        """Convert bytes back to the value."""
 
 
+@named("PickleCoder")
 class PickleCoder:
-    """Any Python value that can be pickled.
+    """A coder for any value that can be pickled.
 
     >>> PickleCoder().decode(PickleCoder().encode({"a": 1}))
     {'a': 1}
     """
 
     def encode(self, value: object) -> bytes:
-        """Bytes of the value."""
+        """See `Coder`."""
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
 
     def decode(self, data: bytes) -> object:
-        """The value of the bytes."""
+        """See `Coder`."""
         return pickle.loads(data)
 
 
 def coder_name(coder: Coder) -> str:
-    """What a reader would call a coder: as it shows itself, else its class. The same in every process.
+    """A name for a coder: its `repr` if its class defines one, otherwise the name of its class.
 
     >>> coder_name(PickleCoder())
     'PickleCoder'
     """
-    return repr(coder) if type(coder).__repr__ is not object.__repr__ else type(coder).__qualname__
+    return repr(coder) if type(coder).__repr__ is not object.__repr__ else public_name(type(coder))
 
 
+@named("KeyCoder")
 class KeyCoder:
-    """Bytes of keys: the same for equal keys of one type in every process and release.
+    """A deterministic coder for keys: equal keys of one type have the same bytes in every process and release.
 
     Keys are None, bool, int, float, str, bytes, dates and times, `Decimal`, `UUID`, `Timestamp`, `Duration`,
-    enumerations, and tuples, named tuples, frozen dataclasses, lists, sets and dicts of such. Anything else has no
-    encoding that is sure to be the same everywhere: it is refused with `KeyEncodingError`, unless it has a coder here.
+    enumerations, and tuples, named tuples, frozen dataclasses, lists, sets and dicts of keys. A class can define
+    `__key_state__`, see `key_types`. For keys of other types no deterministic encoding is known: `encode` raises
+    `KeyEncodingError` for them, unless they have a coder in `own`.
 
     Args:
-        own: Type -> the coder of keys of exactly that type.
+        own: Type -> the coder for keys of exactly this type.
 
     >>> keys = KeyCoder()
     >>> keys.encode(("ab", 3)) == keys.encode(("ab", 3))
@@ -80,11 +84,11 @@ class KeyCoder:
     __slots__ = ("_by_name", "_own")
 
     def __init__(self, own: Mapping[type, Coder] | None = None) -> None:
-        self._own = {kind: (f"{kind.__module__}:{kind.__qualname__}", coder) for kind, coder in (own or {}).items()}
+        self._own = {kind: (address(kind), coder) for kind, coder in (own or {}).items()}
         self._by_name = dict(self._own.values())
 
     def add(self, kind: type | None, name: str, coder: Coder) -> None:
-        """Take a coder in; without its type it only decodes. Used while it is unpickled."""
+        """Add a coder while this coder is unpickled; if `kind` is None, the added coder only decodes."""
         self._by_name[name] = coder
         if kind is not None:
             self._own[kind] = name, coder
@@ -97,7 +101,7 @@ class KeyCoder:
         return ", ".join(own) or "none of the program's own"
 
     def encode(self, key: object) -> bytes:
-        """Bytes of a key."""
+        """Convert a key to bytes. Raises `KeyEncodingError` for a key without a deterministic encoding."""
         if type(key) is str:
             return b"s" + key.encode("utf-8", "surrogatepass")
         if type(key) is int:
@@ -117,7 +121,7 @@ class KeyCoder:
     def _encode_tuple(self, key: tuple[object, ...]) -> bytes:
         parts = [b"t%d:" % len(key)]
         for part in key:
-            # What most tuples are made of, without a call for each.
+            # Most parts of tuples are strings and integers; they are encoded without a call.
             if type(part) is str:
                 data = b"s" + part.encode("utf-8", "surrogatepass")
             elif type(part) is int:
@@ -140,7 +144,7 @@ class KeyCoder:
         return encoded
 
     def decode(self, data: bytes) -> object:
-        """The key of the bytes."""
+        """Convert bytes back to the key."""
         kind, body = data[:1], data[1:]
         if kind == b"s":
             return body.decode("utf-8", "surrogatepass")
@@ -170,32 +174,32 @@ class KeyCoder:
 
 
 _Sent: TypeAlias = tuple[str, str, bytes | None, bytes]
-"""Name of a type and of its coder, the type, the coder: each by itself, so that one that fails fails alone."""
+"""Name of a type, name of its coder, the pickled type (None if it cannot be pickled), the pickled coder."""
 
 
 def _sent(kind: type, name: str, coder: Coder) -> _Sent:
-    its_kind, its_coder, shows = sent(kind), sent(coder), coder_name(coder)
-    if isinstance(its_coder, Exception):
-        problem = f"cannot be sent to the workers ({told(its_coder)}); make one that can be pickled"
-        its_coder = sent(UnusableCoder(_plain(name), shows, problem))
-    assert isinstance(its_coder, bytes)
-    return name, shows, None if isinstance(its_kind, Exception) else its_kind, its_coder
+    pickled_kind, pickled, shown = sent(kind), sent(coder), coder_name(coder)
+    if isinstance(pickled, Exception):
+        problem = f"cannot be sent to the workers ({told(pickled)}); make one that can be pickled"
+        pickled = sent(UnusableCoder(_plain(name), shown, problem))
+    assert isinstance(pickled, bytes)
+    return name, shown, None if isinstance(pickled_kind, Exception) else pickled_kind, pickled
 
 
 def _key_coder(entries: list[_Sent]) -> KeyCoder:
-    """The coder again, where it has come to."""
-    made = KeyCoder()
-    for name, shows, its_kind, its_coder in entries:
-        coder = received(its_coder)
+    """Unpickle a `KeyCoder`; coders that cannot be loaded become `UnusableCoder`."""
+    keys = KeyCoder()
+    for name, shown, pickled_kind, pickled in entries:
+        coder = received(pickled)
         if isinstance(coder, Exception):
             problem = (
                 f"cannot be loaded in this process ({told(coder)}); install the coder's module where tasks run, or "
                 "define it in a module of the program"
             )
-            coder = UnusableCoder(_plain(name), shows, problem)
-        kind = None if its_kind is None else received(its_kind)
-        made.add(kind if isinstance(kind, type) else None, name, cast(Coder, coder))
-    return made
+            coder = UnusableCoder(_plain(name), shown, problem)
+        kind = None if pickled_kind is None else received(pickled_kind)
+        keys.add(kind if isinstance(kind, type) else None, name, cast(Coder, coder))
+    return keys
 
 
 def _plain(name: str) -> str:
@@ -203,13 +207,13 @@ def _plain(name: str) -> str:
 
 
 STANDARD_KEYS = KeyCoder()
-"""For keys without coders of their own."""
+"""The coder for keys without coders of their own."""
 encode_key = STANDARD_KEYS.encode
 decode_key = STANDARD_KEYS.decode
 
 
-def row_of(encoded_key: bytes) -> bytes:
-    """The 16 bytes under which everything of a key is stored; the first 8 are its place in the space of intervals."""
+def key_hash_of(encoded_key: bytes) -> bytes:
+    """The 16-byte hash under which a key's state is stored; its first 8 bytes are its position in the key space."""
     digest = _EMPTY.copy()
     digest.update(encoded_key)
     return digest.digest()

@@ -1,9 +1,11 @@
-"""Bytes for keys that are more than plain values: named tuples, dates, enumerations and their like (paper §4.4).
+"""The encoding of keys such as dates, named tuples, dataclasses and enumerations (MillWheel paper §4.4).
 
-Each kind is one letter. The bytes are the same in every process and release: they hold names and values, never hashes,
-addresses or pickles. A key of a class comes back as one of that class, which is found by its module and name. A class
-can take part with `__key_state__(self)`, the key that stands for it, and a class method `__of_key_state__(state)`; one
-with `__getstate__` and `__setstate__` takes part by what these give and take, if that is a key.
+Each kind of key has a one-letter code. The bytes are the same in every process and release: they contain names and
+values, but no hashes, memory addresses or pickles. The class of a decoded key is found by its module and name.
+
+A class can define its encoding with two methods: `__key_state__(self)` returns a key that replaces the instance, and
+the class method `__of_key_state__(state)` makes the instance again. A class with `__getstate__` and `__setstate__` can
+be a key if its state is a key.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from typing import TypeAlias, cast
 from uuid import UUID
 
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.stored_names import Maker, address, stored_function
 from headrace.lowlevel.time import Duration, Timestamp
 
 Encode: TypeAlias = Callable[[object], bytes]
@@ -31,24 +34,28 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 class UnstableKeyError(Exception):
-    """Why a key has no deterministic encoding."""
+    """A key has no deterministic encoding; the message says why."""
 
 
 _SETS: dict[type, bytes] = {frozenset: b"x", set: b"X"}
 
 
 def encode_kind(key: object, encode: Encode) -> bytes | None:
-    """Letter and bytes of a key; None if it is of none of the kinds here. `encode` does what is inside it.
+    """Code letter and bytes of a key; None if the key is of no kind in this module.
+
+    Args:
+        key: The key.
+        encode: Encodes keys inside the key.
 
     Raises:
-        UnstableKeyError: It is of one of the kinds, but not everything of it can be told by name and value.
+        UnstableKeyError: The key's class is a mutable dataclass, or cannot be found by its name.
     """
     if (of_value := _VALUES.get(type(key))) is not None:
         return of_value(key)
     if type(key) is list:
         return b"L" + encode((*key,))
     if isinstance(key, (frozenset, set)) and type(key) in _SETS:
-        # Encoded values have an order; the set itself has another one in every process.
+        # The order of a set differs between processes, so its encoded values are sorted.
         return _SETS[type(key)] + encode(tuple(sorted(map(encode, key))))
     if type(key) is dict:
         return b"M" + encode(tuple(sorted((encode(name), encode(value)) for name, value in key.items())))
@@ -69,7 +76,10 @@ def encode_kind(key: object, encode: Encode) -> bytes | None:
 
 
 def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
-    """The key of the letter and the bytes that `encode_kind` made."""
+    """The key with this code letter and these bytes, see `encode_kind`.
+
+    Raises `CheckpointError` if the named class cannot be the class of a key.
+    """
     if kind in _BACK:
         return _BACK[kind](body.decode())
     inner = cast("Sequence[object]", decode(body))
@@ -90,9 +100,9 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
     if kind == b"K":
         return cast(object, methodcaller("__of_key_state__", *values)(found))
     if kind == b"G":
-        made: object = object.__new__(found)
-        methodcaller("__setstate__", *values)(made)
-        return made
+        instance: object = object.__new__(found)
+        methodcaller("__setstate__", *values)(instance)
+        return instance
     if kind == b"D":
         return _dataclass(found, values)
     return found(*values)
@@ -102,14 +112,14 @@ def decode_kind(kind: bytes, body: bytes, decode: Decode) -> object:
 
 
 def _instant(key: datetime) -> bytes:
-    """An instant is the same key in every time zone; it comes back in UTC."""
+    """Encode a datetime. Equal instants in different time zones have the same bytes, and are decoded in UTC."""
     if key.tzinfo is None:
         return b"e" + key.replace(fold=0).isoformat().encode()
     return b"z%d" % ((key - _EPOCH) // _MICROSECOND)
 
 
 def _number(key: Decimal) -> bytes:
-    """Equal numbers are one key: 1.50 is 1.5."""
+    """Encode a Decimal. Equal numbers have the same bytes: 1.50 is decoded as 1.5."""
     sign, digits, exponent = key.as_tuple()
     if not isinstance(exponent, int):
         return b"m%b" % str(key).encode()
@@ -140,7 +150,7 @@ _BACK: dict[bytes, Callable[[str], object]] = {
     b"R": lambda body: Duration(micros=int(body)),
 }
 VALUE_TYPES = frozenset(_VALUES)
-"""Types that are keys by themselves."""
+"""Types of which every instance is a valid key."""
 
 
 # Classes
@@ -157,16 +167,16 @@ def _encode_dataclass(key: object, encode: Encode) -> bytes:
     kind = type(key)
     if not is_frozen(kind):
         raise UnstableKeyError(f"{kind.__name__} is a dataclass that can change; make it @dataclass(frozen=True)")
-    return b"D" + encode((class_name(kind), *(getattr(key, each.name) for each in _init_fields(kind))))
+    return b"D" + encode((class_name(kind), *(getattr(key, field.name) for field in _init_fields(kind))))
 
 
 def _init_fields(kind: type) -> list[dataclasses.Field[object]]:
-    """The fields that make an instance: those that `__init__` takes, if it is the one of dataclasses, else all."""
-    return [each for each in dataclasses.fields(kind) if each.init or not _has_made_init(kind)]
+    """The fields to encode: those that a generated `__init__` takes, or all if `__init__` is not generated."""
+    return [field for field in dataclasses.fields(kind) if field.init or not _has_generated_init(kind)]
 
 
 _parameters = attrgetter("__dataclass_params__")
-"""How a dataclass was declared."""
+"""Returns the parameters of a dataclass's decorator."""
 
 
 def is_frozen(kind: type) -> bool:
@@ -174,31 +184,31 @@ def is_frozen(kind: type) -> bool:
     return bool(_parameters(kind).frozen)
 
 
-def _has_made_init(kind: type) -> bool:
-    """Whether the `__init__` of a dataclass was made for it."""
+def _has_generated_init(kind: type) -> bool:
+    """Whether the `__init__` of a dataclass was generated."""
     return bool(_parameters(kind).init)
 
 
 def _dataclass(kind: type, values: Sequence[object]) -> object:
-    fields = dict(zip((each.name for each in _init_fields(kind)), values, strict=True))
-    if _has_made_init(kind):
+    fields = dict(zip((field.name for field in _init_fields(kind)), values, strict=True))
+    if _has_generated_init(kind):
         return kind(**fields)
-    made: object = object.__new__(kind)
+    instance: object = object.__new__(kind)
     for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(instance, name, value)
+    return instance
 
 
 def class_name(kind: type) -> str:
-    """Module and name of a class that can be found by them.
+    """Module and qualified name of a class, from which it can be found again; see `address`.
 
     Raises:
-        UnstableKeyError: What has that name is not the class.
+        UnstableKeyError: The class cannot be found by its name.
 
-    >>> class_name(Timestamp)
-    'headrace.lowlevel.time:Timestamp'
+    >>> class_name(Decimal)
+    'decimal:Decimal'
     """
-    name = f"{kind.__module__}:{kind.__qualname__}"
+    name = address(kind)
     try:
         found = class_of(name)
     except (ImportError, AttributeError):
@@ -209,20 +219,23 @@ def class_name(kind: type) -> str:
 
 
 def class_of(name: str) -> type:
-    """The class of a `class_name`; looked up each time, as a worker may meanwhile have got a newer one."""
+    """The class with this `class_name`. It is looked up each time, because a worker may have loaded a newer one.
+
+    Raises ImportError or AttributeError if it does not exist.
+    """
     module, _, path = name.partition(":")
     found: object = sys.modules.get(module) or import_module(module)
     for part in path.split("."):
         found = getattr(found, part)
-    return cast(type, found)
+    return cast(type, found.kind if isinstance(found, Maker) else found)
 
 
 def _key_class(kind: bytes, name: str) -> type:
-    """The class of a key of that kind. Anything else that has a name is not called: bytes may come from anybody."""
+    """The class of a key of this kind. Raises `CheckpointError` for other objects, which malicious bytes may name."""
     found: object = class_of(name)
     if not (isinstance(found, type) and _IS_KIND[kind](found)):
         raise CheckpointError(
-            f"{name} is named as the class of a key, and is none; the bytes were not written by headrace"
+            f"{name} is named as the class of a key but is not one; the bytes were not written by headrace"
         )
     return found
 
@@ -237,24 +250,27 @@ _IS_KIND: dict[bytes, Callable[[type], bool]] = {
 
 
 def _reduces(kind: type) -> bool:
-    """Whether a class says itself how it is pickled."""
-    return any("__reduce__" in vars(each) for each in kind.__mro__ if each is not object)
+    """Whether a class defines `__reduce__`."""
+    return any("__reduce__" in vars(base) for base in kind.__mro__ if base is not object)
 
 
 @cache
 def dynamic_named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., tuple[object, ...]]:
-    """The named tuple of a name and fields: one class in a process, and equal in all; it pickles by its fields.
+    """The named tuple class with this name and these fields, one for each process. Instances pickle by their fields.
 
     >>> dynamic_named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)
     """
-    # Type checkers know only named tuples whose fields stand in the source.
-    made: object = namedtuple(name, fields)  # type: ignore[misc]
-    own = {"_is_dynamic": True, "__reduce__": lambda self: (_named_tuple, (name, fields, tuple(self)))}
+    # Type checkers support only named tuples whose fields are literals.
+    kind: object = namedtuple(name, fields)  # type: ignore[misc]
+    own = {"_is_dynamic": True, "__reduce__": lambda self: (_NAMED_TUPLE, (name, fields, tuple(self)))}
     for attribute, value in own.items():
-        setattr(made, attribute, value)
-    return cast(Callable[..., tuple[object, ...]], made)
+        setattr(kind, attribute, value)
+    return cast(Callable[..., tuple[object, ...]], kind)
 
 
 def _named_tuple(name: str, fields: tuple[str, ...], values: tuple[object, ...]) -> tuple[object, ...]:
     return dynamic_named_tuple(name, fields)(*values)
+
+
+_NAMED_TUPLE = stored_function("NamedTuple", _named_tuple)

@@ -1,4 +1,4 @@
-"""Bytes of plain values that are nothing but data: reading them runs no code, whoever wrote them (paper §4.4)."""
+"""A coder for plain values. Decoding runs no code, whoever wrote the bytes (MillWheel paper §4.4)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from uuid import UUID
 
-from headrace.lowlevel.coder import KeyCoder
+from headrace.lowlevel.coders.coder import KeyCoder
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, Timestamp
 
 _TYPES = (
@@ -15,13 +16,15 @@ _TYPES = (
     *(date, datetime, timedelta, Decimal, UUID, Timestamp, Duration),
 )
 _OF_CLASSES = frozenset(b"CDEGKNo")
-"""Kinds of keys that name a class."""
+"""Codes of keys that contain the name of a class or coder."""
 
 
+@named("PlainCoder")
 class PlainCoder(KeyCoder):
-    """None, bool, int, float, str, bytes, dates and times, `Decimal`, `UUID`, and tuples, lists, sets, dicts of such.
+    """A coder for None, bool, int, float, str, bytes, dates and times, `Decimal`, `UUID`, and containers of these.
 
-    What is equal as a key comes back the same: an instant in UTC, 1.50 as 1.5.
+    Containers are tuples, lists, sets, frozen sets and dicts. As in `KeyCoder`, an instant is decoded in UTC, and the
+    Decimal 1.50 as 1.5.
 
     >>> plain = PlainCoder()
     >>> plain.decode(plain.encode(("logs", 3, [None, 2.5, {"seen": {b"a"}}])))
@@ -29,7 +32,7 @@ class PlainCoder(KeyCoder):
     """
 
     def encode(self, key: object) -> bytes:
-        """Bytes of a value. Raises TypeError for one of another type, subclasses of these included."""
+        """Convert a value to bytes. Raises TypeError for other types, which include subclasses of plain types."""
         if type(key) not in _TYPES:
             raise TypeError(
                 f"{key!r:.200} of type {type(key).__qualname__} is no plain value; use None, bool, int, float, str, "
@@ -38,7 +41,7 @@ class PlainCoder(KeyCoder):
         return super().encode(key)
 
     def decode(self, data: bytes) -> object:
-        """The value of the bytes. Raises `CheckpointError` for anything that is no plain value."""
+        """Convert bytes back to the value. Raises `CheckpointError` for bytes that name a class or coder."""
         if data[:1] and data[0] in _OF_CLASSES:
             raise CheckpointError(f"{data[:40]!r} names a class where only plain values belong")
         return super().decode(data)

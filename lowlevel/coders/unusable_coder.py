@@ -1,4 +1,4 @@
-"""Coders of keys that cannot be made, sent or loaded: they fail the runs that need them, and no others."""
+"""Stand-ins for key coders that cannot be pickled or loaded; only a run that uses such a coder fails."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from headrace.lowlevel.errors import CoderError
 
 
 class UnusableCoder:
-    """Stands for a coder; whoever encodes or decodes with it is told what is wrong.
+    """A coder that raises `CoderError` whenever it is used.
 
     Args:
-        kind: Name of the type that it is for.
-        coder: How the coder shows itself.
-        problem: What is wrong, and what to do.
+        kind: Name of the type of keys.
+        coder: Name of the coder that it replaces.
+        problem: What is wrong, and the remedy.
     """
 
     def __init__(self, kind: str, coder: str, problem: str) -> None:
@@ -31,24 +31,24 @@ class UnusableCoder:
         return self._coder
 
 
-def sent(what: object) -> bytes | Exception:
-    """Bytes of something, or why there are none."""
+def sent(value: object) -> bytes | Exception:
+    """The pickled object, or the exception that pickling has raised."""
     try:
-        data: bytes = cloudpickle.dumps(what)
+        data: bytes = cloudpickle.dumps(value)
     except Exception as error:
         return error
     return data
 
 
 def received(data: bytes) -> object:
-    """What the bytes stand for, or the exception that loading them has raised."""
+    """The unpickled object, or the exception that unpickling has raised."""
     try:
-        found: object = cloudpickle.loads(data)
+        value: object = cloudpickle.loads(data)
     except Exception as error:
         return error
-    return found
+    return value
 
 
 def told(error: Exception) -> str:
-    """An exception in a few words."""
+    """Type and message of an exception."""
     return f"{type(error).__name__}: {error}"

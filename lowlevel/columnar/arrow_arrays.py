@@ -1,7 +1,7 @@
-"""Arrow arrays of numbers and bytes, made without a look at what else the values might be.
+"""Arrow arrays of numbers and bytes, made without pandas.
 
-`pyarrow.array` asks of whatever it is given whether it is pandas', and loads pandas to find out: half a second and
-40 MiB in each worker process, which most of them have no other use for.
+`pyarrow.array` and `to_numpy` import pandas to check whether a value belongs to pandas. That takes half a second and 40
+MiB in each worker process, most of which never need pandas.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _LETTERS = {
     **{pa.uint8(): "u1", pa.uint16(): "u2", pa.uint32(): "u4", pa.uint64(): "u8"},
     **{pa.float32(): "f4", pa.float64(): "f8"},
 }
-"""What numpy calls Arrow's types."""
+"""Arrow type -> numpy type code."""
 
 
 def of_numbers(values: NDArray[np.generic]) -> pa.Array:
-    """Whole numbers, floats or truth values, all there; numbers are not copied.
+    """Convert a one-dimensional array of integers, floats or booleans to an Arrow array; numbers are not copied.
 
     >>> of_numbers(np.array([3, 1])).equals(pa.array([3, 1]))
     True
@@ -37,40 +37,42 @@ def of_numbers(values: NDArray[np.generic]) -> pa.Array:
 
 
 def of_integers(values: Sequence[int | None], kind: pa.DataType) -> pa.Array:
-    """Whole numbers with a sign; None for those that are not there.
+    """Convert integers to an Arrow array of a signed integer type; None becomes a null.
 
     >>> of_integers([1, None], pa.int64()).equals(pa.array([1, None], pa.int64()))
     True
     """
-    valid, absent = _valid(values)
-    present: Sequence[object] = values if valid is None else [0 if value is None else value for value in values]
-    # Asked for numpy's type of `kind`, Arrow would look for pandas, too.
-    numbers = np.array(present, f"i{kind.byte_width}")
-    return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)], absent)
+    valid, nulls = _valid(values)
+    filled: Sequence[object] = values if valid is None else [0 if value is None else value for value in values]
+    # `kind.to_pandas_dtype()` would import pandas.
+    numbers = np.array(filled, f"i{kind.byte_width}")
+    return pa.Array.from_buffers(kind, len(numbers), [valid, pa.py_buffer(numbers)], nulls)
 
 
 def of_bytes(values: Sequence[bytes | None], kind: pa.DataType) -> pa.Array:
-    """Byte strings, as Arrow's binary type or the large one; None for those that are not there.
+    """Convert byte strings to an Arrow array of type `binary` or `large_binary`; None becomes a null.
 
-    Raises `OverflowError` where they are more than the plain type can address.
+    Raises OverflowError for 2 GiB or more in an array of type `binary`.
 
     >>> of_bytes([b"a", None, b""], pa.binary()).equals(pa.array([b"a", None, b""], pa.binary()))
     True
     """
-    valid, absent = _valid(values)
-    present = cast("Sequence[bytes]", values) if valid is None else [value or b"" for value in values]
+    valid, nulls = _valid(values)
+    filled = cast("Sequence[bytes]", values) if valid is None else [value or b"" for value in values]
     ends = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, present), np.int64, len(values)), out=ends[1:])
+    np.cumsum(np.fromiter(map(len, filled), np.int64, len(values)), out=ends[1:])
     if not pa.types.is_large_binary(kind):
         if ends[-1] > np.iinfo(np.int32).max:
             raise OverflowError(f"{ends[-1]} bytes in one array of type {kind}")
         ends = ends.astype(np.int32)
-    contents = pa.py_buffer(b"".join(present))
-    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(ends), contents], absent)
+    contents = pa.py_buffer(b"".join(filled))
+    return pa.Array.from_buffers(kind, len(values), [valid, pa.py_buffer(ends), contents], nulls)
 
 
 def of_equal_bytes(values: Sequence[bytes], size: int) -> pa.Array:
-    """Byte strings of `size` bytes each.
+    """Convert byte strings of length `size` to an Arrow array of type `binary(size)`.
+
+    Raises ValueError if their total length is not `size` times their number.
 
     >>> of_equal_bytes([b"ab", b"cd"], 2).equals(pa.array([b"ab", b"cd"], pa.binary(2)))
     True
@@ -82,11 +84,11 @@ def of_equal_bytes(values: Sequence[bytes], size: int) -> pa.Array:
 
 
 def _valid(values: Sequence[object]) -> tuple[pa.Buffer | None, int]:
-    """Which of the values are there, None if all are; and how many are not."""
+    """The validity bitmap (None if there are no nulls) and the number of nulls."""
     if None not in values:
         return None, 0
-    there = np.fromiter((value is not None for value in values), np.bool_, len(values))
-    return _bits(there), len(there) - int(np.count_nonzero(there))
+    flags = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return _bits(flags), len(flags) - int(np.count_nonzero(flags))
 
 
 def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
@@ -94,7 +96,7 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def numbers_in(column: pa.Array) -> NDArray[Any]:
-    """What `to_numpy` gives, which looks for pandas, too.
+    """The values of a column as a numpy array, equal to that of `to_numpy`; numbers are a read-only view.
 
     >>> numbers_in(pa.array([1, 2, 3])[1:])
     array([2, 3])
@@ -102,19 +104,19 @@ def numbers_in(column: pa.Array) -> NDArray[Any]:
     array([False,  True])
     """
     kind, start, count = column.type, getattr(column, "offset", 0), len(column)
-    of_kind = _LETTERS.get(kind)
-    if of_kind is None or column.null_count or isinstance(column, pa.ChunkedArray):
-        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
-        return found
+    letters = _LETTERS.get(kind)
+    if letters is None or column.null_count or isinstance(column, pa.ChunkedArray):
+        converted: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return converted
     if not count:
-        # There need not be any buffer.
-        return np.empty(0, of_kind)
+        # An empty column may have no buffer.
+        return np.empty(0, letters)
     contents = column.buffers()[1]
-    if of_kind == "?":
+    if letters == "?":
         first = start // 8
         data = np.frombuffer(contents, np.uint8, -(-(start + count) // 8) - first, first)
         return np.unpackbits(data, bitorder="little")[start % 8 : start % 8 + count].astype(np.bool_)
-    numbers = np.frombuffer(contents, of_kind, count, start * kind.byte_width)
-    # Others may have the same memory.
+    numbers = np.frombuffer(contents, letters, count, start * kind.byte_width)
+    # Other columns may share the memory.
     numbers.flags.writeable = False
     return numbers

@@ -1,4 +1,4 @@
-"""Arrow tables as bytes, for whatever carries bytes."""
+"""Arrow record batches as bytes, in Arrow's IPC format."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pyarrow as pa
 
 
 def encode_tables(tables: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
-    """Tables of one schema as an Arrow IPC stream.
+    """Encode record batches of one schema as an Arrow IPC stream.
 
     >>> table = pa.record_batch({"sum": [7]})
-    >>> [each.to_pydict() for each in decode_tables(encode_tables([table, table], table.schema))]
+    >>> [decoded.to_pydict() for decoded in decode_tables(encode_tables([table, table], table.schema))]
     [{'sum': [7]}, {'sum': [7]}]
     """
     sink = pa.BufferOutputStream()
@@ -22,5 +22,5 @@ def encode_tables(tables: Iterable[pa.RecordBatch], schema: pa.Schema) -> bytes:
 
 
 def decode_tables(data: bytes | memoryview) -> list[pa.RecordBatch]:
-    """These tables; their columns are views of the bytes."""
+    """Decode the bytes of `encode_tables`; the columns are views of the bytes."""
     return list(pa.ipc.open_stream(pa.py_buffer(data)))

@@ -1,4 +1,4 @@
-"""Keys as columns: which rows have the same key, and where their records go (paper §4.2)."""
+"""Keys as columns: finds rows with equal keys (MillWheel paper §4.2)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.arrays import numbers_in
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 
 Numbers = NDArray[np.int64]
 _SPARSE = 4
-"""Group numbers per row beyond which they are made dense by sorting."""
+"""If group numbers exceed this many times the number of rows, they are made dense by sorting, else by a table."""
 
 
 def is_key_column(column: pa.Array) -> bool:
-    """Whether equal values of the column are the same key, and others are not: text and whole numbers, all there.
+    """Whether equal values of the column are the same key: true for text, integers and booleans without nulls.
 
     >>> is_key_column(pa.array(["a"])), is_key_column(pa.array([1, None])), is_key_column(pa.array([0.0]))
     (True, False, False)
@@ -27,17 +27,20 @@ def is_key_column(column: pa.Array) -> bool:
 
 
 def is_text(column: pa.Array) -> bool:
-    """Whether its values are text."""
+    """Whether a column is of Arrow's type `string` or `large_string`."""
     return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
 
 
 def is_direct(column: pa.Array) -> bool:
-    """Whether its values are of a type of which equal ones always have equal encodings."""
+    """Whether equal keys have equal encodings in this column: false for booleans, as True equals 1."""
     return not pa.types.is_boolean(column.type)
 
 
 def numbered(columns: Sequence[pa.Array]) -> Numbers:
-    """Number of each row's combination of values; rows with equal ones have the same, numbers have no gaps.
+    """Number the distinct rows of some columns from 0 without gaps: one int64 for each row.
+
+    Args:
+        columns: One or more columns of the same length.
 
     >>> numbered([pa.array(["a", "b", "a"]), pa.array([1, 1, 1])]).tolist()
     [0, 1, 0]
@@ -60,19 +63,29 @@ def _codes(column: pa.Array) -> Numbers:
 
 
 def dense(groups: Numbers) -> tuple[Numbers, Numbers]:
-    """Groups numbered from 0 without gaps, and what each number stood for; `groups` are 0 or more."""
+    """Renumber groups from 0 without gaps, in ascending order.
+
+    Args:
+        groups: The group of each row, 0 or more.
+
+    Returns:
+        The new number of each row, and the group of each new number.
+
+    >>> dense(np.array([7, 3, 7]))
+    (array([1, 0, 1]), array([3, 7]))
+    """
     limit = int(groups.max(initial=-1)) + 1
     if limit > _SPARSE * len(groups):
-        names, numbers = np.unique(groups, return_inverse=True)
-        return numbers.reshape(-1), names
-    names = np.flatnonzero(np.bincount(groups, minlength=limit))
+        distinct, numbers = np.unique(groups, return_inverse=True)
+        return numbers.reshape(-1), distinct
+    distinct = np.flatnonzero(np.bincount(groups, minlength=limit))
     table = np.empty(limit, np.int64)
-    table[names] = np.arange(len(names))
-    return table[groups], names
+    table[distinct] = np.arange(len(distinct))
+    return table[groups], distinct
 
 
-def first_places(numbers: Numbers, count: int) -> Numbers:
-    """The first row of each number from 0 to below `count`."""
-    places = np.empty(count, np.int64)
-    places[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
-    return places
+def first_indices(numbers: Numbers, count: int) -> Numbers:
+    """The index of the first row with each number from 0 to `count - 1`; each number must occur."""
+    indices = np.empty(count, np.int64)
+    indices[numbers[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+    return indices

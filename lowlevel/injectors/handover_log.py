@@ -1,11 +1,12 @@
-"""How the processes of a distributed injector hand records over: what lies in the place that they share (paper §5.2).
+"""The shared storage through which processes hand records to a distributed injector (MillWheel paper §5.2).
 
-    expected                            the names that the injector waits for
-    processes/NAME                      exists once that process was there
-    entries/NAME/NUMBER                 one hand-over: a watermark, and the records that came before it
+    expected                            the names of the processes that the injector waits for
+    processes/NAME                      exists once the process has registered
+    entries/NAME/NUMBER                 one hand-over: a watermark, and a reference to the records before it
     records/NAME/NUMBER-FINGERPRINT     those records; they count only if an entry names them
 
-Entries are numbered from 1 without gaps and written if absent, so that of two processes of one name, one loses.
+Entries are numbered from 1 without gaps. Each is written only if its number is free, so of two processes with the same
+name one fails.
 """
 
 from __future__ import annotations
@@ -19,74 +20,80 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import cast
 
-from headrace.lowlevel.checkpoint import envelope
-from headrace.lowlevel.coder import Coder
+from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.store import ObjectStore, Store
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.storage import envelope
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 FORMAT_VERSION = 1
-"""Of entries and records."""
+"""Format version of entries and records."""
 _ENTRY, _RECORDS = "hand-over of an injector's process", "records of an injector's process"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-Place = str | os.PathLike[str] | Store
-"""A directory, a URL, or a store."""
+Location = str | os.PathLike[str] | ObjectStorage
+"""A directory path, a URL, or an `ObjectStorage`."""
 
 
 class HandoverError(HeadraceError, ValueError):
-    """A process that is not expected, has closed, was replaced, or goes back. Nothing of that hand-over counts."""
+    """A hand-over was refused, or a stored one cannot be read. Nothing of the refused hand-over counts.
+
+    A hand-over is refused if its process is not expected, has closed, was replaced, or moves its watermark back.
+    """
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class HandoverEntry:
     """One hand-over. Persisted: every field."""
 
     watermark: int = MIN_TIMESTAMP
-    """The process's low watermark after it, microseconds UTC."""
+    """The process's low watermark after this hand-over, microseconds UTC."""
     count: int = 0
-    """How many records there are."""
+    """Number of records."""
     records: str = ""
-    """Where they are; empty if there are none."""
+    """Name of the object with the records; empty if there are none."""
     closed: bool = False
-    """Whether it is the process's last."""
+    """Whether this is the last hand-over of the process."""
     progress: str = ""
-    """The process's own note of how far it is."""
+    """The process's own note of how far it has read its input."""
 
 
 class Handover:
-    """The shared place, as processes and injector see it."""
+    """Access to the shared storage, for the injector and for its processes."""
 
-    def __init__(self, place: Place, coder: Coder) -> None:
-        self.store: Store = ObjectStore(place) if isinstance(place, (str, os.PathLike)) else place
+    def __init__(self, place: Location, coder: Coder) -> None:
+        self.store: ObjectStorage = ObjectStore(place) if isinstance(place, (str, os.PathLike)) else place
         self.coder = coder
 
     def expected(self) -> list[str] | None:
-        """Names that the injector waits for; None if no injector has said so yet."""
+        """Names of the processes that the injector waits for; None if no injector has written them yet."""
         data = self.store.get("expected")
         return None if data is None else cast(list[str], json.loads(data))
 
     def expect(self, names: Collection[str]) -> None:
-        """Say which processes the injector waits for."""
+        """Write the names of the processes that the injector waits for."""
         self.store.put("expected", json.dumps(sorted(names)).encode())
 
     def registered(self) -> list[str]:
-        """Names of processes that were there."""
+        """Names of the processes that have registered."""
         return [path.split("/")[1] for path in self.store.list("processes")]
 
     def register(self, name: str) -> None:
-        """Say that a process is there."""
+        """Record that a process exists."""
         self.store.put(f"processes/{name}", b"")
 
-    def entry(self, name: str, number: int) -> Entry | None:
-        """A process's hand-over of that number; None if it has not come yet."""
+    def entry(self, name: str, number: int) -> HandoverEntry | None:
+        """The hand-over of a process with this number; None if it is not written yet.
+
+        Raises `CheckpointError` if the entry is damaged.
+        """
         path = _entry_path(name, number)
         data = self.store.get(path)
         if data is None:
             return None
         with envelope.understood(self._named(path)):
             (head,) = envelope.unwrap(_ENTRY, FORMAT_VERSION, data, self._named(path))
-            entry = Entry(*json.loads(bytes(head)))
+            entry = HandoverEntry(*json.loads(bytes(head)))
             if entry.count and not re.fullmatch(
                 rf"records/{re.escape(name)}/{number:020}-[0-9a-f]{{32}}", entry.records
             ):
@@ -94,18 +101,18 @@ class Handover:
         return entry
 
     def last(self, name: str) -> int:
-        """Number of a process's newest hand-over; 0 before the first."""
+        """Number of the newest hand-over of a process; 0 before the first."""
         paths = self.store.list(f"entries/{name}")
         return int(paths[-1].rsplit("/", 1)[1]) if paths else 0
 
-    def enter(self, name: str, number: int, entry: Entry) -> bool:
-        """Hand over; False if another process of the name has taken that number."""
+    def enter(self, name: str, number: int, entry: HandoverEntry) -> bool:
+        """Write a hand-over; False if another process with the same name has taken this number."""
         fields = [entry.watermark, entry.count, entry.records, entry.closed, entry.progress]
         data = envelope.wrap(_ENTRY, FORMAT_VERSION, [json.dumps(fields).encode()])
         return self.store.put_if_absent(_entry_path(name, number), data)
 
     def save(self, name: str, number: int, batch: Batch) -> str:
-        """Write records where an entry can name them; equal ones to the same object."""
+        """Write the records of a hand-over and return the object's name; equal records get the same name."""
         lengths = list(map(len, batch.ids or ()))
         parts = [
             struct.pack(f"<{len(batch)}q", *batch.timestamps),
@@ -119,7 +126,10 @@ class Handover:
         return path
 
     def load(self, path: str) -> Batch:
-        """The records at a path. Raises `HandoverError` if they are gone, `CheckpointError` if they are damaged."""
+        """Read the records of a hand-over.
+
+        Raises `HandoverError` if the object is missing, `CheckpointError` if it is damaged.
+        """
         data = self.store.get(path)
         if data is None:
             raise HandoverError(f"{self._named(path)} was handed over and is gone; put it back, it is not read yet")
@@ -132,7 +142,7 @@ class Handover:
         return Batch(cast(list[object], self.coder.decode(bytes(values))), list(timestamps), ids or None)
 
     def discard(self, name: str, before: int) -> None:
-        """Take away what was handed over before a number, but the newest entry of it."""
+        """Delete records before hand-over number `before`, and entries before number `before` - 1."""
         for folder, end in (("records", before), ("entries", before - 1)):
             for path in self.store.list(f"{folder}/{name}"):
                 if int(path.rsplit("/", 1)[1].split("-")[0]) < end:
@@ -143,12 +153,12 @@ class Handover:
 
 
 def check_name(name: str) -> str:
-    """The name, if it can stand in a path. Raises `HandoverError`.
+    """Return the name of a process if it is valid in a path; otherwise raise `HandoverError`.
 
     >>> check_name("../host")
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.handover.HandoverError: '../host' cannot name an injector process; use letters, digits, ...
+    headrace.lowlevel.injectors.handover_log.HandoverError: '../host' cannot name an injector process; ...
     """
     if not _NAME.fullmatch(name):
         raise HandoverError(

@@ -1,8 +1,9 @@
-"""Injectors bring external data in and seed the low watermark (MillWheel paper §5.2, figure 10).
+"""Injectors read external data and provide the first low watermark (MillWheel paper §5.2, figure 10).
 
-An injector runs on the driver. For each epoch it is asked for a `Delivery`: what to read next, from a position that is
-committed with the epoch, so that a restart goes on exactly there. Reading happens in the tasks, split by split.
-The watermark comes from the injector (`Delivery.watermark`) and from what the tasks saw while reading (`Lag`).
+An injector runs on the driver. For each epoch the driver asks the injector for a `Delivery`: what to read next, from a
+given position. The position is committed with the epoch, so a restarted run continues exactly there. The tasks read the
+data, split by split. The watermark follows from the injector (`Delivery.watermark`) and, with `Injector.max_delay`,
+from the timestamps that the tasks have read.
 """
 
 from __future__ import annotations
@@ -12,36 +13,37 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, Self, runtime_checkable
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 class Split(Protocol):
-    """A part of a delivery that one task reads. It is shipped to the task: keep it small, or hold the data itself."""
+    """A part of a delivery that one task reads. It is pickled and sent to the task, so it should be small."""
 
     def read(self) -> Iterable[Batch]:
-        """The records, in batches; values as they enter the topology, timestamps in microseconds UTC."""
+        """Read the records, in batches; timestamps are microseconds UTC."""
 
 
 @runtime_checkable
 class SizedSplit(Split, Protocol):
-    """A split of which it is known how large it is before it is read."""
+    """A split that knows its number of records before it is read."""
 
     def count_records(self) -> int:
-        """How many records there are."""
+        """Number of records in the split."""
 
 
 @runtime_checkable
 class TellingSplit(Split, Protocol):
-    """A split that finds out something by being read that its injector must know."""
+    """A split that reports to its injector what was found while the split was read."""
 
     def told(self) -> object:
-        """In the task, after the last batch: a value that can be pickled."""
+        """The report, a value that can be pickled. It is called in the task, after the last batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemorySplit:
-    """A split that carries its records.
+    """A split that contains its records.
 
     >>> [list(batch.rows()) for batch in MemorySplit(Batch(["a"], [1])).read()]
     [[('a', 1)]]
@@ -50,7 +52,7 @@ class MemorySplit:
     batch: Batch
 
     def read(self) -> Iterable[Batch]:
-        """The one batch."""
+        """See `Split`; there is one batch."""
         return [self.batch]
 
     def count_records(self) -> int:
@@ -64,48 +66,58 @@ class Delivery:
 
     splits: Sequence[Split]
     position: object
-    """Where the next delivery starts, committed with the epoch: a plain value (`headrace.lowlevel.plaindata`)."""
+    """Where the next delivery starts, committed with the epoch: plain data (`lowlevel.coders.plain_coder`)."""
     watermark: int = MIN_TIMESTAMP
-    """The injector's low watermark after this delivery, as far as it is known before reading; microseconds UTC."""
+    """The injector's low watermark after this delivery, as known before the splits are read; microseconds UTC."""
     done: bool = False
-    """Whether the input has ended: the watermark becomes `MAX_TIMESTAMP`."""
+    """Whether the input has ended; the watermark is then `MAX_TIMESTAMP`."""
     clock: int | None = None
-    """The wall clock to use for this epoch, microseconds UTC; None for the runner's own (tests set it)."""
+    """The wall-clock time of this epoch, microseconds UTC; None for the runner's clock. Tests set it."""
     idle: bool = False
-    """Nothing to read and nothing that changed: an epoch is only needed if a timer is due."""
+    """Whether there is nothing to read and nothing has changed; an epoch is then needed only if a timer is due."""
 
 
 class Injector(Protocol):
-    """A source of records with a low watermark. Subclasses are constructed with configuration only."""
+    """A source of records with a low watermark. An injector holds configuration only; its state is the position."""
 
     max_delay: int | None
-    """Bounded out-of-orderness: the watermark also follows the greatest timestamp read, this many microseconds behind
-    it. None: only `Delivery.watermark` counts."""
+    """Bound on out-of-orderness, microseconds: the watermark also follows the greatest timestamp, at this distance.
+    With None only `Delivery.watermark` counts."""
     record_ids: bool
-    """Whether batches carry ids because records may be delivered again."""
+    """Whether batches have record ids because the source may deliver a record again."""
     id_slack: int
-    """How long ids are kept after the watermark has passed their record, microseconds of event time."""
+    """How long a record's id is kept after the watermark has passed the record, microseconds of event time."""
 
     def start(self) -> object:
-        """The position of a run that starts from nothing."""
+        """The position of a run without a checkpoint to continue from."""
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """What to read from `position`: about `limit` records at most, in about `splits` parts.
+        """Plan the delivery that starts at `position`.
 
-        Must give the same records for the same position: an abandoned epoch is planned again.
+        The same position must give the same records, because an abandoned epoch is planned again.
+
+        Args:
+            position: The position committed last, or `start()`.
+            limit: About the greatest number of records.
+            splits: About the number of splits.
         """
 
 
 @runtime_checkable
 class LearningInjector(Injector, Protocol):
-    """An injector whose position depends on what is read, for instance on how far each of its parts reaches."""
+    """An injector whose next position depends on what the tasks find while they read."""
 
     def learned(self, position: object, told: Sequence[object]) -> object:
-        """The position to commit with an epoch: that of its delivery, and what its `TellingSplit`s told."""
+        """The position to commit with an epoch.
+
+        Args:
+            position: `Delivery.position` of the epoch.
+            told: What `TellingSplit.told` of the delivery's splits has returned.
+        """
 
 
 class BaseInjector:
-    """Defaults for injectors: no watermark of its own beyond `Delivery.watermark`, no redelivery."""
+    """Base class with the defaults of an injector: no `max_delay`, no record ids, positions that begin with 0."""
 
     max_delay: int | None = None
     record_ids: bool = False
@@ -113,21 +125,23 @@ class BaseInjector:
 
     @property
     def position_kind(self) -> str:
-        """What positions mean, in a reader's words: by default the name of the class.
+        """A name for the meaning of positions, by default the name of the class.
 
-        A changed program goes on from the committed position if this is as it was.
+        A changed program continues from the committed position only if this name is unchanged.
         """
-        return type(self).__qualname__
+        return public_name(type(self))
 
     def start(self) -> object:
-        """Position 0."""
+        """See `Injector`; the first position is 0."""
         return 0
 
 
+@named("BoundedInjector")
 class BoundedInjector(BaseInjector):
-    """Records held in memory, with a perfect watermark: nothing is late, the watermark goes to its end with the input.
+    """An injector of records in memory. Its watermark is perfect: no record is late.
 
-    With `max_delay` (microseconds) the watermark is heuristic instead: that much behind the greatest timestamp so far.
+    The watermark stays at `MIN_TIMESTAMP` until the input ends. With `max_delay` (microseconds) it is heuristic:
+    it follows the greatest timestamp so far at this distance.
 
     >>> injector = BoundedInjector([("a", 1), ("b", 2)])
     >>> delivery = injector.plan(injector.start(), limit=1, splits=1)
@@ -141,7 +155,7 @@ class BoundedInjector(BaseInjector):
         self.max_delay = max_delay
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next `limit` records."""
+        """See `Injector`; the delivery has the next `limit` records."""
         assert isinstance(position, int)
         rows = self._rows[position : position + limit]
         end = position + len(rows)
@@ -151,8 +165,9 @@ class BoundedInjector(BaseInjector):
         return Delivery([MemorySplit(batch) for batch in batches], end, done=end >= len(self._rows))
 
 
+@named("ManualInjector")
 class ManualInjector(BaseInjector):
-    """Delivers exactly what it is told, a step an epoch: for tests and simulations.
+    """An injector that delivers scripted steps, one in each epoch, for tests and simulations.
 
     >>> injector = ManualInjector().records(("a", 1), ("b", 2)).watermark(10).clock(60_000_000)
     >>> [len(injector.plan(step, 100, 1).splits) for step in range(3)], injector.plan(3, 100, 1).done
@@ -166,24 +181,29 @@ class ManualInjector(BaseInjector):
         self.id_slack = id_slack
 
     def records(self, *rows: tuple[object, int], ids: Sequence[bytes] | None = None) -> Self:
-        """Next, deliver records (value, timestamp in microseconds UTC), with their ids if records can come again."""
+        """Add a step that delivers records.
+
+        Args:
+            *rows: (value, timestamp) of each record; the timestamp in microseconds UTC.
+            ids: One for each record, if records can be delivered again.
+        """
         batch = Batch([value for value, _ in rows], [timestamp for _, timestamp in rows], ids)
         self._steps.append((batch, self._watermark, None))
         return self
 
     def watermark(self, timestamp: int) -> Self:
-        """Next, move the low watermark to a timestamp, microseconds UTC."""
+        """Add a step that moves the low watermark to a timestamp, microseconds UTC."""
         self._watermark = timestamp
         self._steps.append((None, timestamp, None))
         return self
 
     def clock(self, timestamp: int) -> Self:
-        """Next, move the wall clock to a timestamp, microseconds UTC."""
+        """Add a step that moves the wall clock to a timestamp, microseconds UTC."""
         self._steps.append((None, self._watermark, timestamp))
         return self
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next step; after the last one the input has ended."""
+        """See `Injector`; the delivery is the next step, and after the last step the input has ended."""
         assert isinstance(position, int)
         if position >= len(self._steps):
             return Delivery([], position, done=True)

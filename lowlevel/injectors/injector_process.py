@@ -1,65 +1,72 @@
-"""One process of a distributed injector: hands records and watermarks over (MillWheel paper §5.2)."""
+"""A process that hands records and watermarks to a distributed injector (MillWheel paper §5.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Self
 
-from headrace.lowlevel.coder import Coder, PickleCoder
-from headrace.lowlevel.handover import Entry, Handover, HandoverError, Place, check_name
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.coders.coder import Coder, PickleCoder
+from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, Location, check_name
+from headrace.lowlevel.records.record import Batch
 
 
 class InjectorProcess:
-    """The side of `ProcessInjector` that lives in a process of its own and needs nothing but the shared place.
+    """A process that hands records to a `ProcessInjector`. It needs only the storage that both share.
 
-    A hand-over is one write: it happened or it did not, and its records come with their watermark. A process that was
-    killed opens under its name again and goes on from `progress`, or writes again what it is not sure of, with ids.
-    Whoever had the name before can hand over nothing more.
+    A hand-over is atomic, and contains records together with their watermark. A process that was killed is opened again
+    under its name. It continues from `progress`, or writes again, with ids, the records of which it is not certain. An
+    older process with the same name can then hand over nothing more.
 
     >>> import tempfile
     >>> place = tempfile.mkdtemp()
-    >>> process = InjectorProcess(place, "host-a").write([("britney", 1), ("carly", 2)], progress="line 2").advance(2)
-    >>> InjectorProcess(place, "host-a").progress
+    >>> process = InjectorProcess.open(place, "host-a").write([("britney", 1), ("carly", 2)], progress="line 2")
+    >>> InjectorProcess.open(place, "host-a").progress
     'line 2'
     >>> process.advance(3)
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.handover.HandoverError: process 'host-a' was started again elsewhere; ...
-
-    Args:
-        place: Where the injector looks.
-        name: One of the names that the injector expects.
-        coder: How lists of values become bytes; the same as the injector's.
-
-    Raises `HandoverError` if the name is not expected or has closed.
+    headrace.lowlevel.injectors.handover_log.HandoverError: process 'host-a' was started again elsewhere; ...
     """
 
-    def __init__(self, place: Place, name: str, coder: Coder | None = None) -> None:
-        self._handover = Handover(place, coder or PickleCoder())
-        self._name = check_name(name)
-        expected = self._handover.expected()
-        if expected is not None and name not in expected:
+    def __init__(self, handover: Handover, name: str) -> None:
+        """For `open`: a process that has handed nothing over yet."""
+        self._handover = handover
+        self._name = name
+        self._number = handover.last(name)
+        self._last = handover.entry(name, self._number) or HandoverEntry()
+
+    @classmethod
+    def open(cls, place: Location, name: str, coder: Coder | None = None) -> Self:
+        """Register the process, and write an entry, so that older processes with the name can hand over nothing more.
+
+        Args:
+            place: The directory, URL or store of the injector.
+            name: One of the names that the injector expects.
+            coder: Coder for lists of values, the same as the injector's.
+
+        Raises:
+            HandoverError: The name is invalid or not expected, or the process has closed.
+        """
+        handover = Handover(place, coder or PickleCoder())
+        expected = handover.expected()
+        if expected is not None and check_name(name) not in expected:
             raise HandoverError(
-                f"no process {name!r} is expected at {self._handover.store.describe()} (expected: "
-                f"{', '.join(expected)}); correct the name, or expect it in the ProcessInjector"
+                f"no process {name!r} is expected at {handover.store.describe()} (expected: {', '.join(expected)}); "
+                "correct the name, or expect it in the ProcessInjector"
             )
-        self._handover.register(name)
-        self._number = self._handover.last(name)
-        self._last = self._handover.entry(name, self._number) or Entry()
-        if self._last.closed:
-            raise HandoverError(f"process {name!r} has closed its input; nothing can be handed over after that")
-        # Takes the next number away from whoever has the name now.
-        self._enter(Entry(self._last.watermark, progress=self._last.progress))
+        handover.register(check_name(name))
+        process = cls(handover, name)
+        process._enter(HandoverEntry(process.watermark, progress=process.progress))
+        return process
 
     @property
     def watermark(self) -> int:
-        """The low watermark that it has handed over, microseconds UTC."""
+        """The low watermark handed over last, microseconds UTC."""
         return self._last.watermark
 
     @property
     def progress(self) -> str:
-        """The note that came with the newest hand-over that had one."""
+        """The newest progress note; empty if there is none."""
         return self._last.progress
 
     def write(
@@ -69,15 +76,17 @@ class InjectorProcess:
         watermark: int | None = None,
         progress: str | None = None,
     ) -> Self:
-        """Hand over records (value, timestamp in microseconds UTC), with what comes after them, in one write.
+        """Hand over records, a watermark and a progress note atomically.
 
         Args:
-            records: In order; records of one key keep it.
-            ids: One a record, if the injector has `record_ids`.
-            watermark: The low watermark after them; None leaves it.
-            progress: A note of how far the process is, for when it is started again; None leaves it.
+            records: (value, timestamp in microseconds UTC) of each record. The order of records with one key is kept.
+            ids: One for each record, if the injector has `record_ids`.
+            watermark: The low watermark after the records, microseconds UTC; None leaves it unchanged.
+            progress: A note of how far the process has read, for a restart; None leaves it unchanged.
 
-        Raises `HandoverError`, and `StoreError` if it is not known whether they were handed over.
+        Raises:
+            HandoverError: The hand-over is refused; nothing of it counts.
+            StoreError: The store failed; the records may or may not have been handed over.
         """
         rows = list(records)
         if ids is not None and len(ids) != len(rows):
@@ -85,16 +94,19 @@ class InjectorProcess:
         watermark, progress = self._later(watermark), self.progress if progress is None else progress
         batch = Batch([value for value, _ in rows], [timestamp for _, timestamp in rows], ids)
         path = self._handover.save(self._name, self._number + 1, batch) if rows else ""
-        self._enter(Entry(watermark, len(rows), path, progress=progress))
+        self._enter(HandoverEntry(watermark, len(rows), path, progress=progress))
         return self
 
     def advance(self, watermark: int) -> Self:
-        """Say that no record before `watermark` (microseconds UTC) comes any more. It cannot go back."""
+        """Declare that no record before `watermark` (microseconds UTC) follows. See `write` for errors.
+
+        Raises `HandoverError` for a watermark before the last one.
+        """
         return self.write((), watermark=watermark)
 
     def close(self) -> None:
-        """Say that there is nothing more: the process does not hold the watermark any longer."""
-        self._enter(Entry(self.watermark, closed=True, progress=self.progress))
+        """Declare that the input of this process has ended. The process then no longer holds the watermark."""
+        self._enter(HandoverEntry(self.watermark, closed=True, progress=self.progress))
 
     def _later(self, watermark: int | None) -> int:
         if watermark is None:
@@ -106,7 +118,7 @@ class InjectorProcess:
             )
         return watermark
 
-    def _enter(self, entry: Entry) -> None:
+    def _enter(self, entry: HandoverEntry) -> None:
         if self._last.closed:
             raise HandoverError(f"process {self._name!r} has closed its input; nothing can be handed over after that")
         if not self._handover.enter(self._name, self._number + 1, entry):

@@ -1,7 +1,7 @@
-"""An injector that is distributed over processes: its low watermark is the least of theirs (MillWheel paper §5.2).
+"""An injector distributed over processes; its low watermark is the least of theirs (MillWheel paper §5.2).
 
-The set of processes is given, so that one that is silent holds the watermark back instead of being forgotten. They hand
-their records over through a directory or an object store, see `InjectorProcess`.
+The set of processes is fixed, so a silent process holds the watermark back. Processes hand their records over through a
+directory or an object store, see `InjectorProcess`.
 """
 
 from __future__ import annotations
@@ -10,16 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from headrace.lowlevel.coder import Coder, PickleCoder
-from headrace.lowlevel.handover import Entry, Handover, HandoverError, Place, check_name
-from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.coders.coder import Coder, PickleCoder
+from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, Location, check_name
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True)
 class HandoverSplit:
-    """Hand-overs for one task."""
+    """A split that reads the records of some hand-overs."""
 
     handover: Handover
     paths: tuple[str, ...]
@@ -27,7 +28,13 @@ class HandoverSplit:
     """Whether every record must have an id."""
 
     def read(self) -> Iterable[Batch]:
-        """One after the other. Raises `ValueError` for records without the ids that they must have."""
+        """See `Split`; each hand-over is one batch.
+
+        Raises:
+            ValueError: `with_ids` is set, and records have no ids.
+            HandoverError: Records are missing.
+            CheckpointError: Records are damaged.
+        """
         for path in self.paths:
             batch = self.handover.load(path)
             if self.with_ids and batch.ids is None:
@@ -41,45 +48,52 @@ class HandoverSplit:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
-    """How far a process is. Persisted as part of a position: every field, as a tuple."""
+class HandoverPosition:
+    """How far the hand-overs of one process have been read. Persisted, as a tuple in the position: every field."""
 
     taken: int = 0
-    """Number of its newest hand-over that was taken."""
+    """Number of the newest hand-over that was read."""
     watermark: int = MIN_TIMESTAMP
     closed: bool = False
 
-    def after(self, entry: Entry) -> Reached:
-        """When another hand-over was taken."""
+    def after(self, entry: HandoverEntry) -> HandoverPosition:
+        """The position after the next hand-over."""
         watermark = MAX_TIMESTAMP if entry.closed else max(self.watermark, entry.watermark)
-        return Reached(self.taken + 1, watermark, entry.closed)
+        return HandoverPosition(self.taken + 1, watermark, entry.closed)
 
 
-def _reached(position: object) -> dict[str, Reached]:
-    """Back from a position."""
-    return {name: Reached(*fields) for name, fields in cast(Mapping[str, tuple[int, int, bool]], position).items()}
+def _reached(position: object) -> dict[str, HandoverPosition]:
+    """Name of each process -> how far its hand-overs have been read, from the injector's position."""
+    return {
+        name: HandoverPosition(*fields) for name, fields in cast(Mapping[str, tuple[int, int, bool]], position).items()
+    }
 
 
+@named("ProcessInjector")
 class ProcessInjector(BaseInjector):
-    """Records of several processes that live on their own, wherever they are.
+    """An injector of the records that several independent processes hand over.
 
-    Its watermark is the least of all expected processes: one that has never reported, or has stopped, holds it, and
-    `explain` names it. The input has ended when all have closed.
+    Its watermark is the least watermark of all expected processes. A process that has never reported, or has stopped,
+    holds the watermark, and `explain` names the process. The input has ended when all processes have closed.
 
     Args:
-        place: A directory or URL that processes, driver and workers reach, for this injector alone. Values are
-            pickles unless there is another coder: whoever may write there can run code here.
-        expected: Names of the processes. They can be others after a restart; one that has not closed must stay.
-        coder: How lists of values become bytes.
-        record_ids: Whether processes give each record an id, so that what they hand over twice counts once. Records
-            without one stop the run then.
-        id_slack: How long ids are kept after the watermark has passed their record, microseconds of event time.
-        discard: Whether to delete what is committed; otherwise it is kept.
+        place: A directory, URL or store that processes, driver and workers can reach, used by this injector alone.
+            Values are pickles by default, so anyone who can write there can run code in driver and tasks.
+        expected: Names of the processes. The set may change between runs, but processes that have registered and not
+            closed must stay in it.
+        coder: Coder for lists of values.
+        record_ids: Whether each record must have an id, so that a record handed over twice counts once. A record
+            without an id then fails the run.
+        id_slack: How long a record's id is kept after the watermark has passed the record, microseconds of event time.
+        discard: Whether to delete hand-overs that are committed.
+
+    Raises:
+        HandoverError: A name is invalid, or no process is expected.
     """
 
     def __init__(
         self,
-        place: Place,
+        place: Location,
         expected: Collection[str],
         coder: Coder | None = None,
         record_ids: bool = False,
@@ -95,14 +109,17 @@ class ProcessInjector(BaseInjector):
         self._declared = False
 
     def start(self) -> object:
-        """Nothing taken yet."""
+        """See `Injector`; nothing has been read yet."""
         return {}
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """What processes have handed over since; those that are behind go first. Raises `HandoverError`."""
+        """See `Injector`; the hand-overs of processes with the least watermark are read first.
+
+        Raises `HandoverError` if a process has registered that is not expected.
+        """
         before = _reached(position)
         self._declare(before)
-        reached = {name: before.get(name, Reached()) for name in self._expected}
+        reached = {name: before.get(name, HandoverPosition()) for name in self._expected}
         entries = self._take(reached, limit)
         after = {name: (one.taken, one.watermark, one.closed) for name, one in {**before, **reached}.items()}
         done = all(each.closed for each in reached.values())
@@ -112,16 +129,16 @@ class ProcessInjector(BaseInjector):
         return Delivery(work, after, watermark, done=done, idle=not entries and not done)
 
     def committed(self, position: object) -> None:
-        """What was taken up to this position is safe."""
+        """Delete the hand-overs up to a committed position, if `discard` is set."""
         if self._discard:
             for name, reached in _reached(position).items():
                 self._handover.discard(name, reached.taken + 1)
 
     def holder(self, position: object) -> str | None:
-        """The process that the watermark waits for, in words."""
+        """A description of the process that holds the watermark; None if all processes have closed."""
         before = _reached(position)
-        behind = min(self._expected, key=lambda name: before.get(name, Reached()).watermark)
-        reached = before.get(behind, Reached())
+        behind = min(self._expected, key=lambda name: before.get(name, HandoverPosition()).watermark)
+        reached = before.get(behind, HandoverPosition())
         if reached.closed:
             return None
         if not reached.taken:
@@ -130,33 +147,33 @@ class ProcessInjector(BaseInjector):
             return f"process {behind!r}, which has not stated a watermark yet"
         return f"process {behind!r}, whose last watermark is {reached.watermark}"
 
-    def _take(self, reached: dict[str, Reached], limit: int) -> list[Entry]:
-        """Hand-overs of about `limit` records; `reached` moves on."""
+    def _take(self, reached: dict[str, HandoverPosition], limit: int) -> list[HandoverEntry]:
+        """Take hand-overs of about `limit` records, and advance `reached` in place."""
         waiting = {name: self._next(name, at) for name, at in reached.items()}
-        taken: list[Entry] = []
+        taken: list[HandoverEntry] = []
         total = 0
         while total < limit and any(waiting.values()):
             name = min((name for name in waiting if waiting[name]), key=lambda name: (reached[name].watermark, name))
-            entry = cast(Entry, waiting[name])
+            entry = cast(HandoverEntry, waiting[name])
             reached[name] = reached[name].after(entry)
             waiting[name] = self._next(name, reached[name])
             taken.append(entry)
             total += entry.count
         return taken
 
-    def _next(self, name: str, reached: Reached) -> Entry | None:
+    def _next(self, name: str, reached: HandoverPosition) -> HandoverEntry | None:
         return None if reached.closed else self._handover.entry(name, reached.taken + 1)
 
-    def _declare(self, before: Mapping[str, Reached]) -> None:
-        """Once a run: say whom we wait for, and refuse those for whom we do not."""
+    def _declare(self, before: Mapping[str, HandoverPosition]) -> None:
+        """Write the names of the expected processes, and refuse others. This happens once in a run."""
         if not self._declared:
             self._refuse_strangers(before)
             self._handover.expect(self._expected)
-            # One may have come between the first look and the list of names, which refuses those that come later.
+            # A process may have registered between the check and the write; processes that start later check the names.
             self._refuse_strangers(before)
             self._declared = True
 
-    def _refuse_strangers(self, before: Mapping[str, Reached]) -> None:
+    def _refuse_strangers(self, before: Mapping[str, HandoverPosition]) -> None:
         closed = {name for name, reached in before.items() if reached.closed}
         if strangers := sorted(set(self._handover.registered()) - set(self._expected) - closed):
             raise HandoverError(
@@ -167,6 +184,6 @@ class ProcessInjector(BaseInjector):
 
 
 def _shared(paths: list[str], splits: int) -> list[list[str]]:
-    """The paths in order, in about as many parts."""
+    """Divide the paths, in order, into at most `splits` parts of about equal length."""
     size = max(1, -(-len(paths) // max(1, splits)))
     return [paths[at : at + size] for at in range(0, len(paths), size)]

@@ -1,7 +1,7 @@
-"""Load distribution: which interval to split, to merge or to give to another task, by what each costs (paper §7.1).
+"""Load balancing: split, merge and move key intervals by their measured cost (MillWheel paper §7.1).
 
-One change at a time and level, and only when it has been worth it for some epochs in a row: a change of bounds is
-paid for with a new snapshot of what it touches, and load that comes and goes must not make intervals come and go.
+A level changes one interval (or two neighbours) at a time, and only after the change has been worthwhile for several
+epochs in a row: new bounds need a new snapshot of the interval, and a short peak of load must not change intervals.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, NamedTuple, Protocol
 
-from headrace.lowlevel.intervals import Interval, IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
 
 
 class Load(NamedTuple):
-    """What one interval cost in one epoch."""
+    """The measured cost of one interval in one epoch."""
 
     records: int = 0
     bytes: int = 0
-    """Of its state."""
+    """Size of the interval's state."""
     seconds: float = 0.0
-    places: tuple[int, ...] = ()
-    """Places of its records' keys, each for the same number of records; empty unless they were asked for."""
+    key_positions: tuple[int, ...] = ()
+    """A sample of the records' positions in the key space; empty unless `Balancer.sampled` asked for it."""
 
 
 Loads = Mapping[int, Load]
@@ -31,63 +31,72 @@ Loads = Mapping[int, Load]
 
 
 class Balancer(Protocol):
-    """Decides between two epochs how intervals change."""
+    """A policy that changes the intervals of a level between two epochs."""
 
     def sampled(self, level: int) -> frozenset[int]:
-        """Numbers of the intervals whose `Load.places` it wants to see next."""
+        """Numbers of the intervals that need `Load.key_positions` in the next epoch."""
 
     def balanced(self, level: int, intervals: IntervalMap, loads: Loads, tasks: int, now: Sequencer) -> IntervalMap:
-        """The intervals of the next epoch; what changes gets the sequencer `now`, and an owner below `tasks`."""
+        """The intervals of the next epoch.
+
+        Args:
+            level: The level, from 1.
+            intervals: Its intervals in the last epoch.
+            loads: The loads of the last epoch; an interval without an entry had none.
+            tasks: Number of tasks; all owners in the result are below it.
+            now: The sequencer of changed intervals.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class BalancePolicy:
-    """When a change is worth it.
+    """The thresholds of `LoadBalancer`.
 
-    `by` says what counts: seconds of work, or records (which repeats exactly).
+    `by` selects the measure of cost: seconds of work, or number of records, which is reproducible.
     """
 
     by: Literal["seconds", "records"] = "seconds"
     least: float = 0.1
-    """A task that costs less than this in an epoch (in seconds, or records) is left alone."""
+    """If the busiest task costs less than this in an epoch (seconds or records), the load is not distributed."""
     tolerance: float = 1.3
-    """How many times the mean of its level a task may cost."""
+    """The cost that a task may have, as a multiple of the mean cost of a task."""
     gain: float = 0.1
-    """The part of its cost that the busiest task must be rid of by a change."""
+    """The least saving of a change, as a fraction of the busiest task's cost."""
     patience: int = 4
-    """Epochs in a row for which a change must have been worth it."""
+    """Epochs in a row in which the load must be uneven before a change; a merge needs four times as many."""
     rest: int = 8
-    """Epochs after a change in which nothing else changes on the level."""
+    """Epochs after a change in which the level stays unchanged."""
     cold: float = 0.2
-    """Neighbours that together cost less than this part of a task's mean are merged."""
+    """Neighbours are merged if their total cost is at most this fraction of the mean cost of a task."""
     most: int = 8
-    """Intervals that a level may have for each of its tasks."""
+    """The greatest number of intervals for each task of a level."""
     largest_bytes: int = 4 << 30
-    """State of an interval from which on it is split whatever it costs."""
+    """An interval with a larger state is split, whatever its cost."""
 
 
 @dataclass(slots=True)
 class _Level:
-    """What is remembered of a level."""
+    """The memory of the balancer for one level."""
 
     costs: dict[int, float] = field(default_factory=dict)
-    """Interval -> its cost, smoothed."""
+    """Interval -> its smoothed cost."""
     hot: int = 0
-    """Epochs for which a task has been too busy."""
+    """Epochs in a row in which a task was too busy."""
     cold: int = 0
-    """Epochs for which neighbours have been worth merging."""
+    """Epochs in a row in which two neighbours could be merged."""
     rest: int = 0
-    """Epochs in which nothing may change."""
-    wanted: frozenset[int] = frozenset()
+    """Epochs left in which the level stays unchanged."""
+    sampled: frozenset[int] = frozenset()
+    """Numbers of the intervals whose keys are sampled in the next epoch."""
 
 
 class LoadBalancer:
-    """The `Balancer` of a run.
+    """A `Balancer` that relieves the busiest task, splits large intervals and merges cheap neighbours.
 
     >>> balancer = LoadBalancer(BalancePolicy("records", least=10, patience=1))
-    >>> loads = {0: Load(100, places=tuple(range(2**60, 2**62, 2**56))), 1: Load(10)}
+    >>> loads = {0: Load(100, key_positions=tuple(range(2**60, 2**62, 2**56))), 1: Load(10)}
     >>> after = balancer.balanced(1, IntervalMap.evenly(2), loads, tasks=2, now=Sequencer(1, 5))
-    >>> [(one.number, one.owner) for one in after]
+    >>> [(interval.number, interval.owner) for interval in after]
     [(2, 0), (3, 1), (1, 1)]
     """
 
@@ -96,22 +105,23 @@ class LoadBalancer:
         self._levels: dict[int, _Level] = {}
 
     def sampled(self, level: int) -> frozenset[int]:
-        """The busiest interval of a task that has begun to be too busy."""
-        return self._levels[level].wanted if level in self._levels else frozenset()
+        """See `Balancer`; the costliest interval of a task that is too busy."""
+        return self._levels[level].sampled if level in self._levels else frozenset()
 
     def balanced(self, level: int, intervals: IntervalMap, loads: Loads, tasks: int, now: Sequencer) -> IntervalMap:
         """See `Balancer`."""
         memory = self._levels.setdefault(level, _Level())
-        costs = memory.costs = {one.number: self._smoothed(memory, one.number, loads) for one in intervals}
+        numbers = [interval.number for interval in intervals]
+        costs = memory.costs = {number: self._smoothed(memory, number, loads) for number in numbers}
         if (adopted := _adopted(intervals, tasks, costs, now)) is not intervals:
             return adopted
         view = _View(self._policy, intervals, costs, loads, tasks, now)
-        # A single epoch counts once, however much it had; the smoothed cost says what is worth doing about it.
-        last = {one.number: self._cost(one.number, loads) for one in intervals}
+        # Both the last epoch and the smoothed cost must be uneven, so one costly epoch does not count as several.
+        last = {number: self._cost(number, loads) for number in numbers}
         uneven = view.is_uneven() and _View(self._policy, intervals, last, loads, tasks, now).is_uneven()
         memory.hot = memory.hot + 1 if uneven else 0
         memory.cold = memory.cold + 1 if view.coldest() is not None else 0
-        memory.wanted = view.hottest() if memory.hot else frozenset()
+        memory.sampled = view.hottest() if memory.hot else frozenset()
         memory.rest = max(0, memory.rest - 1)
         if memory.rest:
             return intervals
@@ -136,7 +146,7 @@ class LoadBalancer:
 
     @staticmethod
     def _inherit(memory: _Level, before: IntervalMap, after: IntervalMap) -> None:
-        """New intervals cost what they take over, until they have costs of their own."""
+        """Give new intervals the costs of the old intervals that they overlap, in proportion to the overlap."""
         for interval in after:
             if interval.number not in memory.costs:
                 parents = [old for old in before if old.overlaps(interval)]
@@ -146,7 +156,7 @@ class LoadBalancer:
 
 
 def _adopted(intervals: IntervalMap, tasks: int, costs: Mapping[int, float], now: Sequencer) -> IntervalMap:
-    """Intervals whose owner is not there (any more) get one."""
+    """Move intervals whose owner does not exist (any more) to the task with the least cost."""
     for interval in intervals:
         if interval.owner >= tasks:
             spent = _spent(intervals, costs, tasks)
@@ -155,7 +165,7 @@ def _adopted(intervals: IntervalMap, tasks: int, costs: Mapping[int, float], now
 
 
 def _spent(intervals: IntervalMap, costs: Mapping[int, float], tasks: int) -> list[float]:
-    """What each task costs."""
+    """Total cost of each task's intervals."""
     spent = [0.0] * tasks
     for interval in intervals:
         if interval.owner < tasks:
@@ -164,7 +174,7 @@ def _spent(intervals: IntervalMap, costs: Mapping[int, float], tasks: int) -> li
 
 
 class _View:
-    """One level after one epoch, and the changes that it may need."""
+    """The costs of one level after one epoch, and the changes to choose from."""
 
     def __init__(
         self,
@@ -186,22 +196,25 @@ class _View:
         return sum(self.spent) / self.tasks
 
     def is_uneven(self) -> bool:
-        """Whether a task costs so much more than the others that something should be done."""
+        """Whether the busiest task costs more than the policy tolerates."""
         top = self.spent[self.busiest]
         return top >= self.policy.least and top > self.policy.tolerance * self.mean
 
     def hottest(self) -> frozenset[int]:
-        """The interval that costs the busiest task most."""
+        """Number of the costliest interval of the busiest task."""
         owned = self.intervals.owned(self.busiest)
-        return frozenset([max(owned, key=lambda one: self.costs[one.number]).number] if owned else ())
+        return frozenset([max(owned, key=lambda interval: self.costs[interval.number]).number] if owned else ())
 
     def relieved(self) -> IntervalMap | None:
-        """The busiest task gives a part of its work to the idlest: whole intervals if that does nearly as well."""
+        """Move work from the busiest task to the idlest; None if that is not worthwhile.
+
+        A whole interval is moved if that saves nearly as much as a split.
+        """
         if not self.is_uneven():
             return None
         excess = (self.spent[self.busiest] - self.spent[self.idlest]) / 2
         owned = self.intervals.owned(self.busiest)
-        moved = min(owned, key=lambda one: abs(self.costs[one.number] - excess))
+        moved = min(owned, key=lambda interval: abs(self.costs[interval.number] - excess))
         by_move = self._gain(self.costs[moved.number])
         (number,) = self.hottest()
         at, part = self._cut(self.intervals[number], excess / self.costs[number])
@@ -218,24 +231,24 @@ class _View:
         return self.policy.most * self.tasks
 
     def _gain(self, cost: float) -> float:
-        """How much less the busier of the two tasks costs when one gives `cost` to the other."""
+        """By how much the cost of the busier of the two tasks falls if `cost` moves from the busiest to the idlest."""
         top, low = self.spent[self.busiest], self.spent[self.idlest]
         return top - max(top - cost, low + cost)
 
     def _cut(self, interval: Interval, part: float) -> tuple[int, float]:
-        """A place that leaves about `part` of the interval's records behind it, and the part that it really leaves."""
-        places = sorted(self.loads.get(interval.number, Load()).places)
-        if not places:
+        """A position to split at, and the fraction of the records from it on, which is close to `part`."""
+        sample = sorted(self.loads.get(interval.number, Load()).key_positions)
+        if not sample:
             return interval.start, 0.0
-        wanted = places[min(len(places) - 1, max(0, round(len(places) * (1 - min(part, 1.0)))))]
-        # One key is never divided: the cut goes before it or behind it.
-        cuts = [at for at in (wanted, wanted + 1) if interval.start < at < interval.stop]
-        parts = [(at, sum(place >= at for place in places) / len(places)) for at in cuts]
+        nearest = sample[min(len(sample) - 1, max(0, round(len(sample) * (1 - min(part, 1.0)))))]
+        # A key cannot be divided: the split is before or behind it.
+        cuts = [at for at in (nearest, nearest + 1) if interval.start < at < interval.stop]
+        parts = [(at, sum(key_position >= at for key_position in sample) / len(sample)) for at in cuts]
         return min(parts, key=lambda cut: abs(cut[1] - part), default=(interval.start, 0.0))
 
     def parted(self) -> IntervalMap | None:
-        """An interval whose state has become too large is cut in the middle."""
-        large = [one for one in self.intervals if self._bytes(one) > self.policy.largest_bytes]
+        """Split the largest interval in the middle if its state is too large; otherwise None."""
+        large = [interval for interval in self.intervals if self._bytes(interval) > self.policy.largest_bytes]
         if not large or len(self.intervals) >= self._most:
             return None
         largest = max(large, key=self._bytes)
@@ -246,7 +259,7 @@ class _View:
         return self.loads.get(interval.number, Load()).bytes
 
     def coldest(self) -> Interval | None:
-        """The first of the two neighbours that are most worth merging; None where none are."""
+        """The first of the two cheapest neighbours that may be merged; None if there are none."""
         if len(self.intervals) <= self.tasks or self.spent[self.busiest] < self.policy.least:
             return None
         pairs = [pair for pair in pairwise(self.intervals) if self._together(pair) <= self.policy.cold * self.mean]
@@ -258,7 +271,7 @@ class _View:
         return self.costs[pair[0].number] + self.costs[pair[1].number]
 
     def merged(self) -> IntervalMap | None:
-        """The coldest neighbours become one, of that owner of theirs which costs less."""
+        """Merge the two cheapest neighbours, for the owner with the lower cost; None if no pair may be merged."""
         if (first := self.coldest()) is None:
             return None
         second = self.intervals.of(first.stop.to_bytes(8, "big"))

@@ -1,8 +1,9 @@
-"""Key intervals: who works on which keys, and how that changes while a topology runs (MillWheel paper §7.1).
+"""Key intervals: which task owns which keys, and how ownership changes during a run (MillWheel paper §7.1).
 
-A key's row (16 bytes of hash) has its place in a 64-bit space by its first 8 bytes. The intervals of a level divide
-that space; each has an owner, one task of the level, which works on it alone. They can be split, merged and moved
-between two epochs. Whatever changes gets a new sequencer, and new bounds a number that no interval of the level had.
+The first 8 bytes of a key's 16-byte hash are its position in the key space, an unsigned 64-bit integer. The intervals
+of a level divide the key space. Each interval has an owner, the one task of the level that processes its keys.
+Intervals can be split, merged and moved between two epochs. A changed interval gets a new sequencer, and an interval
+with new bounds gets a number that is greater than all numbers in use.
 """
 
 from __future__ import annotations
@@ -15,26 +16,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.sequencer import NO_SEQUENCER, Sequencer
+from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 
 SPACE = 1 << 64
-"""Number of places that a key's row can have."""
+"""Size of the key space."""
 
 
 class Interval(NamedTuple):
-    """A half-open range of the 64-bit key space. Persisted: every field."""
+    """A half-open range of the key space, with its owner. Persisted: every field."""
 
     number: int
-    """Its own among all intervals that its level ever had."""
+    """Unique among the intervals of the level; an interval with new bounds has a new number."""
     start: int
     stop: int
     owner: int = 0
-    """The task of its level that works on it."""
+    """Index of the task that processes the interval, from 0."""
     sequencer: Sequencer = NO_SEQUENCER
-    """New whenever the interval has a new owner or new bounds, or its driver is a new one."""
+    """Changes whenever the owner, the bounds or the driver change."""
 
     def overlaps(self, other: Interval) -> bool:
-        """Whether the two have a place in common.
+        """Whether the two intervals overlap.
 
         >>> Interval(0, 0, 5).overlaps(Interval(1, 5, 9))
         False
@@ -43,11 +44,11 @@ class Interval(NamedTuple):
 
 
 Wants = Callable[[Interval], bool]
-"""Whether records for an interval are sent on; where they are not, somebody else sends them."""
+"""Predicate: whether this process sends the records for an interval. If not, another one sends them."""
 
 
 def everything(interval: Interval) -> bool:
-    """See `Wants`: there is nobody else.
+    """A `Wants` that is always true, for a process that sends all records.
 
     >>> everything(Interval(0, 0, SPACE))
     True
@@ -55,22 +56,25 @@ def everything(interval: Interval) -> bool:
     return True
 
 
-def place_of(row: bytes) -> int:
-    """The place of a key's row in the key space.
+def key_position(key_hash: bytes) -> int:
+    """The position of a key hash in the key space: its first 8 bytes, big-endian.
 
-    >>> hex(place_of(bytes.fromhex("80" + 15 * "00")))
+    >>> hex(key_position(bytes.fromhex("80" + 15 * "00")))
     '0x8000000000000000'
     """
-    return int.from_bytes(row[:8], "big")
+    return int.from_bytes(key_hash[:8], "big")
 
 
 @dataclass(frozen=True)
 class IntervalMap:
-    """The intervals of one level, in order of their ranges: together they cover the whole space, without overlap.
+    """The intervals of one level, in order of their ranges. They cover the key space without overlap.
+
+    Raises:
+        ValueError: Intervals overlap, leave a gap, are empty, or have the same number.
 
     >>> halves = IntervalMap.evenly(2)
     >>> thirds = halves.split(1, 3 * 2**62, owner=0, sequencer=Sequencer(1, 7))
-    >>> [(one.number, one.owner) for one in thirds]
+    >>> [(interval.number, interval.owner) for interval in thirds]
     [(0, 0), (2, 1), (3, 0)]
     >>> thirds.of(bytes.fromhex("c0" + 15 * "00")).number
     3
@@ -84,15 +88,18 @@ class IntervalMap:
         object.__setattr__(self, "_starts", starts)
         numbers = {interval.number for interval in self.intervals}
         in_order = [0, *(interval.stop for interval in self.intervals)] == [*starts, SPACE]
-        if not in_order or len(numbers) < len(starts) or any(one.start >= one.stop for one in self.intervals):
+        empty = any(interval.start >= interval.stop for interval in self.intervals)
+        if not in_order or empty or len(numbers) < len(starts):
             raise ValueError(
-                f"{self.intervals} is no map of the key space; intervals need numbers of their own, and each must "
-                "begin where the one before it ends"
+                f"{self.intervals} is no map of the key space; intervals need different numbers, and each must begin "
+                "where the interval before it ends"
             )
 
     @classmethod
     def evenly(cls, count: int, sequencer: Sequencer = NO_SEQUENCER, first: int = 0) -> IntervalMap:
-        """The whole space as `count` intervals of equal size (to within one place), each with an owner of its own.
+        """Divide the space into `count` intervals of equal size (to within one), each with an owner of its own.
+
+        Numbers start with `first`, owners with 0. Raises ValueError for a `count` below 1.
 
         >>> [interval.stop - interval.start == 2**62 for interval in IntervalMap.evenly(4)]
         [True, True, True, True]
@@ -109,78 +116,84 @@ class IntervalMap:
         return len(self.intervals)
 
     def __getitem__(self, number: int) -> Interval:
-        """The interval of that number; raises KeyError."""
+        """The interval with this number. Raises KeyError."""
         for interval in self.intervals:
             if interval.number == number:
                 return interval
         raise KeyError(number)
 
-    def of(self, row: bytes) -> Interval:
-        """The interval that a key's row lies in."""
-        return self.intervals[self.position_of(row)]
+    def of(self, key_hash: bytes) -> Interval:
+        """The interval that contains a key hash."""
+        return self.intervals[self.index_of(key_hash)]
 
-    def position_of(self, row: bytes) -> int:
-        """Where in `intervals` the one is that a key's row lies in."""
-        return bisect_right(self._starts, int.from_bytes(row[:8], "big")) - 1
+    def index_of(self, key_hash: bytes) -> int:
+        """Index in `intervals` of the interval that contains a key hash."""
+        return bisect_right(self._starts, int.from_bytes(key_hash[:8], "big")) - 1
 
-    def positions_of(self, rows: Sequence[bytes]) -> NDArray[np.intp]:
-        """`position_of` of each row.
+    def indices_of(self, key_hashes: Sequence[bytes]) -> NDArray[np.intp]:
+        """`index_of` of each key hash, as an array of the same length.
 
-        >>> IntervalMap.evenly(2).positions_of([bytes(16), bytes([255]) * 16]).tolist()
+        >>> IntervalMap.evenly(2).indices_of([bytes(16), bytes([255]) * 16]).tolist()
         [0, 1]
         """
-        places = np.frombuffer(b"".join([row[:8] for row in rows]), ">u8").astype(np.uint64)
-        return np.searchsorted(np.array(self._starts, np.uint64), places, side="right") - 1
+        key_positions = np.frombuffer(b"".join([key_hash[:8] for key_hash in key_hashes]), ">u8").astype(np.uint64)
+        return np.searchsorted(np.array(self._starts, np.uint64), key_positions, side="right") - 1
 
     def owned(self, owner: int) -> tuple[Interval, ...]:
-        """The intervals that a task works on."""
+        """The intervals of a task."""
         return tuple(interval for interval in self.intervals if interval.owner == owner)
 
     @property
     def tasks(self) -> int:
-        """How many tasks are needed at least."""
+        """The least number of tasks that the owners need."""
         return 1 + max(interval.owner for interval in self.intervals)
 
     @property
     def unused(self) -> int:
-        """A number above all that are in use: nothing of an interval that is gone has it."""
+        """The least number above all interval numbers in use."""
         return 1 + max(interval.number for interval in self.intervals)
 
     def split(self, number: int, at: int, owner: int, sequencer: Sequencer) -> IntervalMap:
-        """Two intervals instead of one; the part from place `at` on goes to `owner`. Raises ValueError."""
+        """Split an interval; the part from position `at` of the key space on gets the owner `owner`.
+
+        Raises KeyError for an unknown number, ValueError if `at` is not inside the interval.
+        """
         old = self[number]
         if not old.start < at < old.stop:
             raise ValueError(
-                f"interval {number} cannot be split at {at}; give a place between {old.start} and {old.stop}"
+                f"interval {number} cannot be split at {at}; give a position between {old.start} and {old.stop}"
             )
-        kept = Interval(self.unused, old.start, at, old.owner, sequencer)
-        return self._with({number: (kept, Interval(self.unused + 1, at, old.stop, owner, sequencer))})
+        left = Interval(self.unused, old.start, at, old.owner, sequencer)
+        return self._with({number: (left, Interval(self.unused + 1, at, old.stop, owner, sequencer))})
 
     def merge(self, number: int, owner: int, sequencer: Sequencer) -> IntervalMap:
-        """One interval instead of two: that of the given number and the one behind it. Raises ValueError."""
-        one, other = self[number], self._behind(number)
-        merged = Interval(self.unused, one.start, other.stop, owner, sequencer)
-        return self._with({number: (merged,), other.number: ()})
+        """Merge the interval with this number and the one behind it.
+
+        Raises KeyError for an unknown number, ValueError for the last interval.
+        """
+        left, right = self[number], self._behind(number)
+        merged = Interval(self.unused, left.start, right.stop, owner, sequencer)
+        return self._with({number: (merged,), right.number: ()})
 
     def _behind(self, number: int) -> Interval:
         stop = self[number].stop
         if stop == SPACE:
-            raise ValueError(f"interval {number} is the last; merge the one before it")
+            raise ValueError(f"interval {number} is the last; merge the interval before it")
         return next(interval for interval in self.intervals if interval.start == stop)
 
     def move(self, number: int, owner: int, sequencer: Sequencer) -> IntervalMap:
-        """The same intervals, one with another owner."""
+        """Give one interval another owner; bounds and number stay. Raises KeyError for an unknown number."""
         return self._with({number: (self[number]._replace(owner=owner, sequencer=sequencer),)})
 
     def renumbered(self, sequencer: Sequencer) -> IntervalMap:
-        """The same ranges and owners under new numbers: what is stored for the old ones is not theirs."""
+        """The same ranges and owners with new numbers, so that they do not share files with the old intervals."""
         first = self.unused
         return IntervalMap(
-            tuple(one._replace(number=first + n, sequencer=sequencer) for n, one in enumerate(self.intervals))
+            tuple(old._replace(number=first + n, sequencer=sequencer) for n, old in enumerate(self.intervals))
         )
 
     def taken_over(self, sequencer: Sequencer) -> IntervalMap:
-        """The same intervals under a new driver: reports of tasks that the old one started are stale."""
+        """The same intervals with a new driver's sequencer, which makes reports of the old driver's tasks stale."""
         return IntervalMap(tuple(interval._replace(sequencer=sequencer) for interval in self.intervals))
 
     def _with(self, changed: dict[int, tuple[Interval, ...]]) -> IntervalMap:
@@ -188,5 +201,5 @@ class IntervalMap:
         return IntervalMap(tuple(interval for part in parts for interval in part))
 
     def __reduce__(self) -> tuple[Callable[[tuple[Interval, ...]], IntervalMap], tuple[tuple[Interval, ...]]]:
-        # It travels with every control row: what can be made again is left out.
+        # A map is sent with every control row, so `_starts` is left out and computed again.
         return IntervalMap, (self.intervals,)

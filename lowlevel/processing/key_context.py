@@ -1,29 +1,27 @@
-"""What a computation sees of its key while a bundle runs: committed state below, this bundle's changes on top."""
+"""The context of per-key computations: the key's committed state with this bundle's changes, timers, productions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
 
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.format import check_format
-from headrace.lowlevel.lookahead import LookAhead
 from headrace.lowlevel.metric import ENGINE, Metric, collector, report
-from headrace.lowlevel.overlay import overlaid
-from headrace.lowlevel.record import Batch, Emit, Record, new_tuple
-from headrace.lowlevel.savepoint import Due, Savepoint
-from headrace.lowlevel.softstate import SMALLEST, KeyStates, due_at
-from headrace.lowlevel.state import Copy, Delta
+from headrace.lowlevel.processing.prefetch import Prefetch
+from headrace.lowlevel.processing.savepoint import Due, Savepoint
+from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, due_at
+from headrace.lowlevel.records.record import Batch, Emit, Record, new_tuple
+from headrace.lowlevel.state.overlay import overlaid
+from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain, Timer
-from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.record_format import check_format
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain, Timer, hold_tag
 
 LONGEST_NAME = 400
-"""Bytes that the name of a cell may have."""
-IDS_ASKED = "ids_asked"
-"""Counter of ids that the Bloom filter could not call new, so that the store was asked."""
+"""Largest length of a cell's name, in bytes."""
 _FLUSH_AT = 10_000
+"""Number of productions to one stream from which they are sent before the bundle ends."""
 _UNREAD = object()
 _RECORDS_OUT = Metric("counter", ENGINE, "records_out")
 _DOMAINS = tuple(TimeDomain)
@@ -31,7 +29,10 @@ _LOW_WATERMARK = TimeDomain.LOW_WATERMARK
 
 
 class _State:
-    """What stands for `KeyContext.state` until it is there: the first look loads it, the next ones cost nothing."""
+    """Loads `KeyContext.state` at the first read.
+
+    It is `functools.cached_property` without the lock, whose cost shows in small computations (`benchmarks/LOG.md`).
+    """
 
     def __get__(self, context: KeyContext, owner: type[KeyContext]) -> object:
         context.state = state = context._load()
@@ -41,111 +42,108 @@ class _State:
 class KeyContext:
     """The `Context` of a bundle, moved from key to key.
 
-    `ahead` is told which keys come next, so that what is stored of them can be read in one go.
+    The worker prefetches the stored state of the next keys with `prefetch.read`, then calls `begin` and `end` for each.
     """
 
-    if TYPE_CHECKING:
-        state: object
-        """See `Context.state`."""
-    else:
-        # An object without `__set__` gives way to an attribute of the same name.
-        state = _State()
-
-    # Nothing but `state` lies in the dictionary, so that what each record looks at is found at once.
+    # `__dict__` holds only `state`, which user code reads and sets for every record: that takes 40 ns, and 90 ns with a
+    # property over a slot.
     __slots__ = (
         "__dict__",
         "_after",
+        "_all_cells",
         "_before",
         "_cells",
         "_coder",
-        "_copy",
         "_emit",
         "_encoded",
-        "_few",
-        "_held",
-        "_known",
+        "_instance_dict",
+        "_is_stored",
+        "_key_hash",
         "_loaded",
         "_marks",
         "_may_hold",
-        "_place",
+        "_node",
         "_produced",
-        "_row",
         "_states",
-        "ahead",
+        "_store",
         "counters",
         "delta",
         "due",
         "key",
         "now",
+        "prefetch",
         "wall_time",
         "watermark",
     )
 
-    def __init__(self, place: Keyed, copy: Copy, emit: Emit, states: KeyStates | None = None) -> None:
-        self._held = self.__dict__
-        """`state`, once it was looked at."""
+    def __init__(self, node: Keyed, store: StateStore, emit: Emit, states: KeyStates | None = None) -> None:
+        self._instance_dict = self.__dict__
+        """Has `state` once user code has read or set it."""
         self.delta = Delta()
         self.counters: dict[str, int] = {}
         self.now = MIN_TIMESTAMP
         """Timestamp of the record or timer being processed: the default for productions."""
-        self._place = place
-        self._coder = place.computation.state_coder
-        self._copy = copy
+        self._node = node
+        self._coder = node.computation.state_coder
+        self._store = store
         self._emit = emit
         self._states = states
-        """Decoded state of earlier bundles; None where none is kept."""
-        self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in sorted(place.outputs)}
-        self.ahead = LookAhead(copy)
+        """Decoded state of earlier bundles; None if the computation takes no part in the cache."""
+        self._produced: dict[str, tuple[list[object], list[int]]] = {name: ([], []) for name in sorted(node.outputs)}
+        self.prefetch = Prefetch(store)
 
     def open(self, watermark_before: int, watermark: int, wall_time: int) -> None:
         """Set the bundle's clocks."""
         self._before, self._after = watermark_before, watermark
         self.watermark = watermark_before
         self.wall_time = wall_time
-        # Most computations hold nothing: one look at the bundle's start spares two for every timer.
-        self._may_hold = next(self._copy.until(HOLD, MAX_TIMESTAMP), None) is not None
+        # Most computations have no holds: one read at the start of the bundle saves two for each timer.
+        self._may_hold = next(self._store.until(HOLD, MAX_TIMESTAMP), None) is not None
 
-    def begin(self, row: bytes, key: object, encoded: bytes, due: list[Due]) -> None:
-        """Turn to a key that `ahead` was told of; `due` is in order, and is the context's from now on."""
+    def begin(self, key_hash: bytes, key: object, encoded: bytes, due: list[Due]) -> None:
+        """Turn to a key that was prefetched. `due`, in order, belongs to the context from now on."""
         self.key = key
-        self._row, self._encoded = row, encoded
+        self._key_hash, self._encoded = key_hash, encoded
         self._cells: dict[bytes, bytes | None] = {}
         self._marks: dict[tuple[bytes, int, str], int | None] = {}
-        ahead = self.ahead
-        self._known = row in ahead.keys or (ahead.states is not None and row in ahead.states)
-        self._few = ahead.cells.get(row)
-        """All committed cells of the key, if they were read."""
+        prefetch = self.prefetch
+        self._is_stored = key_hash in prefetch.keys or (prefetch.states is not None and key_hash in prefetch.states)
+        self._all_cells = prefetch.cells.get(key_hash)
+        """All committed cells of the key, if they were prefetched; else None."""
         self._loaded: object = _UNREAD
-        self._held.pop("state", None)
+        self._instance_dict.pop("state", None)
         self.watermark = self._before
         self.due = due
-        """Timers to fire, as a heap."""
+        """Timers to fire in this bundle, as a heap."""
 
     # State
 
     def _load(self) -> object:
         data = self._loaded = self._stored_state()
         if data is None:
-            return self._place.computation.initial_state()
+            return self._node.computation.initial_state()
         if self._states is None or len(data) < SMALLEST:
             return self._coder.decode(data)
-        return self._states.load(self._row, data)
+        return self._states.take(self._key_hash, data)
+
+    state: object = _State()
+    """See `Context.state`: loaded at the first read, and plain instance data from then on."""
 
     def _stored_state(self) -> bytes | None:
-        self.ahead.states_asked += 1
-        if not self._known:
+        self.prefetch.state_reads += 1
+        if not self._is_stored:
             return None
-        states = self.ahead.states
-        return self._copy.get(self._row, b"") if states is None else states.get(self._row)
+        states = self.prefetch.states
+        return self._store.get(self._key_hash, b"") if states is None else states.get(self._key_hash)
 
     def read(self, cell: bytes) -> bytes | None:
         """See `Context.read`."""
         if cell in self._cells:
             return self._cells[cell]
-        if not self._known:
+        if not self._is_stored:
             return None
-        self.ahead.cells_asked += 1
-        return self._copy.get(self._row, cell) if self._few is None else self._few.get(cell)
+        self.prefetch.cell_reads += 1
+        return self._store.get(self._key_hash, cell) if self._all_cells is None else self._all_cells.get(cell)
 
     def write(self, cell: bytes, data: bytes | None) -> None:
         """See `Context.write`."""
@@ -155,26 +153,27 @@ class KeyContext:
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
         """See `Context.scan`."""
-        stored = self._scanned(prefix) if self._known else iter(())
+        stored = self._scanned(prefix) if self._is_stored else iter(())
         changed = sorted([change for change in self._cells.items() if change[0].startswith(prefix)])
         return overlaid(stored, changed) if changed else (entry for entry in stored if entry[0])
 
     def erase(self, prefix: bytes) -> None:
         """See `Context.erase`."""
-        cells = self._cells
-        if self._known:
-            names = self._few if self._few is not None else [name for name, _ in self._copy.scan(self._row, prefix)]
-            self.ahead.cells_asked += 1
+        cells, names = self._cells, self._all_cells
+        if self._is_stored:
+            if names is None:
+                names = dict(self._store.scan(self._key_hash, prefix))
+            self.prefetch.cell_reads += 1
             cells.update([(name, None) for name in names if name and name.startswith(prefix)])
         for name in cells:
             if name and name.startswith(prefix):
                 cells[name] = None
 
     def _scanned(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        self.ahead.cells_asked += 1
-        if self._few is None:
-            return self._copy.scan(self._row, prefix)
-        return iter(sorted([entry for entry in self._few.items() if entry[0].startswith(prefix)]))
+        self.prefetch.cell_reads += 1
+        if self._all_cells is None:
+            return self._store.scan(self._key_hash, prefix)
+        return iter(sorted([entry for entry in self._all_cells.items() if entry[0].startswith(prefix)]))
 
     # Timers and holds
 
@@ -190,9 +189,9 @@ class KeyContext:
             number, limit = 0, self._after
         else:
             number, limit = int(domain), self.wall_time
-        mark = (self._row, number, tag)
+        mark = (self._key_hash, number, tag)
         if hold is not None:
-            self.hold(hold, _hold_tag(domain, tag))
+            self.hold(hold, hold_tag(domain, tag))
         elif self._may_hold:
             self._release_of(domain, tag)
         elif self._marks.get(mark) == timestamp:
@@ -205,7 +204,7 @@ class KeyContext:
 
     def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
         """See `Context.delete_timer`."""
-        self._marks[self._row, int(domain), tag] = None
+        self._marks[self._key_hash, int(domain), tag] = None
         if self._may_hold:
             self._release_of(domain, tag)
 
@@ -215,45 +214,45 @@ class KeyContext:
 
     def timers(self, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> Iterator[tuple[str, int]]:
         """See `Context.timers`."""
-        stored = self._copy.marks(self._row) if self._known else ()
-        found: dict[str, int | None] = {tag: timestamp for its, tag, timestamp in stored if its == domain}
-        found.update((tag, timestamp) for (_, its, tag), timestamp in self._marks.items() if its == domain)
-        return ((tag, timestamp) for tag, timestamp in found.items() if timestamp is not None)
+        stored = self._store.marks(self._key_hash) if self._is_stored else ()
+        timers: dict[str, int | None] = {tag: timestamp for of, tag, timestamp in stored if of == domain}
+        timers.update((tag, timestamp) for (_, of, tag), timestamp in self._marks.items() if of == domain)
+        return ((tag, timestamp) for tag, timestamp in timers.items() if timestamp is not None)
 
     def mark(self, domain: int, tag: str) -> int | None:
-        """A mark of the key as it is now."""
-        if (self._row, domain, tag) in self._marks:
-            return self._marks[self._row, domain, tag]
-        return self._copy.mark(self._row, domain, tag) if self._known else None
+        """Timestamp of a timer or hold of the key, this bundle's changes included; None if it is not set."""
+        if (self._key_hash, domain, tag) in self._marks:
+            return self._marks[self._key_hash, domain, tag]
+        return self._store.mark(self._key_hash, domain, tag) if self._is_stored else None
 
     def hold(self, timestamp: int, tag: str = "") -> None:
         """See `Context.hold`."""
         self._may_hold = True
-        self._marks[self._row, HOLD, tag] = timestamp
+        self._marks[self._key_hash, HOLD, tag] = timestamp
 
     def release(self, tag: str = "") -> None:
         """See `Context.release`."""
-        self._marks[self._row, HOLD, tag] = None
+        self._marks[self._key_hash, HOLD, tag] = None
 
     def _release_of(self, domain: TimeDomain, tag: str) -> int | None:
-        """End the hold that belongs to a timer, if it has one; where it was."""
-        held = self.mark(HOLD, _hold_tag(domain, tag))
-        if held is not None:
-            self.release(_hold_tag(domain, tag))
-        return held
+        """Release the hold of a timer. Returns the timestamp of the hold; None if the timer has none."""
+        hold = self.mark(HOLD, hold_tag(domain, tag))
+        if hold is not None:
+            self.release(hold_tag(domain, tag))
+        return hold
 
     def advance(self) -> None:
-        """Records are done: what follows runs at the new watermark, but wall-time timers go first at the old one."""
-        if not self.due or not self.due[0][0]:  # A timer on the watermark begins with nought.
+        """After a key's last record: move to the new watermark, unless wall-time timers are due, which fire before."""
+        if not self.due or not self.due[0][0]:  # The first item of a watermark timer is 0.
             self.watermark = self._after
 
     def pop_due(self) -> Timer | None:
-        """The next timer to fire, taken away; None when nothing is due."""
-        due, marks, row = self.due, self._marks, self._row
+        """Remove and return the next timer to fire; None if none is due."""
+        due, marks, key_hash = self.due, self._marks, self._key_hash
         while due:
             negative, timestamp, tag = heappop(due)
-            mark = (row, -negative, tag)
-            # What is not among the changes came from the committed marks.
+            mark = (key_hash, -negative, tag)
+            # A timer that this bundle did not change is as committed.
             if marks.get(mark, timestamp) != timestamp:
                 continue
             marks[mark] = None
@@ -262,8 +261,8 @@ class KeyContext:
                 domain = _DOMAINS[-negative]
             else:
                 self.watermark = self._after
-            held = self._release_of(domain, tag) if self._may_hold else None
-            return new_tuple(Timer, (tag, timestamp, domain, held))
+            hold = self._release_of(domain, tag) if self._may_hold else None
+            return new_tuple(Timer, (tag, timestamp, domain, hold))
         self.watermark = self._after
         return None
 
@@ -290,7 +289,7 @@ class KeyContext:
     def _undeclared(self, stream: str) -> ValueError:
         declared = ", ".join(sorted(self._produced)) or "none"
         return ValueError(
-            f"computation {self._place.name!r} produces to stream {stream!r}, which it does not declare "
+            f"computation {self._node.name!r} produces to stream {stream!r}, which it does not declare "
             f"(outputs: {declared}); add the stream to its outputs in the topology"
         )
 
@@ -302,39 +301,27 @@ class KeyContext:
         """See `Context.drop_late`."""
         self.count("dropped_late", n)
 
-    def journal_id(self, record_id: bytes, forget_at: int) -> bool:
-        """Remember an id; False if it is known, so the record is a duplicate."""
-        if record_id in self.delta.ids:
-            return False
-        if self._copy.may_know_id(record_id):
-            self.count(IDS_ASKED)
-            if self._copy.knows_id(record_id):
-                return False
-        self.delta.ids[record_id] = forget_at
-        return True
-
-    # Going back
+    # Savepoints
 
     def savepoint(self) -> Savepoint:
-        """What the key's processing has come to, to be restored if a record turns out to be poison."""
-        held = self._held.get("state", _UNREAD)
-        state = None if held is _UNREAD or held is None else self._encode(held)
+        """The key's changes so far, for `restore` if a later record turns out to be poison."""
+        state = self._instance_dict.get("state", _UNREAD)
         metrics = collector()
         return Savepoint(
             dict(self._cells),
             dict(self._marks),
             list(self.due),
-            held is not _UNREAD,
-            state,
+            state is not _UNREAD,
+            None if state is _UNREAD or state is None else self._encode(state),
             {stream: len(values) for stream, (values, _) in self._produced.items()},
             dict(self.counters),
             {} if metrics is None else metrics.saved(),
         )
 
     def restore(self, saved: Savepoint) -> None:
-        """Forget everything since the savepoint; the key must not have ended."""
+        """Undo all changes since the savepoint; must be called before `end`."""
         self._cells, self._marks, self.due = dict(saved.cells), dict(saved.marks), list(saved.due)
-        self._held.pop("state", None)
+        self._instance_dict.pop("state", None)
         if saved.is_read:
             self.state = None if saved.state is None else self._coder.decode(saved.state)
         for stream, count in saved.produced.items():
@@ -345,15 +332,15 @@ class KeyContext:
         if (metrics := collector()) is not None:
             metrics.restore(saved.metrics)
 
-    # Ends
+    # End of a key and of the bundle
 
     def end(self) -> None:
-        """Close the key: its changes join the bundle's delta."""
-        state = self._held.get("state", _UNREAD)
+        """End the key: add its changes to the bundle's delta."""
+        state = self._instance_dict.get("state", _UNREAD)
         if state is not _UNREAD:
             self._end_state(state)
         if self._cells or self._marks:
-            self.delta.take(self._row, self._encoded, self._cells, self._marks, self._known, self._few)
+            self.delta.take(self._key_hash, self._encoded, self._cells, self._marks, self._is_stored, self._all_cells)
         for values, _ in self._produced.values():
             if len(values) >= _FLUSH_AT:
                 self.flush()
@@ -366,19 +353,19 @@ class KeyContext:
         if data != self._loaded:
             self._cells[b""] = data
         if self._states is not None and data is not None and len(data) >= SMALLEST:
-            known = self._states.due_of(self._row)
+            latest = self._states.due_of(self._key_hash)
             stored: Iterable[tuple[int, str, int]] = ()
-            if known is None or known <= self._after:
-                known, stored = MAX_TIMESTAMP, self._copy.marks(self._row) if self._known else ()
-            due = due_at(known, stored, self._row, self._marks, self._after - self.wall_time)
-            self._states.keep(self._row, data, state, due)
+            if latest is None or latest <= self._after:
+                latest, stored = MAX_TIMESTAMP, self._store.marks(self._key_hash) if self._is_stored else ()
+            due = due_at(latest, stored, self._key_hash, self._marks, self._after - self.wall_time)
+            self._states.keep(self._key_hash, data, state, due)
 
     def _encode(self, state: object) -> bytes:
         try:
             return self._coder.encode(state)
         except Exception as error:
             raise StepError(
-                self._place.name,
+                self._node.name,
                 self.key,
                 state,
                 f"this is its state, which cannot be stored ({type(error).__name__}: {error}); "
@@ -386,15 +373,10 @@ class KeyContext:
             ) from error
 
     def flush(self) -> None:
-        """Send what was produced so far on its way."""
+        """Send all productions so far. Raises `StepError` for a value that is not of its stream's format."""
         for stream, (values, timestamps) in self._produced.items():
             if values:
-                check_format(self._place, stream, values)
+                check_format(self._node, stream, values)
                 self._produced[stream] = ([], [])
                 report(_RECORDS_OUT, len(values))
                 self._emit(stream, Batch(values, timestamps))
-
-
-def _hold_tag(domain: int, tag: str) -> str:
-    """The tag of the hold that belongs to a timer; no user tag begins with NUL."""
-    return f"\0{int(domain)}{tag}"

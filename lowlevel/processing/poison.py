@@ -1,32 +1,33 @@
-"""Poison: the records of a key, processed as if those that user code raises for had not come.
+"""Poison records: records that user code raises for become dead letters and have no other effect.
 
-What such a record did before it raised is undone: the key goes back to a savepoint and is processed again without it.
-Nothing is saved on the way before the first failure, so that records that are well cost nothing.
+The effects of a poison record before it raised are undone: the key is restored from a savepoint and its records are
+processed again without the poison. Only one savepoint is made before the first failure, so other keys cost little.
 """
 
 from __future__ import annotations
 
 from itertools import repeat
 
-from headrace.lowlevel.context import KeyContext
-from headrace.lowlevel.deadletter import DEAD_LETTERS, DeadLetter
-from headrace.lowlevel.failure import own_traceback
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.record import Record
-from headrace.lowlevel.topology import Keyed
+from headrace.lowlevel.processing.key_context import KeyContext
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import Record
+from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS, DeadLetter
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.user_errors import own_traceback
 
 _STRIDE = 64
-"""Records between two savepoints, once one has failed: so many are processed again at most for each that fails."""
+"""Number of records between savepoints after the first failure; a failure processes at most so many of them again."""
 
 
-def run_around_poison(place: Keyed, context: KeyContext, part: Part) -> None:
-    """Process the records; those that `process_record` raises for go to the stream of dead letters."""
-    records = list(map(Record, repeat(context.key), part.values, part.timestamps, part.ids or repeat(None)))
+def run_without_poison(node: Keyed, context: KeyContext, key_records: KeyRecords) -> None:
+    """Process the records of a key; a record that `process_record` raises for becomes a dead letter."""
+    columns = (key_records.values, key_records.timestamps, key_records.ids or repeat(None))
+    records = list(map(Record, repeat(context.key), *columns))
     letters: dict[int, DeadLetter] = {}
     saved, begin = context.savepoint(), 0
     while begin < len(records):
         stop = len(records) if not letters else min(begin + _STRIDE, len(records))
-        failed = _run(place, context, records, begin, stop, letters)
+        failed = _run(node, context, records, begin, stop, letters)
         if failed:
             context.restore(saved)
         else:
@@ -34,17 +35,17 @@ def run_around_poison(place: Keyed, context: KeyContext, part: Part) -> None:
             if begin < len(records):
                 saved = context.savepoint()
     for index, letter in letters.items():
-        assert place.dead_letters is not None
-        context.produce(place.dead_letters, letter, records[index].timestamp)
+        assert node.dead_letters is not None
+        context.produce(node.dead_letters, letter, records[index].timestamp)
     if letters:
         context.count(DEAD_LETTERS, len(letters))
 
 
 def _run(
-    place: Keyed, context: KeyContext, records: list[Record], begin: int, stop: int, letters: dict[int, DeadLetter]
+    node: Keyed, context: KeyContext, records: list[Record], begin: int, stop: int, letters: dict[int, DeadLetter]
 ) -> bool:
-    """Process some records, without those known to fail; whether another one did."""
-    process = place.computation.process_record
+    """Process the records from `begin` to before `stop`, except known poison; True if another record failed."""
+    process = node.computation.process_record
     for index in range(begin, stop):
         if index in letters:
             continue
@@ -53,6 +54,6 @@ def _run(
         try:
             process(record, context)
         except Exception as error:
-            letters[index] = DeadLetter(place.name, record.key, record.value, own_traceback(error))
+            letters[index] = DeadLetter(node.name, record.key, record.value, own_traceback(error))
             return True
     return False

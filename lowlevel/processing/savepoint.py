@@ -1,25 +1,26 @@
-"""Savepoints: a key in the middle of its records, to go back to if one of them turns out to be poison."""
+"""Savepoints: the changes of a key between two of its records, restored if a later record turns out to be poison."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.metric import MetricValues
 
 Due = tuple[int, int, str]
-"""A timer to fire: its domain, negative as wall time goes first; its timestamp; its tag."""
+"""A due timer: its domain, negated so that wall time sorts first; its timestamp; its tag."""
 
 
 class Savepoint(NamedTuple):
-    """What `KeyContext.savepoint` gives and `KeyContext.restore` takes."""
+    """What `KeyContext.restore` resets: the key's changes, and productions, counters and metrics of the bundle."""
 
     cells: dict[bytes, bytes | None]
     marks: dict[tuple[bytes, int, str], int | None]
     due: list[Due]
     is_read: bool
-    """Whether the state was looked at."""
+    """Whether user code has read or set the state."""
     state: bytes | None
+    """The encoded state; None if it was not read, or is None."""
     produced: dict[str, int]
-    """Stream -> number of records so far."""
+    """Stream -> number of productions that are not sent yet."""
     counters: dict[str, int]
-    metrics: Cells
+    metrics: MetricValues

@@ -1,13 +1,12 @@
 """Soft state: decoded state of keys, kept by a process from bundle to bundle (MillWheel paper §6.2, §8.3, figure 16).
 
-The committed bytes of a key's state are always read: from a copy on the same host that takes a microsecond. What is
-spared is decoding them: if they are the very bytes that a kept object was encoded to, the object stands for them. So
-nothing has to be told to a cache for it to be right. What other processes committed, what an attempt left here that was
-given up, what moved to other key intervals: all of it shows in the bytes.
+The committed bytes of a key's state are always read, which takes a microsecond from a store on the same host. The cache
+saves only their decoding: an object is used if it was encoded to exactly these bytes. So the cache needs no
+invalidation: commits of other processes, attempts that were given up and changed key intervals all show in the bytes.
 
-An object is taken out while user code has it and put back once it is encoded, so an attempt that fails leaves nothing.
-What would not show is that code changed an object which it could still reach after it was encoded. Therefore only
-computations take part that promise to keep their state to themselves (`Computation.private_state`).
+An object leaves the cache while user code has it and returns once it is encoded, so a failed attempt leaves nothing
+behind. A change of an object after its encoding would not show. Therefore only computations take part that promise to
+keep no reference to their state (`Computation.private_state`).
 """
 
 from __future__ import annotations
@@ -16,65 +15,68 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain
+from headrace.lowlevel.topology.computation import Computation
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 
 SMALLEST = 2_000
-"""Bytes of encoded state from which keeping the object pays; smaller ones are decoded in the time of looking it up and
-of noting when it is needed next (`benchmarks/cache.py`)."""
+"""Least size of an encoded state that is kept, in bytes. Decoding a smaller one takes no longer than looking it up and
+computing when it is needed next (`benchmarks/cache.py`)."""
 _EXPANSION = 10
-"""Bytes that an object takes for each byte of its encoding, from above: numbers and short strings need eight to ten."""
+"""Upper estimate of an object's bytes for each byte of its encoding: numbers and short strings need eight to ten."""
 _ENTRY_BYTES = 500
+"""Upper estimate of the bytes of an entry without its object."""
 _SWEEP_AFTER = 8
-"""Objects that have to give way, for each one kept, until those are looked through for what is of no use any more."""
+"""Number of evictions per entry after which a sweep looks for entries that are of no use any more."""
 
 
 @dataclass(slots=True, eq=False)
 class _Entry:
     data: bytes
-    """What the object was encoded to."""
+    """The encoding of the object."""
     value: object
     due: int
-    """When its key is needed next as far as timers tell, microseconds of event time."""
+    """When the key is needed next as far as its timers tell, microseconds of event time."""
     number: int
-    """In the order in which keys came."""
+    """Ascending in the order in which keys first entered."""
     size: int
+    """Upper estimate of the bytes that the entry takes."""
     used: int
-    """Number of the sweep before which it was last put back."""
+    """Number of sweeps before the entry was last put back."""
 
 
 class StateCache:
-    """Decoded state of one process, bounded by `limit` bytes (an estimate from above).
+    """Decoded state of one process, bounded by `limit` bytes (an upper estimate).
 
-    When it is full, the key goes that is needed last, and among keys of which that is not known the one that came last:
-    a window's buffer is read again when the watermark passes its end, so what was just written is often needed
-    latest of all (paper §8.3). Keys that nobody asks for any more are swept out now and then.
+    A full cache evicts the key that is needed last; of keys that are needed at the same time, or at a time that is not
+    known, the one that entered last. A window's buffer is read again when the watermark passes the window's end, so a
+    buffer that was just written is often needed last (paper §8.3). A sweep now and then removes keys that are not used.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.used = 0
-        """Bytes taken up now."""
+        """Upper estimate of the bytes in use."""
         self.asked = 0
-        """States read that are large enough to be kept."""
+        """Number of lookups: states read that are large enough to be kept."""
         self.hits = 0
-        """Those of them that were there."""
+        """Number of lookups that found the object."""
         self._count = 0
-        self._newest = 0
-        self._gave_way = 0
+        self._last_number = 0
+        self._evictions = 0
+        """Number of entries evicted since the last sweep."""
         self._sweeps = 0
         self._computations: dict[str, KeyStates] = {}
         self._order: list[tuple[int, int, KeyStates, bytes]] = []
-        """A heap: (-due, -number, ...), what goes first at its top; entries that do not hold any more among them."""
+        """A heap of (-due, -number, ...) with the next key to evict at its top; some items are outdated."""
 
     def __len__(self) -> int:
         return self._count
 
     def of(self, name: str, computation: Computation, watermark_before: int) -> KeyStates | None:
-        """The states of one computation; None if nothing is to be kept of it.
+        """The states of one computation; None if none are kept.
 
-        `watermark_before` is where its input low watermark was at the end of the last epoch.
+        `watermark_before` is the computation's input low watermark at the end of the last epoch.
         """
         if not (self.limit and computation.private_state):
             return None
@@ -83,140 +85,140 @@ class StateCache:
         states.begin(watermark_before)
         return states
 
-    def _add(self, states: KeyStates, row: bytes, entry: _Entry, placed: bool) -> None:
-        states.entries[row] = entry
+    def _add(self, states: KeyStates, key_hash: bytes, entry: _Entry, placed: bool) -> None:
+        states.entries[key_hash] = entry
         self._count += 1
         self.used += entry.size
         if not placed:
-            heappush(self._order, (-entry.due, -entry.number, states, row))
+            heappush(self._order, (-entry.due, -entry.number, states, key_hash))
         if self.used > self.limit:
-            self._make_room()
+            self._evict()
         if len(self._order) > 2 * self._count + 64:
             self._sort()
 
-    def _remove(self, states: KeyStates, row: bytes) -> _Entry | None:
-        entry = states.entries.pop(row, None)
+    def _remove(self, states: KeyStates, key_hash: bytes) -> _Entry | None:
+        entry = states.entries.pop(key_hash, None)
         if entry is not None:
             self._count -= 1
             self.used -= entry.size
         return entry
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         while self.used > self.limit:
-            due, number, states, row = heappop(self._order)
-            entry = states.entries.get(row)
+            due, number, states, key_hash = heappop(self._order)
+            entry = states.entries.get(key_hash)
             if entry is not None and (entry.due, entry.number) == (-due, -number):
-                self._remove(states, row)
-                self._gave_way += 1
-        if self._gave_way > _SWEEP_AFTER * self._count:
+                self._remove(states, key_hash)
+                self._evictions += 1
+        if self._evictions > _SWEEP_AFTER * self._count:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Let go of what has not been used since the last sweep, and of timers that fired elsewhere."""
+        """Remove entries that were not used since the last sweep, or whose timer has fired in another process."""
         for states in self._computations.values():
-            for row, entry in list(states.entries.items()):
+            for key_hash, entry in list(states.entries.items()):
                 if entry.used < self._sweeps or entry.due <= states.passed:
-                    self._remove(states, row)
+                    self._remove(states, key_hash)
         self._sweeps += 1
-        self._gave_way = 0
+        self._evictions = 0
 
     def _sort(self) -> None:
         self._order = [
-            (-entry.due, -entry.number, states, row)
+            (-entry.due, -entry.number, states, key_hash)
             for states in self._computations.values()
-            for row, entry in states.entries.items()
+            for key_hash, entry in states.entries.items()
         ]
         heapify(self._order)
 
 
 class KeyStates:
-    """The part of a `StateCache` that belongs to one computation. One key is loaded and kept at a time.
+    """The part of a `StateCache` that belongs to one computation. Only one key is out of the cache at a time.
 
     >>> class Model(Computation):
     ...     private_state = True
     >>> states = StateCache(limit=1_000_000).of("model", Model(), watermark_before=0)
     >>> state, data = [2, 4], Model.state_coder.encode([2, 4])
-    >>> states.load(b"row", data) is state
+    >>> states.take(b"row", data) is state
     False
     >>> states.keep(b"row", data, state, due=60)
-    >>> states.load(b"row", data) is state
+    >>> states.take(b"row", data) is state
     True
-    >>> states.load(b"row", data) is state  # it was taken out, and not put back
+    >>> states.take(b"row", data) is state  # it was not put back
     False
     """
 
     def __init__(self, cache: StateCache, computation: Computation) -> None:
         self.passed = MIN_TIMESTAMP
-        """A watermark by which all timers up to it have fired."""
+        """A watermark: all timers up to it have fired."""
         self.entries: dict[bytes, _Entry] = {}
         self._decode = computation.state_coder.decode
         self._cache = cache
-        self._taken: tuple[bytes, _Entry] | None = None
-        """The key that was loaded last, if it was there."""
+        self._current: tuple[bytes, _Entry] | None = None
+        """Hash and entry of the key that is out of the cache."""
 
     def begin(self, watermark_before: int) -> None:
-        """A bundle begins; what the one before did not put back stays away."""
+        """Begin a bundle; an entry that the last bundle did not put back is forgotten."""
         self.passed = watermark_before
-        self._taken = None
+        self._current = None
 
-    def load(self, row: bytes, data: bytes) -> object:
-        """The state that `data` stands for; the caller may change it, and gives it back with `keep`."""
+    def take(self, key_hash: bytes, data: bytes) -> object:
+        """Take out or decode the state that `data` encodes. The caller may change it and puts it back with `keep`."""
         cache = self._cache
         cache.asked += 1
-        entry = cache._remove(self, row)
+        entry = cache._remove(self, key_hash)
         if entry is None:
-            self._taken = None
+            self._current = None
             return self._decode(data)
-        self._taken = (row, entry)
+        self._current = (key_hash, entry)
         if entry.data != data:
             return self._decode(data)
         cache.hits += 1
         return entry.value
 
-    def due_of(self, row: bytes) -> int | None:
-        """When a key that was just loaded is needed next, by what was known when it was kept; None if it was not."""
-        taken = self._taken_of(row)
-        return None if taken is None else taken.due
+    def due_of(self, key_hash: bytes) -> int | None:
+        """When the key that is out of the cache is needed next, as `keep` was told; None for any other key."""
+        entry = self._current_entry(key_hash)
+        return None if entry is None else entry.due
 
-    def keep(self, row: bytes, data: bytes, value: object, due: int = MAX_TIMESTAMP) -> None:
-        """Keep the state that was just encoded to `data`, needed next at `due` (microseconds of event time)."""
+    def keep(self, key_hash: bytes, data: bytes, value: object, due: int = MAX_TIMESTAMP) -> None:
+        """Put in the state that was just encoded to `data` and is needed next at `due` (microseconds of event time)."""
         cache = self._cache
-        # A state that an attempt left here and that was never committed may still be there, without having been asked.
-        entry = self._taken_of(row) or cache._remove(self, row)
-        self._taken = None
+        # An attempt that was never committed may have left an entry that nothing has looked up.
+        entry = self._current_entry(key_hash) or cache._remove(self, key_hash)
+        self._current = None
         size = _EXPANSION * len(data) + _ENTRY_BYTES
         if entry is None:
-            cache._newest += 1
-            cache._add(self, row, _Entry(data, value, due, cache._newest, size, cache._sweeps), placed=False)
+            cache._last_number += 1
+            cache._add(self, key_hash, _Entry(data, value, due, cache._last_number, size, cache._sweeps), placed=False)
             return
         placed = entry.due == due
         entry.data, entry.value, entry.due, entry.size, entry.used = data, value, due, size, cache._sweeps
-        cache._add(self, row, entry, placed)
+        cache._add(self, key_hash, entry, placed)
 
-    def _taken_of(self, row: bytes) -> _Entry | None:
-        return self._taken[1] if self._taken is not None and self._taken[0] == row else None
+    def _current_entry(self, key_hash: bytes) -> _Entry | None:
+        return self._current[1] if self._current is not None and self._current[0] == key_hash else None
 
 
 def due_at(
-    known: int,
+    latest: int,
     stored: Iterable[tuple[int, str, int]],
-    row: bytes,
+    key_hash: bytes,
     changed: Mapping[tuple[bytes, int, str], int | None],
     ahead: int,
 ) -> int:
     """When the next timer of a key is due, microseconds of event time.
 
     Args:
-        known: No later than this.
-        stored: Domain, tag and timestamp of the marks that are committed.
-        row: The key's.
-        changed: What was set and taken away since.
-        ahead: By how much event time is ahead of the wall clock, microseconds.
+        latest: Upper bound of the result.
+        stored: Domain, tag and timestamp of the key's committed marks.
+        key_hash: The 16-byte hash of the key.
+        changed: Marks that the bundle has set or deleted.
+        ahead: Event time minus wall time, microseconds.
     """
-    marks: dict[tuple[bytes, int, str], int | None] = {(row, domain, tag): at for domain, tag, at in stored}
+    marks: dict[tuple[bytes, int, str], int | None] = {(key_hash, domain, tag): time for domain, tag, time in stored}
     marks.update(changed)
     for (_, domain, _), timestamp in marks.items():
         if timestamp is None or domain == HOLD:
             continue
-        known = min(known, timestamp + ahead if domain == TimeDomain.WALL_TIME else timestamp)
-    return known
+        latest = min(latest, timestamp + ahead if domain == TimeDomain.WALL_TIME else timestamp)
+    return latest

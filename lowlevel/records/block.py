@@ -1,4 +1,4 @@
-"""Records on their way to one interval: few large parcels, grouped by key where they are made (paper §4.2, §4.3)."""
+"""Blocks: records for one key interval, grouped by key by the task that produces them (paper §4.2, §4.3)."""
 
 from __future__ import annotations
 
@@ -11,76 +11,79 @@ from itertools import accumulate, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.coder import decode_key
+from headrace.lowlevel.coders.coder import decode_key
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.intervals import Interval, IntervalMap, place_of
-from headrace.lowlevel.part import Part
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, key_position
+from headrace.lowlevel.records.key_records import KeyRecords, Keys
+from headrace.lowlevel.records.transposed_tuples import TransposedTuples
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.turned import Turned
-from headrace.lowlevel.worker import Bundle
 
 PIECE = 256 << 20
-"""Bytes beyond which a parcel travels as several: what carries them may hold 2 GiB at once."""
+"""Largest encoding of a block, in bytes; a larger block is sent as several. A Spark row holds at most 2 GiB."""
 LARGEST_RECORD = 1 << 30
-"""Bytes that one record may have, with its key."""
+"""Largest encoding of one record with its key, in bytes."""
 _LONGEST_SHOWN = 1 << 20
+"""Largest encoded key that an error message has, in bytes."""
 _SAMPLED = 64
-"""Places that `sample` takes of a parcel."""
+"""Number of positions in the key space that `sample` takes from a block."""
 
 
 @dataclass(slots=True)
-class Parcel:
+class Block:
     """Records of one stream for one consumer and interval, sorted by key."""
 
     consumer: str
     stream: str
     keys: list[bytes] = field(default_factory=list)
     """Encoded keys."""
-    rows: list[bytes] = field(default_factory=list)
-    """Row of each key."""
+    key_hashes: list[bytes] = field(default_factory=list)
+    """The 16-byte hash of each key; as many as `keys`."""
     counts: array[int] = field(default_factory=lambda: array("q"))
-    """Records of each key."""
+    """Number of records of each key; the sum is the number of records."""
     timestamps: array[int] = field(default_factory=lambda: array("q"))
-    values: list[object] | Turned = field(default_factory=list)
+    """Event time of each record, microseconds UTC; the records of a key stand together, in order."""
+    values: list[object] | TransposedTuples = field(default_factory=list)
+    """Value of each record."""
     ids: list[bytes] | None = None
+    """Unique id of each record; None where no redelivery can happen."""
 
     def __len__(self) -> int:
         return len(self.values)
 
     def oldest(self) -> int:
-        """The least timestamp in it."""
+        """The least timestamp, microseconds UTC; `MAX_TIMESTAMP` for no records."""
         return min(self.timestamps, default=MAX_TIMESTAMP)
 
     def encode(self) -> bytes:
-        """As bytes, for `decode_parcel`.
+        """The block as bytes, for `decode_block`. Raises `StepError` for a value that cannot be pickled.
 
-        One pickle for all values: three times as quick as a pickle a value, and any value fits.
+        One pickle of all values is made three times as fast as one of each, and takes values of any type.
         """
-        columns = (self.consumer, self.stream, self.keys, b"".join(self.rows), self.counts, self.timestamps)
-        values = tuple(self.values.columns) if isinstance(self.values, Turned) else self.values
+        columns = (self.consumer, self.stream, self.keys, b"".join(self.key_hashes), self.counts, self.timestamps)
+        values = tuple(self.values.columns) if isinstance(self.values, TransposedTuples) else self.values
         try:
             return pickle.dumps((*columns, values, self.ids), pickle.HIGHEST_PROTOCOL)
         except Exception as error:
             raise self._unsendable(error) from error
 
     def _unsendable(self, error: Exception) -> Exception:
-        """Names the first value that cannot be pickled."""
+        """The error that names the first value that cannot be pickled; `error` if each alone can be."""
         owners = (key for key, count in zip(self.keys, self.counts, strict=True) for _ in range(count))
         for key, value in zip(owners, self.values, strict=True):
             try:
                 pickle.dumps(value)
             except Exception as reason:
                 cause = (
-                    f"it came in by stream {self.stream!r} and cannot be sent to the key's interval "
+                    f"it arrived on stream {self.stream!r} and cannot be sent to the key's interval "
                     f"({type(reason).__name__}: {reason}); send what it is made of instead"
                 )
-                return StepError(self.consumer, _shown(key), value, cause)
+                return StepError(self.consumer, _key_for_message(key), value, cause)
         return error
 
-    def pieces(self, limit: int = PIECE, largest: int = LARGEST_RECORD) -> Iterator[tuple[Parcel, bytes]]:
-        """Parcels that together are this one, with their bytes, as many as it takes for none to be over the limit.
+    def pieces(self, limit: int = PIECE, largest: int = LARGEST_RECORD) -> Iterator[tuple[Block, bytes]]:
+        """The block and its encoding; if that has more than `limit` bytes, smaller blocks with their encodings.
 
-        Raises `StepError` for a record that is too large to travel at all.
+        Raises `StepError` for a single record whose encoding has more than `largest` bytes.
         """
         data = self.encode()
         if len(data) <= limit or (len(self) == 1 and len(data) <= largest):
@@ -92,51 +95,51 @@ class Parcel:
         for half in self._halves():
             yield from half.pieces(limit, largest)
 
-    def _halves(self) -> tuple[Parcel, Parcel]:
-        """The first and the second half of the records, which may both have some of one key."""
+    def _halves(self) -> tuple[Block, Block]:
+        """The first and the second half of the records; both may have records of the same key."""
         middle = len(self) // 2
-        first, second = (Parcel(self.consumer, self.stream, ids=None if self.ids is None else []) for _ in range(2))
+        first, second = (Block(self.consumer, self.stream, ids=None if self.ids is None else []) for _ in range(2))
         start = 0
-        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+        for key_hash, key, count in zip(self.key_hashes, self.keys, self.counts, strict=True):
             stop = start + count
             for half, low, high in ((first, start, min(stop, middle)), (second, max(start, middle), stop)):
                 if low < high:
-                    its = None if self.ids is None else self.ids[low:high]
-                    half.add(key, row, self.values[low:high], self.timestamps[low:high], its)
+                    ids = None if self.ids is None else self.ids[low:high]
+                    half.add(key, key_hash, self.values[low:high], self.timestamps[low:high], ids)
             start = stop
         return first, second
 
     def _too_large(self, size: int, largest: int) -> StepError:
         cause = (
-            f"a value of type {type(self.values[0]).__name__} came in by stream {self.stream!r} that has {size:,} "
-            f"bytes with its key, of {largest:,} that can be sent; cut it up, or send where it lies"
+            f"a value of type {type(self.values[0]).__name__} that arrived on stream {self.stream!r} has {size:,} "
+            f"bytes with its key, of {largest:,} that can be sent; split it, or send a reference to it"
         )
-        # Without the value: what it looks like would be larger yet.
-        key = _shown(self.keys[0])
+        # The message leaves out the value, as its text would be larger still.
+        key = _key_for_message(self.keys[0])
         return StepError(self.consumer, key if len(self.keys[0]) < _LONGEST_SHOWN else None, None, cause)
 
-    def divided(self, intervals: IntervalMap) -> dict[Interval, Parcel]:
-        """The same records by the intervals that their keys lie in now."""
-        parts: dict[int, Parcel] = {}
+    def divided(self, intervals: IntervalMap) -> dict[Interval, Block]:
+        """Interval of `intervals` -> a block of the records whose keys it owns."""
+        blocks: dict[int, Block] = {}
         start = 0
-        for row, key, count in zip(self.rows, self.keys, self.counts, strict=True):
+        for key_hash, key, count in zip(self.key_hashes, self.keys, self.counts, strict=True):
             stop = start + count
             ids = None if self.ids is None else self.ids[start:stop]
-            position = intervals.position_of(row)
-            if (part := parts.get(position)) is None:
-                part = parts[position] = Parcel(self.consumer, self.stream, ids=None if ids is None else [])
-            part.add(key, row, self.values[start:stop], self.timestamps[start:stop], ids)
+            position = intervals.index_of(key_hash)
+            if (block := blocks.get(position)) is None:
+                block = blocks[position] = Block(self.consumer, self.stream, ids=None if ids is None else [])
+            block.add(key, key_hash, self.values[start:stop], self.timestamps[start:stop], ids)
             start = stop
-        return {intervals.intervals[position]: part for position, part in parts.items()}
+        return {intervals.intervals[position]: block for position, block in blocks.items()}
 
     def add(
-        self, key: bytes, row: bytes, values: list[object], timestamps: Sequence[int], ids: list[bytes] | None
+        self, key: bytes, key_hash: bytes, values: list[object], timestamps: Sequence[int], ids: list[bytes] | None
     ) -> None:
-        """Add all records of a key. Raises `StepError` for a timestamp that no window could hold."""
+        """Add all records of a key. Raises `StepError` for a timestamp that is out of range."""
         self.keys.append(key)
-        self.rows.append(row)
+        self.key_hashes.append(key_hash)
         self.counts.append(len(values))
-        assert isinstance(self.values, list), "what is turned is complete"
+        assert isinstance(self.values, list), "nothing is added to transposed values"
         self.values += values
         try:
             self.timestamps.extend(timestamps)
@@ -145,74 +148,83 @@ class Parcel:
         if self.ids is not None and ids is not None:
             self.ids += ids
 
-    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Parcel:
-        """The keys at these places with these of the records, which are theirs and in their order."""
-        places = records.tolist()
-        return Parcel(
+    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Block:
+        """A block of some keys.
+
+        Args:
+            keys: Indices of the keys.
+            records: Indices of all records of these keys, in the order of `keys`.
+        """
+        indices = records.tolist()
+        return Block(
             self.consumer,
             self.stream,
-            [self.keys[place] for place in keys.tolist()],
-            [self.rows[place] for place in keys.tolist()],
+            [self.keys[index] for index in keys.tolist()],
+            [self.key_hashes[index] for index in keys.tolist()],
             array("q", np.frombuffer(self.counts, np.int64)[keys].tobytes()),
             array("q", np.frombuffer(self.timestamps, np.int64)[records].tobytes()),
-            [self.values[place] for place in places],
-            None if self.ids is None else [self.ids[place] for place in places],
+            [self.values[index] for index in indices],
+            None if self.ids is None else [self.ids[index] for index in indices],
         )
 
-    def unpack(self, bundle: Bundle) -> None:
-        """Put the records into the bundle of their consumer."""
-        keys = bundle.keys
+    def unpack(self, keys: Keys) -> None:
+        """Add the records to `keys`, the records by key of a bundle of their consumer."""
         if not keys:
-            keys.update(zip(self.rows, zip(self.keys, map(_alone, self._parts()), strict=True), strict=True))
+            records_by_key = ([records] for records in self._key_records())
+            keys.update(zip(self.key_hashes, zip(self.keys, records_by_key, strict=True), strict=True))
             return
-        for row, key, part in zip(self.rows, self.keys, self._parts(), strict=True):
-            if (entry := keys.get(row)) is None:
-                keys[row] = (key, [part])
+        for key_hash, key, records in zip(self.key_hashes, self.keys, self._key_records(), strict=True):
+            if (entry := keys.get(key_hash)) is None:
+                keys[key_hash] = (key, [records])
             else:
-                entry[1].append(part)
+                entry[1].append(records)
 
-    def _parts(self) -> Iterator[Part]:
+    def _key_records(self) -> Iterator[KeyRecords]:
         """The records of each key."""
         stops = list(accumulate(self.counts))
         starts = [0, *stops[:-1]]
-        of_key = list(map(slice, starts, stops))
-        values, timestamps = (map(column.__getitem__, of_key) for column in (self.values, self.timestamps.tolist()))
-        ids = repeat(None) if self.ids is None else map(self.ids.__getitem__, of_key)
+        slices = list(map(slice, starts, stops))
+        values, timestamps = (map(column.__getitem__, slices) for column in (self.values, self.timestamps.tolist()))
+        ids = repeat(None) if self.ids is None else map(self.ids.__getitem__, slices)
         oldest = np.minimum.reduceat(self.timestamps, starts).tolist() if starts else ()
-        # What the class's own constructor does, without a call of a Python function for each.
-        return map(tuple.__new__, repeat(Part), zip(repeat(self.stream), values, timestamps, ids, oldest))
-
-
-def _alone(part: Part) -> list[Part]:
-    return [part]
+        # Equals a call of `KeyRecords` for each key, which would be a call of a Python function.
+        return map(tuple.__new__, repeat(KeyRecords), zip(repeat(self.stream), values, timestamps, ids, oldest))
 
 
 def out_of_time(
     consumer: str, stream: str, keys: Iterable[bytes], values: Sequence[object], timestamps: Sequence[int]
 ) -> StepError:
-    """Names the first record whose timestamp is out of range; `keys` are encoded, one a record."""
+    """The error that names the first record whose timestamp is out of range.
+
+    Args:
+        consumer: Name of the computation that reads the records.
+        stream: Stream of the records.
+        keys: Encoded key of each record.
+        values: Value of each record.
+        timestamps: Event time of each record, microseconds UTC; one of them is out of range.
+    """
     records = zip(keys, values, timestamps, strict=False)
     key, value, timestamp = next(record for record in records if not MIN_TIMESTAMP <= record[2] <= MAX_TIMESTAMP)
     cause = (
-        f"it came in by stream {stream!r} at {timestamp / 1e6:g} seconds since 1970, beyond the year "
+        f"it arrived on stream {stream!r} at {timestamp / 1e6:g} seconds since 1970, beyond the year "
         "294000, where time ends; timestamps are seconds, or Timestamp(micros=...)"
     )
-    return StepError(consumer, _shown(key), value, cause)
+    return StepError(consumer, _key_for_message(key), value, cause)
 
 
-def _shown(encoded: bytes) -> object:
-    """A key for an error; its bytes if only a coder of its own could tell."""
+def _key_for_message(encoded: bytes) -> object:
+    """The decoded key; its encoding if only a coder of the program can decode it."""
     try:
         return decode_key(encoded)
     except Exception:
         return encoded
 
 
-def sample(parcels: Iterable[Parcel]) -> tuple[int, ...]:
-    """Places of keys, each for about the same number of records: where the records of an interval lie in it."""
-    places: list[int] = []
-    for parcel in filter(len, parcels):
-        ends = np.cumsum(parcel.counts)
-        picked = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
-        places += [place_of(parcel.rows[index]) for index in picked.tolist()]
-    return tuple(places)
+def sample(blocks: Iterable[Block]) -> tuple[int, ...]:
+    """Key hashes at equal steps through the records of each block: how the records are spread over an interval."""
+    hashes: list[int] = []
+    for block in filter(len, blocks):
+        ends = np.cumsum(block.counts)
+        indices = np.searchsorted(ends, np.linspace(0, int(ends[-1]), _SAMPLED, endpoint=False), side="right")
+        hashes += [key_position(block.key_hashes[index]) for index in indices.tolist()]
+    return tuple(hashes)

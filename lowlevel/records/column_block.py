@@ -1,4 +1,4 @@
-"""Records on their way to one interval, as columns (paper §4.2, §4.3); whoever wants values gets them of it."""
+"""Blocks of records as Arrow columns (paper §4.2, §4.3); their Python values are made on demand."""
 
 from __future__ import annotations
 
@@ -10,126 +10,141 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.arrays import of_bytes, of_equal_bytes, of_numbers
-from headrace.lowlevel.coder import decode_key
-from headrace.lowlevel.columns import ColumnBatch, Shape, Times
-from headrace.lowlevel.paired import Paired
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.shapes import Tuple
-from headrace.lowlevel.streamed import decode_tables, encode_tables
-from headrace.lowlevel.turned import whole
+from headrace.lowlevel.coders.coder import decode_key
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
+from headrace.lowlevel.columnar.arrow_ipc import decode_tables, encode_tables
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
+from headrace.lowlevel.records.lazy_pairs import LazyPairs
+from headrace.lowlevel.records.transposed_tuples import tuples_of
+from headrace.lowlevel.records.value_schema import Tuple
+from headrace.lowlevel.stored_names import stored_as
 
 _MANY = 64
-"""Records of a key, about, from which on its pairs are not made before somebody asks for them."""
+"""Mean number of records per key from which pairs are lazy."""
 
 
+@stored_as("Columns")
 class Columns(NamedTuple):
-    """What stands in the place of the values when a parcel of columns travels."""
+    """Values of a column block, as `ColumnBlock.encode` pickles them."""
 
     table: bytes
-    """As an Arrow IPC stream."""
-    shape: Shape
+    """The columns, as an Arrow IPC stream."""
+    shape: ValueSchema
 
 
-class ColumnParcel(Parcel):
-    """A `Parcel` whose values are made of columns when somebody asks for them.
+class ColumnBlock(Block):
+    """A `Block` whose values and timestamps are made of columns at the first read.
 
     Args:
-        consumer: As for `Parcel`.
-        stream: As for `Parcel`.
+        consumer: Name of the computation that reads the records.
+        stream: Stream of the records.
         keys: Encoded keys.
-        rows: Row of each key.
-        counts: Records of each key.
+        key_hashes: The 16-byte hash of each key.
+        counts: Number of records of each key.
         batch: The records, sorted by key.
     """
 
-    __slots__ = ("batch",)
+    __slots__ = ("_timestamps", "_values", "batch")
 
     def __init__(
-        self, consumer: str, stream: str, keys: list[bytes], rows: list[bytes], counts: array[int], batch: ColumnBatch
+        self,
+        consumer: str,
+        stream: str,
+        keys: list[bytes],
+        key_hashes: list[bytes],
+        counts: array[int],
+        batch: ColumnBatch,
     ) -> None:
         self.consumer, self.stream = consumer, stream
-        self.keys, self.rows, self.counts = keys, rows, counts
+        self.keys, self.key_hashes, self.counts = keys, key_hashes, counts
         self.batch = batch
         self.ids = None
+        self._values: list[object] | None = None
+        self._timestamps: array[int] | None = None
 
-    def __getattr__(self, name: str) -> object:
-        # Only asked for what is not there yet.
-        if name == "values":
-            self.values = cast("list[object]", self._paired() or self.batch.values)
-            return self.values
-        if name == "timestamps":
-            self.timestamps = array("q", self.batch.times.tobytes())
-            return self.timestamps
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+    # mypy: the base class has fields that can be set; here they are read-only and made at the first read.
+    @property
+    def values(self) -> list[object]:  # type: ignore[override]
+        """The values as Python objects, made at the first read."""
+        if self._values is None:
+            self._values = cast("list[object]", self._lazy_pairs() or self.batch.values)
+        return self._values
 
-    def _paired(self) -> Paired | None:
-        """The values, if they are pairs, and keys have so many of them that a look at each key costs nothing."""
+    @property
+    def timestamps(self) -> array[int]:  # type: ignore[override]
+        """The event times as 64-bit integers, made at the first read."""
+        if self._timestamps is None:
+            self._timestamps = array("q", self.batch.times.tobytes())
+        return self._timestamps
+
+    def _lazy_pairs(self) -> LazyPairs | None:
+        """The values as lazy pairs, if they are pairs and a key has many of them on average; else None."""
         table, first, second = self.batch.table, self.batch.shape.part(0), self.batch.shape.part(1)
         is_pair = isinstance(self.batch.shape, Tuple) and len(self.batch.shape.shapes) == 2
         if first is None or second is None or not is_pair or len(self.batch) < _MANY * len(self.keys):
             return None
-        return Paired(lambda: first.values(table), second.values(table))
+        return LazyPairs(lambda: first.values(table), second.values(table))
 
     def __len__(self) -> int:
         return len(self.batch)
 
     def oldest(self) -> int:
-        """See `Parcel`."""
+        """See `Block`."""
         return int(self.batch.times.min())
 
-    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Parcel:
-        """See `Parcel`."""
-        return ColumnParcel(
+    def selected(self, keys: NDArray[np.intp], records: NDArray[np.int64]) -> Block:
+        """See `Block`."""
+        return ColumnBlock(
             self.consumer,
             self.stream,
-            [self.keys[place] for place in keys.tolist()],
-            [self.rows[place] for place in keys.tolist()],
+            [self.keys[index] for index in keys.tolist()],
+            [self.key_hashes[index] for index in keys.tolist()],
             array("q", np.frombuffer(self.counts, np.int64)[keys].tobytes()),
             self.batch.taken(records),
         )
 
-    def _halves(self) -> tuple[Parcel, Parcel]:
+    def _halves(self) -> tuple[Block, Block]:
         middle = len(self) // 2
         return self._between(0, middle), self._between(middle, len(self))
 
-    def _between(self, start: int, stop: int) -> Parcel:
-        """The records of some places, as views of the columns."""
+    def _between(self, start: int, stop: int) -> Block:
+        """A block of the records from index `start` to before `stop`; its columns are views."""
         ends = np.cumsum(self.counts)
         begins = ends - np.frombuffer(self.counts, np.int64)
         counts = np.minimum(ends, stop) - np.maximum(begins, start)
-        its = np.flatnonzero(counts > 0)
-        return ColumnParcel(
+        indices = np.flatnonzero(counts > 0)
+        return ColumnBlock(
             self.consumer,
             self.stream,
-            [self.keys[place] for place in its.tolist()],
-            [self.rows[place] for place in its.tolist()],
-            array("q", counts[its].tobytes()),
+            [self.keys[index] for index in indices.tolist()],
+            [self.key_hashes[index] for index in indices.tolist()],
+            array("q", counts[indices].tobytes()),
             ColumnBatch(self.batch.table.slice(start, stop - start), self.batch.times[start:stop], self.batch.shape),
         )
 
     def encode(self) -> bytes:
-        """See `Parcel`."""
+        """See `Block`."""
         columns = Columns(encode_tables([self.batch.table], self.batch.table.schema), self.batch.shape)
-        rows = b"".join(self.rows)
-        content = (self.consumer, self.stream, self.keys, rows, self.counts, self.timestamps, columns, None)
+        key_hashes = b"".join(self.key_hashes)
+        content = (self.consumer, self.stream, self.keys, key_hashes, self.counts, self.timestamps, columns, None)
         return pickle.dumps(content, pickle.HIGHEST_PROTOCOL)
 
     def of_each_record(self) -> tuple[pa.Array, pa.Array]:
-        """The row of each record's key, and the encoded key."""
-        places = of_numbers(np.repeat(np.arange(len(self.rows)), self.counts))
-        rows = of_equal_bytes(self.rows, 16)
-        return rows.take(places), of_bytes(self.keys, pa.large_binary()).take(places)
+        """The 16-byte hash of each record's key, and the encoded key: two arrays as long as the block."""
+        indices = of_numbers(np.repeat(np.arange(len(self.key_hashes)), self.counts))
+        key_hashes = of_equal_bytes(self.key_hashes, 16)
+        return key_hashes.take(indices), of_bytes(self.keys, pa.large_binary()).take(indices)
 
 
-def decode_parcel(data: bytes) -> Parcel:
-    """A parcel of either kind."""
-    consumer, stream, keys, rows, counts, timestamps, values, ids = pickle.loads(data)
-    split = [rows[i : i + 16] for i in range(0, len(rows), 16)]
+def decode_block(data: bytes) -> Block:
+    """The block, of either class, whose `encode` gave these bytes."""
+    consumer, stream, keys, key_hashes, counts, timestamps, values, ids = pickle.loads(data)
+    hashes = [key_hashes[i : i + 16] for i in range(0, len(key_hashes), 16)]
     if isinstance(values, Columns):
         [table] = decode_tables(values.table)
         times: Times = np.frombuffer(timestamps, np.int64)
-        return ColumnParcel(consumer, stream, keys, split, counts, ColumnBatch(table, times, values.shape))
+        return ColumnBlock(consumer, stream, keys, hashes, counts, ColumnBatch(table, times, values.shape))
     if isinstance(values, tuple):
-        values = whole(values, list(map(decode_key, keys)) if None in values else (), counts)
-    return Parcel(consumer, stream, keys, split, counts, timestamps, values, ids)
+        values = tuples_of(values, list(map(decode_key, keys)) if None in values else (), counts)
+    return Block(consumer, stream, keys, hashes, counts, timestamps, values, ids)

@@ -1,4 +1,4 @@
-"""What a bundle brings for one key: records of one stream, as columns."""
+"""Records of one key and stream, as parallel sequences."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from typing import NamedTuple
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 
-class Part(NamedTuple):
+class KeyRecords(NamedTuple):
     """Some records of one key and stream, in order."""
 
     stream: str
     values: Sequence[object]
     timestamps: Sequence[int]
+    """Event times in microseconds UTC, as many as values."""
     ids: Sequence[bytes] | None = None
+    """Unique ids, as many as values; None where no redelivery can happen."""
     oldest: int = MIN_TIMESTAMP
-    """No record is older."""
+    """Lower bound of the timestamps, microseconds UTC."""
+
+
+Keys = dict[bytes, tuple[bytes, list[KeyRecords]]]
+"""16-byte hash of a key -> (encoded key, records of the key)."""
 
 
 def count_late(timestamps: Sequence[int], watermark: int) -> int:

@@ -1,4 +1,4 @@
-"""Pairs that lie in two columns: whoever wants only the second parts, as a grouping does, makes no pairs."""
+"""Lazy pairs: two columns. Code that needs only the second items, such as a grouping, makes no pairs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import overload
 Pair = tuple[object, object]
 
 
-class Paired(Sequence[Pair]):
-    """A sequence of pairs (key, payload), each made when somebody asks for it.
+class LazyPairs(Sequence[Pair]):
+    """A sequence of pairs (key, payload), each made when it is read.
 
     Args:
-        firsts: Makes the first parts of all.
-        seconds: The second parts.
+        firsts: Makes the list of all first items; called at most once.
+        seconds: The list of all second items.
 
-    >>> pairs = Paired(lambda: ["a", "a"], [1, 2])
+    >>> pairs = LazyPairs(lambda: ["a", "a"], [1, 2])
     >>> list(pairs), pairs[1], list(pairs[1:]), pairs.seconds
     ([('a', 1), ('a', 2)], ('a', 2), [('a', 2)], [1, 2])
     """
@@ -27,7 +27,7 @@ class Paired(Sequence[Pair]):
 
     @cached_property
     def firsts(self) -> list[object]:
-        """The first parts."""
+        """The first items."""
         return self._make()
 
     def __len__(self) -> int:
@@ -40,11 +40,11 @@ class Paired(Sequence[Pair]):
     def __getitem__(self, index: int) -> Pair: ...
 
     @overload
-    def __getitem__(self, index: slice) -> Paired: ...
+    def __getitem__(self, index: slice) -> LazyPairs: ...
 
-    def __getitem__(self, index: int | slice) -> Pair | Paired:
+    def __getitem__(self, index: int | slice) -> Pair | LazyPairs:
         if isinstance(index, slice):
-            return Paired(lambda: self.firsts[index], self.seconds[index])
+            return LazyPairs(lambda: self.firsts[index], self.seconds[index])
         return self.firsts[index], self.seconds[index]
 
     def __reduce__(self) -> tuple[object, ...]:

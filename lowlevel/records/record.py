@@ -1,4 +1,4 @@
-"""What travels: records, and the columns of a batch of them (MillWheel paper §3: key, value, timestamp)."""
+"""Records, and batches of them as parallel sequences (MillWheel paper §3: key, value, timestamp)."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 _Tuple = TypeVar("_Tuple", bound=tuple[object, ...])
 
 
+@stored_as("Record")
 class Record(NamedTuple):
     """One (key, value, timestamp) triple as a computation sees it.
 
-    A named tuple rather than a dataclass: one is made for every record, and this is the quickest value that
-    cannot be changed.
+    A named tuple, as that is the fastest immutable object to make, and one is made for every record.
 
     >>> Record("britney", 1, 5_000_000)
     Record(key='britney', value=1, timestamp=5000000, id=None)
     """
 
     key: object
-    """What the consumer's key extractor made of the value."""
+    """The result of the consumer's key extractor for the value."""
     value: object
     timestamp: int
     """Event time in microseconds UTC."""
     id: bytes | None = None
-    """The unique id under which a redelivery is recognised; None where the engine itself excludes repeats."""
+    """Unique id by which a redelivery is recognised; None where no redelivery can happen."""
 
 
 @dataclass(slots=True)
@@ -44,9 +45,9 @@ class Batch:
 
     values: Sequence[object] = field(default_factory=list)
     timestamps: Sequence[int] = field(default_factory=list)
-    """Event times in microseconds UTC, one a value."""
+    """Event times in microseconds UTC, as many as values."""
     ids: Sequence[bytes] | None = None
-    """Unique ids, one a value, or None where no redelivery can happen."""
+    """Unique ids, as many as values; None where no redelivery can happen."""
 
     def __len__(self) -> int:
         return len(self.values)
@@ -56,11 +57,11 @@ class Batch:
         return zip(self.values, self.timestamps, strict=True)
 
     def instants(self) -> Sequence[int] | NDArray[np.int64]:
-        """The event times in whatever form is at hand."""
+        """The event times in microseconds UTC, as a sequence or an int64 array."""
         return self.timestamps
 
     def greatest(self) -> int:
-        """The greatest timestamp; there must be a record."""
+        """The greatest timestamp, microseconds UTC. Raises `ValueError` for an empty batch."""
         return max(self.timestamps)
 
     def count_before(self, watermark: int) -> int:
@@ -68,15 +69,15 @@ class Batch:
         return sum(map(watermark.__gt__, self.timestamps)) if watermark > MIN_TIMESTAMP else 0
 
     def parts(self) -> Sequence[Batch]:
-        """The batches that it is put together of."""
+        """The batches that this batch consists of."""
         return [self]
 
 
 new_tuple: Callable[[type[_Tuple], Iterable[object]], _Tuple] = cast("Any", tuple.__new__)
-"""Makes a named tuple of all its fields, in half the time of the class's own constructor, which is Python."""
+"""Makes a named tuple from the values of all fields, in half the time of its constructor, a Python function."""
 
 
 Emit = Callable[[str, Batch], None]
 """Hands a batch to the stream of that name."""
 KeyExtractor = Callable[..., object]
-"""From a value to its key; chosen by the consumer for each input stream (paper §4.2)."""
+"""Returns the key of a value; the consumer chooses an extractor for each input stream (paper §4.2)."""

@@ -1,4 +1,4 @@
-"""Tuples turned into columns: what `pickle` notes of every tuple and number costs more than turning them round."""
+"""Tuples as columns, for pickling: `pickle` spends more on each tuple and number than transposing costs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = Sequence[object] | None
-"""None for a column that is the records' key."""
+"""The items at one index of all tuples; None if they are the records' keys."""
 
 
-class Turned(Sequence[object]):
-    """Tuples of one length as columns, whole numbers and floats as 64 bits each.
+class TransposedTuples(Sequence[object]):
+    """Tuples of one length as columns; integers and floats take 64 bits each.
 
-    >>> turned = Turned.of([("a", 1), ("b", 2)], [])
-    >>> turned.columns, turned[1], list(turned)
+    >>> transposed = TransposedTuples.of([("a", 1), ("b", 2)], [])
+    >>> transposed.columns, transposed[1], list(transposed)
     ([['a', 'b'], array('q', [1, 2])], ('b', 2), [('a', 1), ('b', 2)])
     """
 
@@ -28,55 +28,55 @@ class Turned(Sequence[object]):
     def __init__(self, columns: Sequence[Column], keys: Sequence[object]) -> None:
         self.columns = columns
         self._keys = keys
-        """The key of each tuple."""
+        """The key of each record; may be empty if no column is None."""
 
     @classmethod
-    def of(cls, values: Sequence[object], keys: Sequence[object]) -> Turned | None:
-        """The values as columns; None if they are anything but tuples of one length.
+    def of(cls, values: Sequence[object], keys: Sequence[object]) -> TransposedTuples | None:
+        """The values as columns; None unless they are tuples of one length, which is not 0.
 
-        `keys` are the records' keys, of a type of which equal keys are the same everywhere; else empty.
+        `keys` are the keys of the records, or empty if a decoded key may differ in type from an equal one.
         """
         if set(map(type, values)) != {tuple}:
             return None
         tuples = cast("Sequence[tuple[object, ...]]", values)
         if len(set(map(len, tuples))) != 1:
             return None
-        # `zip(*tuples)` would make an iterator for each of them.
-        items = (list(map(itemgetter(place), tuples)) for place in range(len(tuples[0])))
+        # `zip(*tuples)` would make an iterator for each tuple.
+        items = (list(map(itemgetter(index), tuples)) for index in range(len(tuples[0])))
         columns = [None if keys and all(map(is_, column, keys)) else packed(column) for column in items]
         return cls(columns, keys) if columns else None
 
-    def taken(self, places: NDArray[np.intp]) -> Turned:
-        """The tuples at these places, in their order."""
-        columns = [None if column is None else _taken(column, places) for column in self.columns]
-        # The keys are of use only where they are a column.
-        return Turned(columns, _taken(self._keys, places) if None in columns else ())
+    def taken(self, indices: NDArray[np.intp]) -> TransposedTuples:
+        """The tuples with these indices, in the order of `indices`."""
+        columns = [None if column is None else _taken(column, indices) for column in self.columns]
+        # The keys are needed only if they are a column.
+        return TransposedTuples(columns, _taken(self._keys, indices) if None in columns else ())
 
     def __len__(self) -> int:
         return len(self.whole()[0])
 
     @overload
-    def __getitem__(self, place: int) -> tuple[object, ...]: ...
+    def __getitem__(self, index: int) -> tuple[object, ...]: ...
     @overload
-    def __getitem__(self, place: slice) -> list[object]: ...
-    def __getitem__(self, place: int | slice) -> object:
+    def __getitem__(self, index: slice) -> list[object]: ...
+    def __getitem__(self, index: int | slice) -> object:
         columns = self.whole()
-        if isinstance(place, slice):
-            return list(zip(*[column[place] for column in columns], strict=True))
-        return tuple([column[place] for column in columns])
+        if isinstance(index, slice):
+            return list(zip(*[column[index] for column in columns], strict=True))
+        return tuple([column[index] for column in columns])
 
     def __iter__(self) -> Iterator[object]:
         return zip(*self.whole(), strict=True)
 
     def whole(self) -> list[Sequence[object]]:
-        """The columns, the keys where they are one."""
+        """All columns, with the keys in the place of None."""
         return [self._keys if column is None else column for column in self.columns]
 
 
-def whole(columns: Sequence[Column], keys: Sequence[object], counts: Sequence[int]) -> list[object]:
-    """The tuples again; there are so many of each key, one behind the other.
+def tuples_of(columns: Sequence[Column], keys: Sequence[object], counts: Sequence[int]) -> list[object]:
+    """The tuples of columns; `counts` has the number of tuples of each key, which stand together.
 
-    >>> whole([None, [1, 2, 3]], ["a", "b"], [2, 1])
+    >>> tuples_of([None, [1, 2, 3]], ["a", "b"], [2, 1])
     [('a', 1), ('a', 2), ('b', 3)]
     """
     repeated = (chain.from_iterable(map(repeat, keys, counts)) if column is None else column for column in columns)
@@ -84,7 +84,7 @@ def whole(columns: Sequence[Column], keys: Sequence[object], counts: Sequence[in
 
 
 def packed(column: list[object]) -> Sequence[object]:
-    """Whole numbers or floats as 64 bits each, if there is nothing else and they fit.
+    """The column as an array of 64-bit numbers if all items are `int`, or all `float`, and fit; else the list.
 
     >>> packed([1, 2]), packed([1, True]), packed([1 << 63])
     (array('q', [1, 2]), [1, True], [9223372036854775808])
@@ -100,7 +100,7 @@ def packed(column: list[object]) -> Sequence[object]:
     return column
 
 
-def _taken(column: Sequence[object], places: NDArray[np.intp]) -> Sequence[object]:
+def _taken(column: Sequence[object], indices: NDArray[np.intp]) -> Sequence[object]:
     if isinstance(column, array):
-        return array(column.typecode, np.asarray(column)[places].tobytes())
-    return list(map(column.__getitem__, places.tolist()))
+        return array(column.typecode, np.asarray(column)[indices].tobytes())
+    return list(map(column.__getitem__, indices.tolist()))

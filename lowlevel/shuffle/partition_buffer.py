@@ -1,7 +1,7 @@
-"""Records on their way to one consumer, until enough have come together to be shipped by interval and key (paper §4.2).
+"""Partition buffers: records for one consumer until they are shipped, by interval and key (paper §4.2).
 
-What comes is put end to end, and only what is shipped is grouped: by a stable sort of small numbers for whole columns,
-which costs a tenth of a microsecond a record, where a list a key costs a whole one.
+Records are appended in order of arrival and grouped when they are shipped, by a stable sort of small numbers for whole
+columns: that takes a tenth of a microsecond per record, where a list for each key takes a whole one.
 """
 
 from __future__ import annotations
@@ -15,57 +15,60 @@ from typing import NamedTuple, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.coder import STANDARD_KEYS
-from headrace.lowlevel.columngather import ColumnGather
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.deadletter import DeadLetter
+from headrace.lowlevel.coders.coder import STANDARD_KEYS
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.failure import failed_step, own_traceback
-from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.parcel import Parcel, out_of_time
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.redelivery import by_record_id
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.turned import Turned
+from headrace.lowlevel.records.block import Block, out_of_time
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.transposed_tuples import TransposedTuples
+from headrace.lowlevel.shuffle.column_buffer import ColumnBuffer
+from headrace.lowlevel.topology.dead_letter import DeadLetter
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.redelivery import by_record_id
+from headrace.lowlevel.user_errors import failed_step, own_traceback
 
 _SHIP_AT = 100_000
-"""Records that are gathered for a consumer before they are shipped."""
+"""Number of records in the buffer from which it is shipped."""
 _DIRECT = (str, int)
-"""Types of which equal keys always have equal encodings, so that the key itself can be looked up in a dictionary."""
+"""Key types whose equal keys have equal encodings, so that the key itself can be looked up in a dictionary."""
 _FEW = 1 << 16
-"""Numbers below this are sorted in linear time."""
+"""Numbers below this fit 16 bits, which NumPy sorts in linear time."""
 
 _T = TypeVar("_T")
-PlacesOf = Callable[[Sequence[object]], list[tuple[bytes, bytes]]]
-"""Encoded key and row of each key; keys that are bytes are encoded already."""
+HashKeys = Callable[[Sequence[object]], list[tuple[bytes, bytes]]]
+"""Returns the encoding and 16-byte hash of each key; keys of type `bytes` are encodings already."""
 
 
-class Gather:
-    """Records for one consumer of one stream, until they are shipped."""
+class PartitionBuffer:
+    """Records for one consumer of one stream, until they are shipped.
+
+    `send` is called when the buffer is to be emptied by `take_blocks`; `bury` emits dead letters of a node.
+    """
 
     def __init__(
-        self, place: Keyed, stream: str, send: Callable[[Gather], None], bury: Callable[[Keyed, Batch], None]
+        self, node: Keyed, stream: str, send: Callable[[PartitionBuffer], None], bury: Callable[[Keyed, Batch], None]
     ) -> None:
-        self._place, self._bury = place, bury
-        self.consumer, self.stream, self.extract = place.name, stream, place.inputs[stream]
+        self._node, self._bury = node, bury
+        self.consumer, self.stream, self.extract = node.name, stream, node.inputs[stream]
         self._by_id = self.extract is by_record_id
-        # Ids are the injector's business, whatever keys the topology has.
-        self._encode_key = STANDARD_KEYS.encode if self._by_id else place.key_coder.encode
+        # The injector defines the ids, so the topology's key coder does not apply to them.
+        self._encode_key = STANDARD_KEYS.encode if self._by_id else node.key_coder.encode
         self._send = send
         self._kind: type | None = None
-        self._columns = ColumnGather(self.consumer, stream, self.extract, self._encode_key)
+        self._columns = ColumnBuffer(self.consumer, stream, self.extract, self._encode_key)
         self._begin()
 
     def _begin(self) -> None:
         self._keys: list[object] = []
-        """The keys themselves if they are of a type in `_DIRECT`, else their encodings."""
+        """The keys if they are of a type in `_DIRECT`, else their encodings; as many as values."""
         self._values: list[object] = []
         self._times = array("q")
         self._ids: list[bytes] | None = None
 
     def add(self, batch: Batch) -> None:
-        """Take the records in; send them on when enough have come together."""
+        """Add the records of a batch. If the buffer is full or the batch does not fit, the buffer is sent before."""
         if isinstance(batch, ColumnBatch) and self._columns.key_of(batch) is not None:
             if self._keys or self._columns.size >= _SHIP_AT or not self._columns.fits(batch):
                 self._send(self)
@@ -76,18 +79,18 @@ class Gather:
         self._add_values(batch)
 
     def _add_values(self, batch: Batch) -> None:
-        """Extract keys and take the records in."""
+        """Add the records by their Python values."""
         try:
             kind, keys = self._keys_of(batch)
         except StepError:
-            if self._place.dead_letters is None:
+            if self._node.dead_letters is None:
                 raise
             batch = self._without_poison(batch)
             if not len(batch):
                 return
             kind, keys = self._keys_of(batch)
-        # A key must not be there under two forms: its records would change their order.
-        if self._keys and (len(self._keys) >= _SHIP_AT or kind is not self._kind or not self._alike(batch)):
+        # A key must not be in the buffer in two forms, as that would change the order of its records.
+        if self._keys and (len(self._keys) >= _SHIP_AT or kind is not self._kind or not self._agrees_on_ids(batch)):
             self._send(self)
         self._kind = kind
         try:
@@ -101,12 +104,12 @@ class Gather:
             self._ids = self._ids or []
             self._ids += batch.ids
 
-    def _alike(self, batch: Batch) -> bool:
-        """Whether a batch's records have ids if those before it have."""
+    def _agrees_on_ids(self, batch: Batch) -> bool:
+        """Whether the records of both the batch and the buffer have ids, or none have."""
         return (batch.ids is None) == (self._ids is None)
 
     def _keys_of(self, batch: Batch) -> tuple[type, list[object]]:
-        """Their type and the keys, or `bytes` and their encodings where equal keys could differ in type (1, True)."""
+        """The type of the keys, and the keys; `bytes` and encodings if equal keys could differ in type (1, True)."""
         try:
             with at(self.consumer):
                 keys = list(batch.ids if self._by_id and batch.ids else map(self.extract, batch.values))
@@ -118,24 +121,24 @@ class Gather:
             raise failed_step(error, self.consumer, None, batch.values[self._failing(batch)]) from error
 
     def _without_poison(self, batch: Batch) -> Batch:
-        """The records that have a key; the others are buried."""
-        kept: list[int] = []
+        """A batch of the records that have a key; the other records become dead letters."""
+        valid: list[int] = []
         letters: list[object] = []
-        poison: list[int] = []
+        letter_times: list[int] = []
         for index, value in enumerate(batch.values):
             try:
                 self._encode_key(self.extract(value))
             except Exception as error:
                 letters.append(DeadLetter(self.consumer, None, value, own_traceback(error)))
-                poison.append(batch.timestamps[index])
+                letter_times.append(batch.timestamps[index])
             else:
-                kept.append(index)
-        self._bury(self._place, Batch(letters, poison))
-        ids = None if batch.ids is None else [batch.ids[index] for index in kept]
-        return Batch([batch.values[index] for index in kept], [batch.timestamps[index] for index in kept], ids)
+                valid.append(index)
+        self._bury(self._node, Batch(letters, letter_times))
+        ids = None if batch.ids is None else [batch.ids[index] for index in valid]
+        return Batch([batch.values[index] for index in valid], [batch.timestamps[index] for index in valid], ids)
 
     def _failing(self, batch: Batch) -> int:
-        """Which value of a batch has no key; only asked once the batch has failed."""
+        """Index of the first value for which extraction or encoding of the key fails; 0 if no single value fails."""
         for index, value in enumerate(batch.values):
             try:
                 self._encode_key(self.extract(value))
@@ -143,94 +146,99 @@ class Gather:
                 return index
         return 0
 
-    def parcels(self, intervals: IntervalMap, places_of: PlacesOf, wants: Wants = everything) -> dict[Interval, Parcel]:
-        """Everything gathered, by interval, keys in the order in which they came; the gathering starts anew.
+    def take_blocks(
+        self, intervals: IntervalMap, hash_keys: HashKeys, wants: Wants = everything
+    ) -> dict[Interval, Block]:
+        """Empty the buffer. Returns a block for each interval, with the keys in order of first appearance.
 
-        Intervals that nobody `wants` are left out.
+        Drops records for intervals that `wants` does not accept.
         """
         if self._columns.size:
-            return dict(self._columns.parcels(intervals, places_of, wants))
+            return dict(self._columns.take_blocks(intervals, hash_keys, wants))
         if not self._keys:
             return {}
-        sent = _grouped(self._keys, intervals, places_of)
+        grouped = _grouped(self._keys, intervals, hash_keys)
         times = np.frombuffer(self._times, np.int64)
-        # Columns are made as long as the values lie in memory in their order.
-        values = Turned.of(self._values, self._keys if self._kind in _DIRECT else ()) or self._values
-        parcels = {}
-        for cut in sent.cuts:
-            interval = intervals.intervals[cut.position]
+        # The values are transposed before they are sorted, as long as they are in memory in order.
+        values = TransposedTuples.of(self._values, self._keys if self._kind in _DIRECT else ()) or self._values
+        blocks = {}
+        for part in grouped.parts:
+            interval = intervals.intervals[part.position]
             if not wants(interval):
                 continue
-            order = sent.order[cut.records]
-            parcels[interval] = Parcel(
+            order = grouped.order[part.records]
+            blocks[interval] = Block(
                 self.consumer,
                 self.stream,
-                sent.encoded[cut.keys],
-                sent.rows[cut.keys],
-                array("q", sent.sizes[cut.keys].tobytes()),
+                grouped.encoded[part.keys],
+                grouped.key_hashes[part.keys],
+                array("q", grouped.sizes[part.keys].tobytes()),
                 array("q", times[order].tobytes()),
-                values.taken(order) if isinstance(values, Turned) else _taken(values, order),
+                values.taken(order) if isinstance(values, TransposedTuples) else _taken(values, order),
                 None if self._ids is None else _taken(self._ids, order),
             )
         self._begin()
-        return parcels
+        return blocks
 
 
-def _taken(column: list[_T], places: NDArray[np.intp]) -> list[_T]:
-    return list(map(column.__getitem__, places.tolist()))
+def _taken(column: list[_T], indices: NDArray[np.intp]) -> list[_T]:
+    return list(map(column.__getitem__, indices.tolist()))
 
 
-class _Cut(NamedTuple):
-    """What of grouped records is one interval's."""
+class _IntervalPart(NamedTuple):
+    """The keys and records of one interval."""
 
     position: int
+    """Index of the interval in its map."""
     keys: slice
     records: slice
+    """Slice of `_Grouped.order`."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Grouped:
-    """Where records go: sorted by interval, within that by key in order of appearance, within that as they came."""
+    """Records in order of interval, then of the first appearance of their keys, then of arrival."""
 
     encoded: list[bytes]
-    """Each key once."""
-    rows: list[bytes]
+    """Encodings of the distinct keys."""
+    key_hashes: list[bytes]
+    """16-byte hashes of the distinct keys."""
     sizes: NDArray[np.int64]
-    """Records of each key."""
+    """Number of records of each distinct key."""
     order: NDArray[np.intp]
-    """Places of the records as they came."""
-    cuts: list[_Cut]
+    """Indices of the records, which are numbered in order of arrival."""
+    parts: list[_IntervalPart]
 
 
-def _grouped(keys: Sequence[object], intervals: IntervalMap, places_of: PlacesOf) -> _Grouped:
-    """Sort by small numbers: each key gets one, by its interval and then in order of appearance.
+def _grouped(keys: Sequence[object], intervals: IntervalMap, hash_keys: HashKeys) -> _Grouped:
+    """Sort the records by numbers for their keys, which ascend by interval and then by first appearance.
 
-    >>> places = {"a": (b"a", bytes(16)), "b": (b"b", bytes(16))}
-    >>> grouped = _grouped(["b", "a", "b"], IntervalMap.evenly(1), lambda keys: [places[key] for key in keys])
+    >>> hashed = {"a": (b"a", bytes(16)), "b": (b"b", bytes(16))}
+    >>> grouped = _grouped(["b", "a", "b"], IntervalMap.evenly(1), lambda keys: [hashed[key] for key in keys])
     >>> grouped.encoded, grouped.sizes.tolist(), grouped.order.tolist()
     ([b'b', b'a'], [2, 1], [0, 2, 1])
     """
-    places = dict.fromkeys(keys)
-    encoded, rows = zip(*places_of(list(places)), strict=True)
-    positions = intervals.positions_of(rows)
+    distinct = list(dict.fromkeys(keys))
+    encoded, key_hashes = zip(*hash_keys(distinct), strict=True)
+    positions = intervals.indices_of(key_hashes)
     by_position = positions.argsort(kind="stable")
-    numbers = np.empty(len(places), np.uint16 if len(places) <= _FEW else np.int64)
-    numbers[by_position] = np.arange(len(places))
-    of_key = dict(zip(places, numbers.tolist(), strict=True))
-    of_record = np.fromiter(map(of_key.__getitem__, keys), numbers.dtype, len(keys))
-    sizes = np.bincount(of_record, minlength=len(places))
+    numbers = np.empty(len(distinct), np.uint16 if len(distinct) <= _FEW else np.int64)
+    numbers[by_position] = np.arange(len(distinct))
+    number_of = dict(zip(distinct, numbers.tolist(), strict=True))
+    of_records = np.fromiter(map(number_of.__getitem__, keys), numbers.dtype, len(keys))
+    sizes = np.bincount(of_records, minlength=len(distinct))
     ends = np.concatenate([[0], np.cumsum(sizes)])
     positions = positions[by_position]
     first = np.flatnonzero(np.diff(positions, prepend=-1)).tolist()
-    cuts = [
-        _Cut(int(positions[start]), slice(start, stop), slice(int(ends[start]), int(ends[stop])))
+    parts = [
+        _IntervalPart(int(positions[start]), slice(start, stop), slice(int(ends[start]), int(ends[stop])))
         for start, stop in pairwise([*first, len(positions)])
     ]
-    picked = by_position.tolist()
+    indices = by_position.tolist()
     return _Grouped(
-        [encoded[place] for place in picked],
-        [rows[place] for place in picked],
+        [encoded[index] for index in indices],
+        [key_hashes[index] for index in indices],
         sizes,
-        of_record.argsort(kind="stable"),
-        cuts,
+        of_records.argsort(kind="stable"),
+        parts,
     )

@@ -1,8 +1,8 @@
-"""Productions on their way: from a stream to its subscribers, to the interval of each key (paper §4.2, §4.3, §6.1.2).
+"""The router: takes productions from a stream to its subscribers, by key interval (paper §4.2, §4.3, §6.1.2).
 
-A `Router` stands behind the `emit` of one task. Inline computations run at once; for keyed ones the key is extracted,
-and records are gathered by interval and key, so that the consumer finds them grouped. What leaves is few large
-`Parcel`s; the engine ships them without looking inside.
+A `Router` implements `emit` for one task. Inline computations run at once; for keyed ones it extracts keys and groups
+records by interval and key, so that the consumer gets them grouped. It ships few large `Block`s, which the engine
+passes on as they are.
 """
 
 from __future__ import annotations
@@ -10,36 +10,41 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
-from headrace.lowlevel.collected import Collected
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.failure import failed_step
-from headrace.lowlevel.gather import Gather
-from headrace.lowlevel.intervals import Interval, IntervalMap, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap, Wants, everything
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.places import Places
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
+from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.sinks.sink_buffer import Collected
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Inline, Keyed, Topology
+from headrace.lowlevel.topology.nodes import Inline, Keyed
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_errors import failed_step
 
 
 class Router:
-    """Takes batches from computations and injectors of one task to where they go.
+    """Takes batches from the computations and injectors of one task to their consumers.
 
-    `intervals` are those of each consumer. `ship(interval, parcel)` is called with what is ready; `close` sends the
-    rest. `order` is `topology.inline_order()`, for callers that make many routers, and `places` what those remember of
-    keys. `watermarks` are the input low
-    watermarks that computations had before: by them elements are late where a part of a step runs before the shuffle.
-    Only what goes to intervals that the task `wants` to send to is shipped.
+    Args:
+        topology: Streams and their subscribers.
+        intervals: Computation -> its key intervals.
+        ship: Called with an interval and each complete block; `close` ships the remaining ones.
+        order: `topology.inline_order()`, for callers that make many routers.
+        key_hashes: A cache that the process keeps from task to task; None for one of the router's own.
+        watermarks: Computation -> its input low watermark before this epoch, microseconds UTC. A part of its step that
+            runs before the shuffle counts elements behind that as late.
+        wants: Whether this task ships records for an interval.
     """
 
     def __init__(
         self,
         topology: Topology,
         intervals: Mapping[str, IntervalMap],
-        ship: Callable[[Interval, Parcel], None],
+        ship: Callable[[Interval, Block], None],
         order: Sequence[str] | None = None,
-        places: Places | None = None,
+        key_hashes: KeyHashCache | None = None,
         watermarks: Mapping[str, int] | None = None,
         wants: Wants = everything,
     ) -> None:
@@ -47,26 +52,26 @@ class Router:
         self._order = topology.inline_order() if order is None else order
         self._ship = ship
         self._wants = wants
-        self._places_of = (Places() if places is None else places).of
-        self._gathers: dict[str, list[Gather]] = {}
+        self._hash_keys = (KeyHashCache() if key_hashes is None else key_hashes).of
+        self._buffers: dict[str, list[PartitionBuffer]] = {}
         self._inlines: dict[str, list[Inline]] = {}
         self._running: dict[str, Inline] = {}
         self._sinks: dict[str, list[str]] = {}
         self.staged: dict[str, Collected] = {}
         """Sink -> its rows so far."""
         self.produced: dict[str, int] = {}
-        """Stream -> records so far."""
+        """Stream -> number of records so far."""
         self.buried: dict[str, int] = {}
-        """Computation -> records that its key extractors failed for."""
+        """Computation -> number of records for which a key extractor failed."""
         self.late: dict[str, int] = {}
-        """Computation -> elements that were late and came to a part of its step that runs before the shuffle."""
+        """Computation -> number of late elements that a part of its step before the shuffle has counted."""
         self._watermarks = watermarks or {}
         self._subscribe(topology)
 
     def _subscribe(self, topology: Topology) -> None:
         for keyed in topology.keyed.values():
             for stream in keyed.inputs:
-                self._gathers.setdefault(stream, []).append(Gather(keyed, stream, self._send, self._bury))
+                self._buffers.setdefault(stream, []).append(PartitionBuffer(keyed, stream, self._send, self._bury))
         for inline in topology.inlines.values():
             for stream in sorted(inline.inputs):
                 self._inlines.setdefault(stream, []).append(inline)
@@ -80,8 +85,8 @@ class Router:
         self.produced[stream] = self.produced.get(stream, 0) + len(batch)
         for inline in self._inlines.get(stream, ()):
             self._run_inline(inline, stream, batch)
-        for gather in self._gathers.get(stream, ()):
-            gather.add(batch)
+        for buffer in self._buffers.get(stream, ()):
+            buffer.add(batch)
         for sink in self._sinks.get(stream, ()):
             self.staged.setdefault(sink, Collected()).add(batch)
 
@@ -96,8 +101,8 @@ class Router:
             self._call(inline, inline.computation.process_batch, stream, batch, self.emit)
             return
         for value, timestamp, record_id in zip(batch.values, batch.timestamps, batch.ids, strict=True):
-            one = Batch([value], [timestamp])
-            self._call(inline, inline.computation.process_batch, stream, one, _derive_ids(self.emit, record_id))
+            single = Batch([value], [timestamp])
+            self._call(inline, inline.computation.process_batch, stream, single, _derive_ids(self.emit, record_id))
 
     @staticmethod
     def _call(inline: Inline, hook: Callable[..., None], *arguments: object) -> None:
@@ -109,28 +114,30 @@ class Router:
         except Exception as error:
             raise failed_step(error, inline.step, None, None) from error
 
-    def _bury(self, place: Keyed, letters: Batch) -> None:
-        """Send records on that a key extractor failed for."""
-        assert place.dead_letters is not None
-        self.buried[place.name] = self.buried.get(place.name, 0) + len(letters)
-        self.emit(place.dead_letters, letters)
+    def _bury(self, node: Keyed, letters: Batch) -> None:
+        """Emit and count the dead letters of records for which a key extractor failed."""
+        assert node.dead_letters is not None
+        self.buried[node.name] = self.buried.get(node.name, 0) + len(letters)
+        self.emit(node.dead_letters, letters)
 
-    def _send(self, gather: Gather) -> None:
-        for interval, parcel in gather.parcels(self._intervals[gather.consumer], self._places_of, self._wants).items():
-            self._ship(interval, parcel)
+    def _send(self, buffer: PartitionBuffer) -> None:
+        for interval, block in buffer.take_blocks(
+            self._intervals[buffer.consumer], self._hash_keys, self._wants
+        ).items():
+            self._ship(interval, block)
 
     def close(self) -> None:
-        """End the bundle: inline computations finish in order of the flow, and everything is shipped."""
+        """End the bundle: finish inline computations, producers before their consumers, and ship all records."""
         for name in self._order:
             if (inline := self._running.pop(name, None)) is not None:
                 self._call(inline, inline.computation.finish_bundle, self.emit)
-        for gathers in self._gathers.values():
-            for gather in gathers:
-                self._send(gather)
+        for buffers in self._buffers.values():
+            for buffer in buffers:
+                self._send(buffer)
 
 
 def _derive_ids(emit: Callable[[str, Batch], None], record_id: bytes) -> Callable[[str, Batch], None]:
-    """An `emit` that gives each output an id which depends on its input's id, stream and place only."""
+    """An `emit` that gives each output an id which depends only on its input's id, its stream and its index there."""
     sent: dict[str, int] = {}
 
     def emit_with_ids(stream: str, batch: Batch) -> None:

@@ -1,4 +1,4 @@
-"""Many values made at once, while the garbage collector waits: it would look through all of them, and find nothing."""
+"""A pause of the garbage collector while many values are made, none of which is garbage."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Let no garbage be collected inside, by any thread.
+    """Disable the garbage collector inside the `with` block, for all threads of the process.
 
     >>> with uncollected():
     ...     gc.isenabled()

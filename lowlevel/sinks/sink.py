@@ -1,7 +1,7 @@
-"""Where streams leave the system: staged in the task and delivered after the commit, or released before it.
+"""Sinks: destinations to which rows are delivered after the commit of an epoch, or released before it.
 
-The paper leaves external systems to the user (§3, delivery guarantee). A sink closes most of that gap: what a task
-writes stays invisible until its epoch is committed, and a delivery repeated after a crash has the same epoch number.
+The MillWheel paper leaves external systems to the user (§3, delivery guarantee). A sink closes most of that gap: staged
+rows stay invisible until their epoch is committed, and a delivery repeated after a crash has the same epoch number.
 """
 
 from __future__ import annotations
@@ -10,71 +10,89 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice
 from typing import Protocol, cast, runtime_checkable
 
-from headrace.lowlevel.coder import PickleCoder
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.staged import Staged
-from headrace.lowlevel.uncollected import uncollected
+from headrace.lowlevel.coders.coder import PickleCoder
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.gc_pause import uncollected
+from headrace.lowlevel.sinks.staged_rows import Staged
+from headrace.lowlevel.stored_names import named
 
 
 class Sink(Protocol):
-    """A destination. It is shipped to the tasks for `stage`; `deliver` runs on the driver."""
+    """A destination of rows. It is sent to the tasks, where `stage` runs; `deliver` runs on the driver."""
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """In the task: keep the rows safe and say in a receipt how to find them; None if there is nothing to deliver.
+        """Store the rows of one task without making them visible. It runs in the task.
 
-        Called at most once a task and epoch. `token` is unique to the attempt: use it in names.
+        It is called at most once for each attempt at a task in an epoch. `token` is unique to the attempt: use it in
+        names.
+
+        Returns:
+            A receipt by which `deliver` finds the rows; None if there is nothing to deliver.
         """
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """On the driver, after the commit: make the staged rows visible. May be repeated for the newest epoch."""
+        """Make the staged rows of a committed epoch visible. It runs on the driver.
+
+        A delivery of the newest epoch may be repeated.
+        """
 
 
 @runtime_checkable
 class ReleasingSink(Sink, Protocol):
-    """A destination that also takes weak productions: before the commit, at least once (paper §6.1.3)."""
+    """A destination that also takes weak productions: before the commit, at least once (MillWheel paper §6.1.3)."""
 
     def release(self, batch: Batch, epoch: int, interval: int, token: str) -> bool:
-        """Deliver rows now; whether the destination has acknowledged them, whatever that means to it.
+        """Deliver rows now; True if the destination has acknowledged them.
 
-        Called in the task as soon as it has the rows, before anything is committed: the epoch may be given up, run
-        again and release other rows. On Spark each call has a thread, so one that is slow may meet the next. Rows that
-        are not acknowledged in time, or not at all, become part of the commit and are released again on the driver,
-        under the same epoch, interval and token, until they are.
+        It runs in the task as soon as the rows exist, before the commit: the epoch may be abandoned, and run again with
+        other rows. On Spark each call has a thread of its own, so calls may overlap. Rows that are not acknowledged in
+        time become part of the commit. The driver then releases them again, with the same epoch, interval and token,
+        until they are acknowledged.
         """
 
 
 @runtime_checkable
 class BeginningSink(Sink, Protocol):
-    """A destination that is told when a run begins and when it has ended."""
+    """A destination that is notified when a run begins and when it has ended."""
 
     def begin(self, anew: bool) -> bytes | None:
-        """On the driver, before anything is read: a run begins anew, or goes on from a checkpoint.
+        """Prepare the destination for a run. It runs on the driver, before any input is read.
 
-        What is returned for a run that begins anew becomes the first receipt of its first commit, ahead of those of
-        tasks, so that it is delivered if that epoch is committed and not otherwise. What raises here ends the run.
+        An exception ends the run.
+
+        Args:
+            anew: True for a run without a commit to continue from.
+
+        Returns:
+            For a run that begins anew, the first receipt of its first commit, ahead of the tasks' receipts; it is
+            delivered only if that epoch is committed. None for no receipt.
         """
 
     def finish(self, epoch: int, ended: bool) -> None:
-        """On the driver, when the run has ended without an error: everything up to this epoch is delivered.
+        """End a run that had no error. It runs on the driver; everything up to this epoch is delivered.
 
-        `ended` says whether the input has ended; a run that was stopped goes on later, from the same checkpoint. So may
-        one whose input has ended, with another program, and one that is only started again finishes again.
+        Args:
+            epoch: The last epoch.
+            ended: Whether the input has ended. A run that was stopped can continue from its checkpoint; so can a run
+                whose input has ended, if its program is changed. If the same program is started again, this method is
+                called again.
         """
 
 
 @runtime_checkable
 class HoldingSink(BeginningSink, Protocol):
-    """A destination that does not show everything at once that is delivered to it."""
+    """A destination that can keep delivered rows hidden for a while."""
 
     def held(self) -> bytes | None:
-        """On the driver: a receipt for every commit, with rows or without, that says where hidden rows are.
+        """A receipt for every commit, with or without rows, that names the location of hidden rows.
 
-        A later life of the program may have the destination elsewhere; by the receipt it finds them.
+        It runs on the driver. By this receipt a later run finds the rows even if its destination has another location.
         """
 
 
+@named("CallSink")
 class CallSink:
-    """Hands every epoch's rows to a function `(epoch, rows)` on the driver; rows are (value, timestamp).
+    """A sink that calls a function `(epoch, rows)` on the driver for every epoch; rows are (value, timestamp).
 
     >>> seen = []
     >>> sink = CallSink(lambda epoch, rows: seen.append((epoch, rows)))
@@ -89,18 +107,18 @@ class CallSink:
         self._function: Callable[[int, list[tuple[object, int]]], object] | None = function
 
     def __getstate__(self) -> dict[str, object]:
-        """The function stays on the driver: tasks only stage."""
+        """Leave the function out: tasks only stage."""
         return {"_function": None}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The rows themselves are the receipt, as columns where they are."""
+        """See `Sink`; the receipt contains the rows. Raises TypeError for a value that cannot be pickled."""
         try:
             return self._coder.encode(Staged.of(batch))
         except Exception as error:
             raise self._unsendable(batch.values, error) from error
 
     def _unsendable(self, values: Sequence[object], error: Exception) -> Exception:
-        """Names the first value that cannot be sent."""
+        """The error to raise, which names the first value that cannot be pickled."""
         for value in values:
             try:
                 self._coder.encode(value)
@@ -112,19 +130,19 @@ class CallSink:
         return error
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Call the function with all rows of the epoch."""
+        """See `Sink`; the function is called with all rows of the epoch."""
         self._call(epoch, self.rows(receipts))
 
     @classmethod
     def rows(cls, receipts: Sequence[bytes]) -> list[tuple[object, int]]:
-        """What was staged."""
+        """The rows in some receipts: (value, timestamp in microseconds UTC)."""
         with uncollected():
             return list(chain.from_iterable(map(cls._rows, receipts)))
 
     @classmethod
     def _rows(cls, receipt: bytes) -> Iterable[tuple[object, int]]:
         staged = cls._coder.decode(receipt)
-        # A list of rows is what a tap stages, and what earlier releases did.
+        # `TapSink` stages a list of rows.
         return staged.rows() if isinstance(staged, Staged) else cast("list[tuple[object, int]]", staged)
 
     def _call(self, epoch: int, rows: list[tuple[object, int]]) -> object:
@@ -132,12 +150,13 @@ class CallSink:
         return self._function(epoch, rows)
 
 
+@named("TapSink")
 class TapSink(CallSink):
-    """Tells the driver of a run what somebody who only looks wants to know.
+    """A sink that shows the first rows of each task and epoch to an observer on the driver.
 
-    It is no part of the program: a run may go on from a checkpoint without it, and what it was not told yet is lost. Of
-    an epoch a task tells no more than so many rows, and how many more there were, as a row whose value is that number.
-    None of them is an output of the run.
+    It is no part of the program: a run can continue from a checkpoint without it, and rows that were not delivered are
+    then lost. A task stages at most `most` rows of an epoch. If there are more, one row follows whose value is the
+    number of rows left out. None of these rows is counted as an output of the run.
 
     >>> sink = TapSink(lambda epoch, rows: None, most=2)
     >>> TapSink.rows([sink.stage(Batch(["a", "b", "c", "d"], [5, 6, 7, 8]), 3, 0, "t")])
@@ -149,22 +168,24 @@ class TapSink(CallSink):
         self._most = most
 
     def __getstate__(self) -> dict[str, object]:
-        """The function stays on the driver."""
+        """See `CallSink`."""
         return {"_function": None, "_most": self._most}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The first rows, and how many more there are."""
+        """See `Sink`; the receipt contains the first rows, and the number of rows left out."""
         rows: list[tuple[object, int]] = list(islice(batch.rows(), self._most))
         if len(batch) > self._most:
             rows.append((len(batch) - self._most, 0))
         return self._coder.encode(rows)
 
 
+@named("SendSink")
 class SendSink(CallSink):
-    """Hands rows to a function `(epoch, rows)` that sends them to a service; False says that it did not take them.
+    """A sink whose function `(epoch, rows)` sends rows to a service, and returns False if the service refuses them.
 
-    Weak productions are sent by the task that makes them, before the commit, and again until they are taken; strong
-    ones by the driver, after it. The function is shipped to the tasks, and called there in a thread of its own.
+    The task sends weak productions before the commit, and they are sent again until they are acknowledged. The driver
+    sends strong productions after the commit. The function is pickled and sent to the tasks, which call it in a thread
+    of its own.
 
     >>> sink = SendSink(lambda epoch, rows: len(rows) < 2)
     >>> sink.release(Batch(["a"], [5]), 3, 0, "t"), sink.release(Batch(["a", "b"], [5, 6]), 3, 0, "t")
@@ -172,15 +193,15 @@ class SendSink(CallSink):
     """
 
     def __getstate__(self) -> dict[str, object]:
-        """The function goes to the tasks."""
+        """Keep the function: tasks call it."""
         return {"_function": self._function}
 
     def release(self, batch: Batch, epoch: int, interval: int, token: str) -> bool:
-        """Call the function; whatever it gives but False is an acknowledgement."""
+        """See `ReleasingSink`; any result of the function but False is an acknowledgement."""
         return self._call(epoch, list(batch.rows())) is not False
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Send the rows of a committed epoch. Raises `RuntimeError` if they are not taken."""
+        """See `Sink`; the function is called with all rows. Raises `RuntimeError` if it returns False."""
         rows = self.rows(receipts)
         if self._call(epoch, rows) is False:
             raise RuntimeError(

@@ -1,7 +1,7 @@
-"""Rows that a task keeps for the driver: columns, where these give the same rows again in a fifth of the time.
+"""The encoding of rows that a task sends to the driver for a sink.
 
-The engine's own addition to the paper's model. A pickle of (value, timestamp) for each row is made and read at well
-over a microsecond a row, and the driver reads it while all tasks wait.
+It is no part of the paper. Rows are stored as columns where the columns give back the same rows: that takes a fifth of
+the time of a pickle of (value, timestamp) pairs, which takes over a microsecond a row. All tasks wait for the driver.
 """
 
 from __future__ import annotations
@@ -13,99 +13,104 @@ from typing import NamedTuple, Protocol, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.streamed import decode_tables, encode_tables
-from headrace.lowlevel.turned import Turned, packed
+from headrace.lowlevel.columnar.arrow_ipc import decode_tables, encode_tables
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.transposed_tuples import TransposedTuples, packed
+from headrace.lowlevel.stored_names import stored_as
 
-Row = tuple[object, int]
+TimedRow = tuple[object, int]
 """A value and its timestamp, microseconds UTC."""
 _FEW = 64
-"""Rows up to which columns cost more than they spare."""
+"""Up to this many rows, columns are slower than a list of values."""
 _PLAIN = (
     *(pa.null(), pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32()),
     *(pa.uint64(), pa.float32(), pa.float64(), pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
 )
-"""Arrow's types of which making Python values cannot fail, once a column is valid, and loads nothing."""
+"""Arrow types whose conversion to Python cannot fail for a valid column, and imports no module."""
 
 
-class Part(Protocol):
-    """Some of the rows. Persisted: a commit has those of its epoch."""
+class RowsPart(Protocol):
+    """Consecutive rows of an epoch. Persisted: implementations are stored in the commit."""
 
-    def rows(self) -> Iterator[Row]:
-        """In their order."""
+    def rows(self) -> Iterator[TimedRow]:
+        """The rows, in order."""
 
 
+@stored_as("StagedColumns")
 class ColumnPart(NamedTuple):
-    """Rows that came as columns. Persisted: every field."""
+    """Rows that were columns in the task. Persisted: every field."""
 
     tables: bytes
-    """As `encode_tables` makes them."""
-    shape: Shape
-    """How the values are made of these."""
+    """The columns, as `encode_tables` writes them."""
+    shape: ValueSchema
+    """How a value is made of the columns."""
     timestamps: bytes
-    """64 bits each."""
+    """A signed 64-bit integer for each row, microseconds UTC, in the byte order of the machine."""
 
-    def rows(self) -> Iterator[Row]:
-        """See `Part`."""
+    def rows(self) -> Iterator[TimedRow]:
+        """See `RowsPart`."""
         values = chain.from_iterable(map(self.shape.values, decode_tables(self.tables)))
         return zip(values, np.frombuffer(self.timestamps, np.int64).tolist(), strict=True)
 
 
+@stored_as("StagedTuples")
 class TuplePart(NamedTuple):
     """Rows whose values are tuples of one length. Persisted: every field."""
 
     columns: tuple[Sequence[object], ...]
-    """The items of all tuples at each place."""
+    """For each index in the tuples, the items of all rows."""
     timestamps: Sequence[object]
 
-    def rows(self) -> Iterator[Row]:
-        """See `Part`."""
-        return cast("Iterator[Row]", zip(zip(*self.columns, strict=True), self.timestamps, strict=True))
+    def rows(self) -> Iterator[TimedRow]:
+        """See `RowsPart`."""
+        return cast("Iterator[TimedRow]", zip(zip(*self.columns, strict=True), self.timestamps, strict=True))
 
 
+@stored_as("StagedValues")
 class ValuePart(NamedTuple):
-    """Any rows. Persisted: every field."""
+    """Rows with values of any type. Persisted: every field."""
 
     values: list[object]
     timestamps: Sequence[object]
 
-    def rows(self) -> Iterator[Row]:
-        """See `Part`."""
-        return cast("Iterator[Row]", zip(self.values, self.timestamps, strict=True))
+    def rows(self) -> Iterator[TimedRow]:
+        """See `RowsPart`."""
+        return cast("Iterator[TimedRow]", zip(self.values, self.timestamps, strict=True))
 
 
+@stored_as("StagedRows")
 class Staged(NamedTuple):
-    """The rows of a task and epoch. Persisted: every field.
+    """The rows of one task and epoch for a sink. Persisted: every field.
 
     >>> Staged.of(Batch([("a", 1), ("b", 2)], [10, 20])).parts
     [TuplePart(columns=(['a', 'b'], array('q', [1, 2])), timestamps=array('q', [10, 20]))]
     """
 
-    parts: list[Part]
+    parts: list[RowsPart]
 
     @classmethod
     def of(cls, batch: Batch) -> Staged:
-        """Those of a batch."""
-        parts: list[Part] = []
+        """Convert a batch; its ids are left out."""
+        parts: list[RowsPart] = []
         for (shape, _), batches in groupby(batch.parts(), _kind):
-            its = list(batches)
-            parts.append(_of_values(its) if shape is None else _of_columns(cast("list[ColumnBatch]", its), shape))
+            group = list(batches)
+            parts.append(_of_values(group) if shape is None else _of_columns(cast("list[ColumnBatch]", group), shape))
         return cls(parts)
 
-    def rows(self) -> Iterator[Row]:
-        """In their order."""
+    def rows(self) -> Iterator[TimedRow]:
+        """All rows, in order."""
         return chain.from_iterable(part.rows() for part in self.parts)
 
 
-def _kind(batch: Batch) -> tuple[Shape | None, pa.Schema | None]:
-    """What batches have in common that travel together as columns; nothing for one that travels as values."""
+def _kind(batch: Batch) -> tuple[ValueSchema | None, pa.Schema | None]:
+    """The shape and schema that batches of one `ColumnPart` share; (None, None) for a batch to store as values."""
     if not isinstance(batch, ColumnBatch) or len(batch) <= _FEW or not all(map(_is_plain, batch.table.columns)):
         return None, None
     try:
         batch.table.validate(full=True)
     except pa.ArrowInvalid:
-        # Whoever makes values of it here has the error to show, before anything is committed.
+        # Conversion to Python values in the task raises the error before anything is committed.
         return None, None
     return batch.shape, batch.table.schema
 
@@ -115,15 +120,15 @@ def _is_plain(column: pa.Array) -> bool:
     return (kind.value_type if pa.types.is_dictionary(kind) else kind) in _PLAIN
 
 
-def _of_columns(batches: Sequence[ColumnBatch], shape: Shape) -> ColumnPart:
+def _of_columns(batches: Sequence[ColumnBatch], shape: ValueSchema) -> ColumnPart:
     times = np.concatenate([batch.times for batch in batches])
     tables = encode_tables([batch.table for batch in batches], batches[0].table.schema)
     return ColumnPart(tables, shape, times.astype(np.int64, copy=False).tobytes())
 
 
-def _of_values(batches: Sequence[Batch]) -> Part:
+def _of_values(batches: Sequence[Batch]) -> RowsPart:
     values = [value for batch in batches for value in batch.values]
     timestamps = packed([timestamp for batch in batches for timestamp in batch.timestamps])
-    if (turned := Turned.of(values, [])) is None:
+    if (turned := TransposedTuples.of(values, [])) is None:
         return ValuePart(values, timestamps)
     return TuplePart(tuple(turned.whole()), timestamps)

@@ -1,9 +1,9 @@
-"""Persistent state of computations that work on a whole interval by columns: lines of many keys in one value (§4.4).
+"""Segments: lines of many keys in one stored value, for computations over columns (MillWheel paper §4.4).
 
-A *segment* is an Arrow IPC stream of one record batch. Its first column, `row`, says whose each line is, by the
-16-byte hash of the key; the other columns and the schema's metadata are the computation's business. A computation
-writes a few with an epoch, under names of its own, and reads them when they are due: so its cost does not depend on how
-many keys it has.
+A *segment* is an Arrow IPC stream of one record batch. Its first column, `row`, has the 16-byte hashes of the lines'
+keys; the computation defines the other columns and the schema's metadata. A computation writes a few segments in an
+epoch, under names that it chooses, and reads them when they are due, so its cost does not depend on the number of
+stored keys.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.streamed import encode_tables
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 
 ROW = "row"
 """Name of the first column."""
 KEY = "key"
-"""Name of the column with the keys, if a computation writes them down: for whoever looks into its state."""
+"""Name of the column with the keys, which a computation may write for inspection."""
 ENCODED = {b"encoded": b"1"}
-"""Metadata of that column where its values are encoded keys; else they are the keys themselves."""
+"""Metadata of that column if its values are encoded keys; otherwise they are the keys themselves."""
 SAME = b"same"
-"""Metadata of the schema: columns that have one value in all lines, as JSON."""
+"""Metadata key of the schema: columns with the same value in all lines, as a JSON object."""
 POINTS = b"points"
-"""Metadata of the schema where lines only say which other lines are to be looked at."""
+"""Metadata key of the schema of segments whose lines only refer to other lines."""
 _ROW_TYPE = pa.binary(16)
 
 
 def encode(batch: pa.RecordBatch) -> bytes:
-    """Contents of a segment. Raises ValueError if it does not say whose its lines are.
+    """Encode a segment. Raises ValueError if the first column is not `row`, of type `binary(16)` and without nulls.
 
     >>> batch = pa.record_batch({"row": pa.array([b"r" * 16], pa.binary(16)), "sum": [7]})
     >>> decode(encode(batch)).equals(batch)
@@ -40,7 +40,7 @@ def encode(batch: pa.RecordBatch) -> bytes:
 
 
 def decode(contents: bytes | memoryview) -> pa.RecordBatch:
-    """The batch that `encode` was given; its columns are views of the contents. Raises ValueError for others."""
+    """Decode a segment; its columns are views of the contents. Raises ValueError if it is malformed."""
     batch = pa.ipc.open_stream(pa.py_buffer(contents)).read_next_batch()
     batch.validate()
     _check(batch)
@@ -54,24 +54,26 @@ def _check(batch: pa.RecordBatch) -> None:
 
 
 def restricted(contents: bytes, start: int, stop: int) -> bytes | None:
-    r"""The lines of keys whose place (see `intervals.place_of`) is in [start, stop); None if there are none.
+    r"""The segment's lines whose keys are in the interval [start, stop) of the key space; None if there are none.
 
-    >>> rows = pa.array([bytes(16), b"\xff" * 16], pa.binary(16))
-    >>> both = encode(pa.record_batch({"row": rows, "n": [1, 2]}))
+    >>> key_hashes = pa.array([bytes(16), b"\xff" * 16], pa.binary(16))
+    >>> both = encode(pa.record_batch({"row": key_hashes, "n": [1, 2]}))
     >>> decode(restricted(both, 0, 1 << 63)).column("n").to_pylist(), restricted(both, 1, 2)
     ([1], None)
     """
     batch = decode(contents)
-    found = places(batch.column(0))
-    here = (found >= np.uint64(start)) & (found <= np.uint64(stop - 1))
-    if here.all():
-        return contents if len(here) else None
-    return encode(batch.filter(of_numbers(here))) if here.any() else None
+    hashes = key_positions(batch.column(0))
+    inside = (hashes >= np.uint64(start)) & (hashes <= np.uint64(stop - 1))
+    if inside.all():
+        return contents if len(inside) else None
+    return encode(batch.filter(of_numbers(inside))) if inside.any() else None
 
 
-def places(rows: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
-    """The first eight bytes of each row as a number."""
-    if not len(rows):
+def key_positions(key_hashes: pa.FixedSizeBinaryArray) -> npt.NDArray[np.uint64]:
+    """The position of each key hash in the key space: its first eight bytes as a big-endian number."""
+    if not len(key_hashes):
         return np.empty(0, np.uint64)
-    halves = np.frombuffer(rows.buffers()[1], ">u8")[2 * rows.offset : 2 * (rows.offset + len(rows))]
+    halves = np.frombuffer(key_hashes.buffers()[1], ">u8")[
+        2 * key_hashes.offset : 2 * (key_hashes.offset + len(key_hashes))
+    ]
     return halves[::2].astype(np.uint64)

@@ -1,4 +1,4 @@
-"""URLs without the keys that they may carry, for everything that people or logs are shown of them."""
+"""Removal of credentials from URLs, for messages and logs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _HIDDEN = "***"
 
 
 def hidden(text: str) -> str:
-    """A text, with three stars for users, passwords and the values of queries in its URLs.
+    """A text with `***` in place of users, passwords, fragments and query values in its URLs.
 
-    Only what says where a place is stays readable: scheme, host or bucket, path, and the names of a query's parameters.
+    Scheme, host or bucket, path, and the names of query parameters stay readable.
 
     >>> hidden("cannot read s3://AKIA:wJalr/X@bucket/prefix: timed out")
     'cannot read s3://***@bucket/prefix: timed out'
@@ -35,7 +35,7 @@ def hidden(text: str) -> str:
 
 
 def _without_keys(rest: str) -> str:
-    """What stands behind the scheme."""
+    """The part of a URL behind the scheme, without credentials."""
     if (user := _USER.match(rest)) is not None:
         rest = f"{_HIDDEN}@{rest[user.end() :]}"
     place = re.match(r"[^?#]*", rest)
@@ -45,6 +45,6 @@ def _without_keys(rest: str) -> str:
 
 
 def _without_value(part: str) -> str:
-    """A parameter of a query, or a fragment."""
+    """A query parameter with its value hidden; a parameter without a value, or a fragment, is hidden as a whole."""
     name, sign, value = part.partition("=")
     return f"{name}={_HIDDEN}" if sign and value else _HIDDEN if name else ""

@@ -1,4 +1,4 @@
-"""Which folders' names are known to be on the disk, so that a write need not bring all of them there again."""
+"""Synchronization of directories to disk, with a cache of the folders whose names are on the disk already."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 16
 
 
 class _Pin:
-    """A folder held open: while it is, no other folder gets its number."""
+    """A folder that is held open, so that no other folder can get its inode number."""
 
     def __init__(self, folder: Path) -> None:
         self._descriptor = os.open(folder, os.O_RDONLY)
@@ -22,26 +22,32 @@ class _Pin:
             os.close(self._descriptor)
 
     def is_at(self, folder: Path) -> bool:
-        """Whether the folder of that name is still this one, and not one made after this one was deleted."""
-        mine, its = os.fstat(self._descriptor), folder.stat()
-        return (mine.st_dev, mine.st_ino) == (its.st_dev, its.st_ino)
+        """Whether the path still names this folder, and not one made after this folder was deleted."""
+        pinned, named = os.fstat(self._descriptor), folder.stat()
+        return (pinned.st_dev, pinned.st_ino) == (named.st_dev, named.st_ino)
 
 
 class LastingFolders:
-    """Folders of one process whose names will survive a loss of power. For several threads."""
+    """A cache of folders whose names would survive a power loss. It is safe to use from several threads."""
 
     def __init__(self) -> None:
         self._pins: OrderedDict[Path, _Pin] = OrderedDict()
         self._lock = Lock()
 
     def sync(self, file: Path, root: Path) -> None:
-        """Bring a file that is new, its name, and the names of the folders from `root` to it, to the disk."""
+        """Write a new file, its name, and the names of the folders between `root` and the file to disk.
+
+        Raises OSError.
+        """
         fsync(file)
         self.keep(file.parent, root)
 
     def keep(self, folder: Path, root: Path) -> None:
-        """Bring the names in a folder, and the names of the folders from `root` to it, to the disk."""
-        # A file's name is in its folder, and a folder's in the one above: once it is there it stays.
+        """Write the names in a folder, and the names of the folders between `root` and the folder, to disk.
+
+        Raises OSError.
+        """
+        # A file's name is stored in its folder, and a folder's name in its parent folder.
         fsync(folder)
         while folder != root and not self._lasts(folder):
             pin = _Pin(folder)
@@ -65,7 +71,7 @@ class LastingFolders:
 
 
 def fsync(place: Path) -> None:
-    """Bring a file or folder to the disk."""
+    """Write a file or folder to disk. Raises OSError."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,9 +1,9 @@
-r"""The outside of every object of a checkpoint: what it is, of which version, and whether it is whole.
+r"""The frame of every object of a checkpoint: kind, format version, checksum and parts.
 
-    b"HEADRACE"  16 bytes of checksum over all that follows  {"kind": …, "version": …, "sizes": […]}\n  parts
+    b"HEADRACE"  16-byte checksum (BLAKE2b) of the rest  {"kind": …, "version": …, "sizes": […]}\n  parts
 
-A reader checks the sum first: an object that was cut short or changed is told from one that a later release wrote.
-That much of the layout is for all versions.
+A reader checks the checksum first, so it can tell a damaged object from one that a later release wrote. This layout is
+the same in all versions.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
-from headrace.lowlevel.checkpoint import signature
 from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError, HeadraceError
+from headrace.lowlevel.storage import signed_store
 
 MAGIC = b"HEADRACE"
 _SUM_BYTES = 16
 _BODY = len(MAGIC) + _SUM_BYTES
 Bytes = bytes | bytearray | memoryview
-Versions = int | range
-"""The one that is read, or all that are."""
 
 
 def wrap(kind: str, version: int, parts: Sequence[Bytes]) -> bytes:
-    """One object out of its parts.
+    """The bytes of an object with these parts.
 
     >>> [bytes(part) for part in unwrap("note", 1, wrap("note", 1, [b"a", b"bc"]), "x")]
     [b'a', b'bc']
@@ -38,8 +36,10 @@ def wrap(kind: str, version: int, parts: Sequence[Bytes]) -> bytes:
     return b"".join([MAGIC, summed.digest(), line, *parts])
 
 
-def unwrap(kind: str, version: Versions, data: bytes, name: str) -> list[memoryview]:
-    """The parts of an object called `name`; `CheckpointError` if it is damaged, of another kind or another version.
+def unwrap(kind: str, version: int, data: bytes, name: str) -> list[memoryview]:
+    """The parts of an object; `name` stands for it in messages.
+
+    Raises `DamagedError` for a wrong checksum, `CheckpointError` for another kind or version, or a signed object.
 
     >>> unwrap("note", 1, wrap("note", 2, []), "dir/x")
     Traceback (most recent call last):
@@ -49,12 +49,18 @@ def unwrap(kind: str, version: Versions, data: bytes, name: str) -> list[memoryv
     return unwrap_any({kind: version}, data, name)[1]
 
 
-def unwrap_any(versions: Mapping[str, Versions], data: bytes, name: str) -> tuple[str, list[memoryview]]:
-    """Kind and parts of an object that may be of several kinds; `versions` has what is read of each."""
-    if data[: len(signature.MAGIC)] == signature.MAGIC:
+def unwrap_any(versions: Mapping[str, int], data: bytes, name: str) -> tuple[str, list[memoryview]]:
+    """Kind and parts of an object that may be of several kinds. Raises as `unwrap` does.
+
+    Args:
+        versions: Kind -> the version of it that can be read.
+        data: The object.
+        name: What messages call the object.
+    """
+    if data[: len(signed_store.MAGIC)] == signed_store.MAGIC:
         raise CheckpointError(
             f"{name} is signed, and no key was given; give the one that the checkpoint was made with in "
-            f"{signature.KEY_VARIABLE}. Nothing of it was loaded"
+            f"{signed_store.KEY_VARIABLE}. Nothing of it was loaded"
         )
     if data[: len(MAGIC)] != MAGIC or data[len(MAGIC) : _BODY] != _sum(data):
         raise DamagedError(name, f"its checksum does not fit its {len(data)} bytes" if data else EMPTY)
@@ -68,11 +74,9 @@ def unwrap_any(versions: Mapping[str, Versions], data: bytes, name: str) -> tupl
         raise CheckpointError(
             f"{name} is a {kind} where a {' or '.join(versions)} belongs; files were moved or renamed"
         )
-    read = versions[kind]
-    if version not in (read if isinstance(read, range) else (read,)):
-        known = f"versions {read[0]} to {read[-1]}" if isinstance(read, range) else f"version {read}"
+    if version != versions[kind]:
         raise CheckpointError(
-            f"{name} has format version {version} of a {kind}, this release reads {known}; "
+            f"{name} has format version {version} of a {kind}, this release reads version {versions[kind]}; "
             "go on with the release that wrote it, or start over on an empty checkpoint"
         )
     return kind, _split(memoryview(data)[end:], sizes)
@@ -80,9 +84,10 @@ def unwrap_any(versions: Mapping[str, Versions], data: bytes, name: str) -> tupl
 
 @contextmanager
 def understood(name: str) -> Iterator[None]:
-    """Whatever cannot be made sense of inside is the fault of the object called `name`: a `CheckpointError`.
+    """Turn exceptions of the `with` block into `CheckpointError` that names the object; a `HeadraceError` stays.
 
-    A checksum is no proof of origin: who can write to a checkpoint can also write objects that are whole and hostile.
+    A valid checksum is no proof of origin: anyone who can write to a checkpoint can write malicious objects with valid
+    checksums.
     """
     try:
         yield

@@ -1,7 +1,7 @@
-"""Objects in a local directory, on the disk before anybody is told of them (MillWheel paper §7.1).
+"""Objects in a local directory; a write returns when the object is on the disk (MillWheel paper §7.1).
 
-A write is a file under a temporary name in the root, synced; then its name, by a link that fails if the name is taken
-or by a replacing rename; then its folder, synced. A loss of power leaves a whole object or none, never an empty one.
+A write makes a file with a temporary name in the root and syncs it. Then it gives the file its name, by a link that
+fails if the name is taken or by a replacing rename, and syncs the folder. A power loss leaves a whole object or none.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from headrace.lowlevel import folders
-from headrace.lowlevel.folders import LastingFolders
+from headrace.lowlevel.storage import directory_sync
+from headrace.lowlevel.storage.directory_sync import LastingFolders
+from headrace.lowlevel.storage.obstore_private import TEMPORARY
 
-_TEMPORARY = "write#"
-"""Followed by digits: names of obstore's own kind for files that are not finished, which it never lists."""
 _NUMBERS = count()
+"""Numbers of this process's temporary files."""
 _TRIES = 10
 _SHARED = 0o666
-"""For the umask to restrict, as with any other new file."""
+"""Permissions of new files, which the umask restricts as usual."""
 
 
 class LocalObjects:
-    """Writes into a directory, which is made by `make` and never again.
+    """Objects in one directory. Only `make` makes the directory itself.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as place:
@@ -38,10 +38,10 @@ class LocalObjects:
         self.root = root
         self._folders = LastingFolders()
         self._lasts = False
-        """Whether the root's own name is known to be on the disk."""
+        """Whether the name of the root is known to be on the disk."""
 
     def make(self) -> None:
-        """Make the directory with those that lead to it, unless it is there."""
+        """Make the directory and its parents, unless they exist. Raises OSError."""
         missing = []
         folder = self.root
         while not folder.is_dir():
@@ -53,15 +53,15 @@ class LocalObjects:
         self._lasts = bool(missing)
 
     def put(self, path: str, data: bytes) -> None:
-        """Write an object, replacing one of that name. Raises OSError."""
+        """Write an object, or replace the object of that name. Raises OSError."""
         self._place(path, data, os.replace)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write an object unless the name is taken. Raises OSError."""
+        """Write an object unless the name is taken; whether it was written. Raises OSError."""
         try:
             self._place(path, data, os.link)
         except FileExistsError:
-            # Its writer may have come no further than the name, and whoever is told of it builds on it.
+            # The other writer may not have synced the folder yet, and the caller relies on the object from now on.
             self._keep(path)
             return False
         return True
@@ -69,14 +69,14 @@ class LocalObjects:
     def _place(self, path: str, data: bytes, name: Callable[[Path, Path], None]) -> None:
         final = self.root / path
         for attempt in range(_TRIES):
-            # First, as it fails if the root is gone: only folders in it are made here.
+            # The file comes first: it fails if the root is gone. Only folders inside the root are made here.
             temporary = self._written(data)
             try:
                 self._make_folders(final.parent)
                 name(temporary, final)
                 break
             except FileNotFoundError:
-                # A folder goes with its last object, also between the two steps.
+                # A folder is deleted with its last object, which can happen between the two steps.
                 if attempt == _TRIES - 1:
                     raise
             finally:
@@ -84,10 +84,10 @@ class LocalObjects:
         self._keep(path)
 
     def _written(self, data: bytes) -> Path:
-        """A new temporary file, on the disk."""
+        """Path of a new temporary file with this content, which is on the disk."""
         while True:
-            # Processes of other hosts may have the same number.
-            path = self.root / f"{_TEMPORARY}{os.getpid()}{next(_NUMBERS):06}"
+            # A process on another host may have the same process id.
+            path = self.root / f"{TEMPORARY}{os.getpid()}{next(_NUMBERS):06}"
             with suppress(FileExistsError):
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SHARED)
                 break
@@ -112,7 +112,7 @@ class LocalObjects:
             raise NotADirectoryError(errno.ENOTDIR, str(folder))
 
     def _keep(self, path: str) -> None:
-        # An object that is gone already was somebody's garbage.
+        # An object that is gone already was deleted as garbage.
         with suppress(FileNotFoundError):
             self._folders.keep((self.root / path).parent, self.root)
         if not self._lasts:
@@ -120,18 +120,18 @@ class LocalObjects:
             self._lasts = True
 
     def sweep(self, before_ns: int) -> None:
-        """Delete temporary files that were last written to before that: of processes that died, or as good as.
+        """Delete temporary files last modified before a time (nanoseconds since 1970), left by processes that died.
 
-        A writer that is that slow finds its file gone and writes it again.
+        A slow writer whose file was deleted writes the file again. Raises OSError.
         """
         for entry in os.scandir(self.root):
-            if entry.name.startswith(_TEMPORARY):
+            if entry.name.startswith(TEMPORARY):
                 with suppress(FileNotFoundError):
                     if entry.stat(follow_symlinks=False).st_mtime_ns < before_ns:
                         os.unlink(entry.path)
 
 
 def _keep_name(folder: Path) -> None:
-    # Who may not read the folder above has not made this one: whoever did is to bring its name to the disk.
+    # A process that may not read the parent folder did not make this folder; the process that did must sync its name.
     with suppress(PermissionError):
-        folders.fsync(folder.parent)
+        directory_sync.fsync(folder.parent)

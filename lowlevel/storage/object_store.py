@@ -1,7 +1,8 @@
-"""Where a checkpoint lies: a flat space of named objects, written whole and never changed (paper §6.2, §7.1).
+"""Stores of named objects, for checkpoints (MillWheel paper §6.2, §7.1).
 
-The seam is small on purpose: what the checkpoint needs beyond reading and writing is one conditional write,
-`put_if_absent`, which every object store has. `ObjectStore` offers it over local directories, memory and cloud stores.
+The interface is small on purpose. Beyond reading and writing, a checkpoint needs one conditional write,
+`put_if_absent`, which most object stores support. `ObjectStore` implements it for local directories, memory and cloud
+stores.
 """
 
 from __future__ import annotations
@@ -19,26 +20,28 @@ from urllib.parse import unquote, urlsplit
 from obstore import store as obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 
-from headrace.lowlevel.credentials import hidden
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.localobjects import LocalObjects
+from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.local_objects import LocalObjects
+from headrace.lowlevel.storage.obstore_private import (
+    environment_variable,
+    error_number,
+    error_text,
+    may_use_threads,
+)
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig
 
-_OS_ERROR = re.compile(r"\(os error (\d+)\)")
 _NAME = re.compile(r"[0-9A-Za-z_.=-]+(?:/[0-9A-Za-z_.=-]+)*")
 _UP = re.compile(r"(?:^|/)\.\.?(?:/|$)")
-_USERS: dict[str, int] = {}
-"""The process that obstore's threads belong to, once there are any."""
 _FROM_ENVIRONMENT = (
     *("allow_http", "allow_invalid_certificates", "connect_timeout", "timeout", "user_agent"),
     *("proxy_url", "proxy_ca_certificate", "proxy_excludes"),
 )
 _CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 60.0
-"""How long a cloud store is tried again when it fails; one request may take half of it."""
-_PLAIN_HTTP = "; the endpoint is not encrypted: give one with https, or set AWS_ALLOW_HTTP=true if that is meant"
+"""For how long a failed operation on a cloud store is retried, seconds; one request may take half of it."""
 _REMEDIES = {
     errno.ENOSPC: "free some space there and start again",
     errno.EDQUOT: "free some space there and start again",
@@ -51,52 +54,55 @@ _REMEDIES = {
 
 
 class StoreError(HeadraceError, OSError):
-    """The store refused or failed. Committed epochs are intact; a write that failed may or may not have happened."""
+    """An operation of a store failed. Committed epochs are intact; a failed write may or may not have happened."""
 
 
 class PlaceError(StoreError):
-    """There can be no store at that place: no name, a file, a URL that nothing knows. Nothing was read or written."""
+    """A store cannot be opened: its name is empty, a file, or an unknown URL. Nothing was read or written."""
 
 
-class Store(Protocol):
-    """Named objects. An object appears whole or not at all, and once an operation returns everybody sees its effect."""
+class ObjectStorage(Protocol):
+    """A store of named objects. Writes are atomic, and all readers see a write once it has returned."""
 
     def get(self, path: str) -> bytes | None:
-        """Contents of an object; None if there is none."""
+        """Contents of an object; None if it does not exist."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Write an object, replacing one of that name."""
+        """Write an object, or replace the object of that name."""
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write an object unless the name is taken. Of several writers exactly one gets True."""
+        """Write an object unless the name is taken; whether it was written. Of several writers one gets True."""
 
     def list(self, prefix: str) -> list[str]:
-        """Names of all objects in the folder `prefix` and below it, sorted."""
+        """Names of all objects in the folder `prefix` and its subfolders, sorted."""
 
     def delete(self, path: str) -> None:
-        """Take an object away; nothing happens if there is none."""
+        """Delete an object; nothing happens if it does not exist."""
 
     def is_empty(self) -> bool:
-        """Whether there is no object at all."""
+        """Whether the store has no object."""
 
     def describe(self) -> str:
-        """The place as a person would name it, for messages."""
+        """The location of the store, for messages."""
 
 
 class ObjectStore:
-    """A `Store` in a local directory (path or `file://`), in memory (`memory://`), or at any URL that obstore knows.
+    """An `ObjectStorage` in a local directory (path or `file://`), in memory (`memory://`), or at any URL of obstore.
 
     Cloud stores (`s3://bucket/prefix`, `gs://…`, `az://…`) take endpoint and credentials from the environment of the
-    process: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so on; plain http only with `AWS_ALLOW_HTTP=true`. A local
-    write is on the disk when it returns, as it is in cloud stores. The store can be pickled and opens the same place
-    in another process, by that one's own environment; except one in memory, which belongs to its process.
+    process: `AWS_ENDPOINT_URL`, `AWS_ACCESS_KEY_ID` and so on; plain http needs `AWS_ALLOW_HTTP=true`. A write is
+    durable when it returns. A store can be pickled: in another process it opens the same location with the environment
+    of that process. A store in memory cannot be pickled.
 
-    The first write makes a local directory that is not there. One that was there once, or is opened by a pickled store,
-    is never made again: who took it away has taken everything, and what is written then would be no checkpoint.
+    The first write makes a local directory that does not exist. A directory that has existed is never made again, also
+    not by an unpickled store: if the directory was removed, so were all its objects.
 
     Args:
-        place: Directory or URL.
-        patience: Seconds for which a cloud store that fails is tried again, and half of which one request may take.
+        place: A directory or URL.
+        patience: For how long a failed operation on a cloud store is retried, seconds; one request may take half of it.
+
+    Raises:
+        PlaceError: The store cannot be opened.
 
     >>> store = ObjectStore("memory://")
     >>> store.put_if_absent("a/b", b"1"), store.put_if_absent("a/b", b"2"), store.get("a/b"), store.list("a")
@@ -110,7 +116,7 @@ class ObjectStore:
         self._objects: obstore.ObjectStore | None = None
         self._local = None if self._root is None else LocalObjects(self._root)
         self._was_there = False
-        """Whether the directory has been seen, by this store or by one that it is a copy of."""
+        """Whether the directory has been seen, by this store or by the store from which it was unpickled."""
         if self._root is None:
             with self._explained("open", ""):
                 self._objects = _opened(self._place, patience)
@@ -124,11 +130,11 @@ class ObjectStore:
         return type(self), (self._place, self._patience), {"_was_there": self._was_there}
 
     def describe(self) -> str:
-        """See `Store`; what a URL has of keys is left out."""
+        """See `ObjectStorage`; credentials are left out."""
         return hidden(self._place)
 
     def get(self, path: str) -> bytes | None:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         if (objects := self._existing()) is None:
             return None
         with self._explained("read", path):
@@ -138,7 +144,7 @@ class ObjectStore:
                 return None
 
     def put(self, path: str, data: bytes) -> None:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         with self._explained("write", path):
             objects = self._created()
             if self._local is None:
@@ -147,7 +153,7 @@ class ObjectStore:
                 self._local.put(path, data)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         with self._explained("write", path):
             objects = self._created()
             if self._local is not None:
@@ -159,30 +165,30 @@ class ObjectStore:
             return True
 
     def list(self, prefix: str) -> list[str]:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         if (objects := self._existing()) is None:
             return []
         with self._explained("list", prefix):
             return sorted(entry["path"] for chunk in objects.list(prefix, chunk_size=1000) for entry in chunk)
 
     def delete(self, path: str) -> None:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         if (objects := self._existing()) is not None:
             with self._explained("delete", path), suppress(FileNotFoundError):
                 if self._local is not None:
-                    # Objects are deleted long after they were written, so what is older yet is nobody's any more.
+                    # Objects are deleted long after they were written, so older temporary files have no writer.
                     self._local.sweep((self._local.root / path).stat().st_mtime_ns)
                 objects.delete(path)
 
     def is_empty(self) -> bool:
-        """See `Store`; raises `StoreError`."""
+        """See `ObjectStorage`; raises `StoreError`."""
         if (objects := self._existing()) is None:
             return True
         with self._explained("list", ""):
             return not any(len(chunk) for chunk in objects.list(chunk_size=1))
 
     def _existing(self) -> obstore.ObjectStore | None:
-        """The store for reading: looking at a directory that is not there does not make it."""
+        """The store for reading, which does not make the directory; None if the directory does not exist."""
         if self._objects is None and self._root is not None and self._root.exists():
             with self._explained("open", ""):
                 return self._created()
@@ -209,14 +215,14 @@ class ObjectStore:
         except (BaseError, OSError, ValueError) as error:
             if isinstance(error, StoreError):
                 raise
-            # Before it was opened for the first time it is the place that will not do.
+            # An error before the store was first opened is an error of its location.
             kind = PlaceError if self._objects is None else StoreError
-            # A store's own error tells the URL with its keys, in several forms.
+            # The error of obstore contains the URL with its credentials.
             cause = error if self.describe() == self._place else None
             raise kind(f"cannot {action} {self._name(path)}: {self._loss() or hidden(_reason(error))}") from cause
 
     def _loss(self) -> str | None:
-        """What to say of a directory that is gone, and everything in it."""
+        """The message for a directory that has existed and is gone; None otherwise."""
         if self._root is None or not self._was_there or self._root.exists():
             return None
         return (
@@ -225,7 +231,7 @@ class ObjectStore:
         )
 
     def _refuse_way_out(self, path: str) -> None:
-        """Names come out of the checkpoint, and nobody who wrote there may point at what lies elsewhere."""
+        """Raise ValueError for a name that leads outside of the store: names are read from the checkpoint."""
         if path and (not _NAME.fullmatch(path) or _UP.search(path)):
             raise ValueError("that is no name in a checkpoint: names are letters, digits and _ . = - between single /")
         if self._root is None or not path:
@@ -242,18 +248,18 @@ class ObjectStore:
 
 
 def _opened(place: str, patience: float) -> obstore.ObjectStore:
-    """The store of a URL. However badly it answers, no operation takes much longer than `patience`, seconds."""
+    """Open the store of a URL. No operation takes much longer than `patience`, seconds."""
     scheme = place.partition("://")[0]
     if scheme == "memory":
         return obstore.from_url(place)
     options: dict[str, object] = {
         "connect_timeout": timedelta(seconds=min(_CONNECT_SECONDS, patience / 2)),
         "timeout": timedelta(seconds=patience / 2),
-        # Options that are given here replace all that obstore would take from the environment.
+        # Options given here replace all options that obstore would take from the environment.
         **{
             name: os.environ[variable]
             for name in _FROM_ENVIRONMENT
-            if (variable := _variable(scheme, name)) in os.environ
+            if (variable := environment_variable(scheme, name)) in os.environ
         },
     }
     return obstore.from_url(
@@ -263,18 +269,8 @@ def _opened(place: str, patience: float) -> obstore.ObjectStore:
     )
 
 
-def _variable(scheme: str, option: str) -> str:
-    """The environment variable of an option of the connection, as obstore's stores call it.
-
-    >>> _variable("s3", "allow_http")
-    'AWS_ALLOW_HTTP'
-    """
-    prefix = "AWS" if scheme.startswith("s3") else "GOOGLE" if scheme == "gs" else "AZURE"
-    return f"{prefix}_{option.upper()}"
-
-
 def _local_root(place: str) -> Path | None:
-    """The directory of a local place, absolute, so that workers in other directories find it; None for a URL."""
+    """The absolute path of a local directory; None for a URL. Raises `PlaceError` for an empty name."""
     if not place:
         raise PlaceError("the place of the checkpoint is empty; give a directory or a URL such as s3://bucket/prefix")
     if place.startswith("file://"):
@@ -283,9 +279,7 @@ def _local_root(place: str) -> Path | None:
 
 
 def _refuse_fork() -> None:
-    """The threads of obstore do not outlive a fork: a child would wait for them for ever."""
-    user = _USERS.setdefault("obstore", os.getpid())
-    if user != os.getpid():
+    if not may_use_threads():
         raise StoreError(
             f"process {os.getpid()} was forked from one that already used a checkpoint store, which cannot work; "
             "start processes with the method 'spawn', or fork before the first use"
@@ -293,12 +287,9 @@ def _refuse_fork() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """One sentence out of a store's error: the system's own words and what to do about it, where that is known."""
-    text = str(error)
-    found = _OS_ERROR.search(text)
-    number = int(found[1]) if found else getattr(error, "errno", None)
+    """The message of a store's error: the operating system's message and a remedy, if they are known."""
+    number = error_number(error)
     if number is None:
-        plain = "builder error" in text and "http://" in text
-        return text.split("\n\nDebug source", 1)[0] + (_PLAIN_HTTP if plain else "")
+        return error_text(error)
     remedy = _REMEDIES.get(number)
     return os.strerror(number).lower() + (f"; {remedy}" if remedy else "")

@@ -1,10 +1,10 @@
-r"""A store whose objects carry authentication codes, so that a checkpoint can lie where others may write (paper §7.1).
+r"""A store that signs its objects, for checkpoints where others may write (MillWheel paper §7.1).
 
-    b"HEADSIGN"  8 bytes that tell keys apart  32 bytes of code over name and contents  contents
+    b"HEADSIGN"  8-byte key id  32-byte authentication code of name and contents  contents
 
-The code is keyed BLAKE2b and is checked before anybody looks at the contents: an object that was changed, made
-elsewhere or given another name is refused. The key of a place comes from the secret and the place's marker, so that
-objects of another checkpoint with the same secret do not fit. Only the key of the place travels to other processes.
+The code is keyed BLAKE2b, and is checked before the contents are used: an object that was changed, made elsewhere or
+renamed is refused. The key of a checkpoint is derived from the secret and the checkpoint's marker, so objects of
+another checkpoint with the same secret are refused. Other processes get only the derived key.
 """
 
 from __future__ import annotations
@@ -13,32 +13,36 @@ from collections.abc import Callable
 from hashlib import blake2b
 from hmac import compare_digest
 
-from headrace.lowlevel.checkpoint import paths
 from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 MAGIC = b"HEADSIGN"
 KEY_VARIABLE = "HEADRACE_CHECKPOINT_KEY"
-"""Environment variable of a driver or reader that has the secret."""
+"""Name of the environment variable with the secret, for drivers and readers."""
 _SHORTEST = 16
 _ID_BYTES, _CODE_BYTES = 8, 32
 _CODE = len(MAGIC) + _ID_BYTES
 _BODY = _CODE + _CODE_BYTES
 
 _known: dict[bytes, bytes] = {}
-"""Of this process: what tells a key of a place from others -> that key."""
+"""Id of a key -> the key, for all keys that this process has. Only `_key` and `_learned` add to it. A store that was
+pickled without its key finds the key here."""
 
 
 class SignedStore:
-    """A `Store` that signs what it writes and refuses to read what is not signed.
+    """An `ObjectStorage` that signs objects when it writes them, and refuses to read objects that are not signed.
 
-    It can be pickled, but without the key: a process that is to read it must have got a `carried` one before.
+    It is pickled without its key: a process that unpickles it must have unpickled a `carried` store before.
 
     Args:
-        inner: Where the objects lie.
-        secret: At least 16 bytes that nobody can guess, the same for everybody who reads or writes the checkpoint.
+        inner: The store of the signed objects.
+        secret: At least 16 bytes that cannot be guessed, the same for all who read or write the checkpoint.
 
-    >>> from headrace.lowlevel.store import ObjectStore
+    Raises:
+        CheckpointError: The secret is too short.
+
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> inner = ObjectStore("memory://")
     >>> store = SignedStore(inner, "correct horse battery")
     >>> store.put("headrace", b"marker"); store.put("a/b", b"1"); store.get("a/b")
@@ -49,7 +53,7 @@ class SignedStore:
     headrace.lowlevel.errors.CheckpointError: a/b in memory:// is not signed, but a checkpoint key was given; ...
     """
 
-    def __init__(self, inner: Store, secret: str | bytes) -> None:
+    def __init__(self, inner: ObjectStorage, secret: str | bytes) -> None:
         data = secret.encode() if isinstance(secret, str) else secret
         if len(data) < _SHORTEST:
             raise CheckpointError(
@@ -61,55 +65,55 @@ class SignedStore:
         self._place: bytes | None = None
 
     @classmethod
-    def _of_place(cls, inner: Store, place: bytes) -> SignedStore:
+    def _of_place(cls, inner: ObjectStorage, place: bytes) -> SignedStore:
         made = object.__new__(cls)
         made._inner, made._root, made._place = inner, b"", place
         return made
 
-    def __reduce__(self) -> tuple[Callable[..., SignedStore], tuple[Store, bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., SignedStore], tuple[ObjectStorage, bytes]]:
         return _found, (self._inner, _id(self._key("")))
 
     def carried(self) -> SignedStore:
-        """The same store, pickled with the key of its place. Pickle it only where secrets may go."""
+        """The same store, pickled with its key. Pickle it only where secrets may be sent."""
         return _CarriedStore._of_place(self._inner, self._key(""))
 
     def get(self, path: str) -> bytes | None:
-        """See `Store`. Raises `CheckpointError` naming an object that is not signed, or not by this key."""
+        """See `ObjectStorage`. Raises `CheckpointError` for an object that is not signed with this key."""
         data = self._inner.get(path)
         return None if data is None else self._verified(path, data)
 
     def put(self, path: str, data: bytes) -> None:
-        """See `Store`."""
+        """See `ObjectStorage`."""
         self._inner.put(path, self._signed(path, data))
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """See `Store`."""
+        """See `ObjectStorage`."""
         return self._inner.put_if_absent(path, self._signed(path, data))
 
     def list(self, prefix: str) -> list[str]:
-        """See `Store`. Names are not signed: who can write there can add some, take some away, or bring old ones."""
+        """See `ObjectStorage`. Lists are not signed: anyone who can write there can add, remove and restore objects."""
         return self._inner.list(prefix)
 
     def delete(self, path: str) -> None:
-        """See `Store`."""
+        """See `ObjectStorage`."""
         self._inner.delete(path)
 
     def is_empty(self) -> bool:
-        """See `Store`."""
+        """See `ObjectStorage`."""
         return self._inner.is_empty()
 
     def describe(self) -> str:
-        """See `Store`."""
+        """See `ObjectStorage`."""
         return self._inner.describe()
 
     def _key(self, path: str) -> bytes:
-        """What an object of that name is signed with: the marker with the secret, the others with what it says."""
-        if path == paths.MARKER:
+        """The key of an object: for the marker derived from the secret, for others from the secret and the marker."""
+        if path == object_names.MARKER:
             if not self._root:
                 raise CheckpointError(f"{path} in {self.describe()} is read with the secret only, which is not here")
             return self._root
         if self._place is None:
-            marker = self.get(paths.MARKER)
+            marker = self.get(object_names.MARKER)
             if marker is None:
                 raise CheckpointError(f"{self.describe()} has no marker, so it is no checkpoint")
             self._place = _derived(self._root, marker)
@@ -123,7 +127,7 @@ class SignedStore:
     def _verified(self, path: str, data: bytes) -> bytes:
         name = f"{path} in {self.describe()}"
         if not data:
-            # Whoever could empty a file could delete it as well, and nobody signs that.
+            # Anyone who can empty a file can also delete it, and deletions are not signed.
             raise DamagedError(name, EMPTY)
         if data[: len(MAGIC)] != MAGIC:
             raise CheckpointError(
@@ -147,26 +151,26 @@ class SignedStore:
 
 
 class _CarriedStore(SignedStore):
-    def __reduce__(self) -> tuple[Callable[..., SignedStore], tuple[Store, bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., SignedStore], tuple[ObjectStorage, bytes]]:
         return _learned, (self._inner, self._key(""))
 
 
-def signed(store: Store, secret: str | bytes | None) -> Store:
-    """The store with authentication codes, or as it is if there is no secret."""
+def signed(store: ObjectStorage, secret: str | bytes | None) -> ObjectStorage:
+    """The store with signatures; the store itself if the secret is None."""
     return store if secret is None else SignedStore(store, secret)
 
 
-def carried(store: Store) -> Store:
-    """The store in a form that takes its key along when it is pickled; as it is if it has none."""
+def carried(store: ObjectStorage) -> ObjectStorage:
+    """The store in a form that is pickled with its key; the store itself if it has no key."""
     return store.carried() if isinstance(store, SignedStore) else store
 
 
-def _learned(inner: Store, place: bytes) -> SignedStore:
+def _learned(inner: ObjectStorage, place: bytes) -> SignedStore:
     _known[_id(place)] = place
     return SignedStore._of_place(inner, place)
 
 
-def _found(inner: Store, identity: bytes) -> SignedStore:
+def _found(inner: ObjectStorage, identity: bytes) -> SignedStore:
     if (place := _known.get(identity)) is None:
         raise CheckpointError(f"this process has not got the key of the signed checkpoint {inner.describe()}")
     return SignedStore._of_place(inner, place)

@@ -1,4 +1,4 @@
-"""Computations: what users write at this layer (MillWheel paper §4.1, §5.1, figure 7).
+"""Computations: user code that processes records and timers (MillWheel paper §4.1, §5.1, figure 7).
 
 A `Computation` is code for one key at a time, with that key's persistent state and timers. An `InlineComputation` has
 neither: it runs on whole batches where they are produced, before any key is extracted.
@@ -7,18 +7,17 @@ neither: it runs on whole batches where they are produced, before any key is ext
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from headrace.lowlevel.coder import Coder, PickleCoder, coder_name
-from headrace.lowlevel.record import Batch, Emit, Record
-from headrace.lowlevel.timer import TimeDomain, Timer
-
-if TYPE_CHECKING:
-    from headrace.lowlevel.intervalcomputation import IntervalContext
+from headrace.lowlevel.coders.coder import Coder, PickleCoder, coder_name
+from headrace.lowlevel.records.record import Batch, Emit, Record
+from headrace.lowlevel.stored_names import named, public_name
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
 
 
 class Context(Protocol):
-    """What a computation reaches while it runs for one key (paper figure 7: state, timers, productions)."""
+    """State, timers and productions of one key, as a running computation reaches them (paper figure 7)."""
 
     @property
     def key(self) -> object:
@@ -26,7 +25,7 @@ class Context(Protocol):
 
     @property
     def watermark(self) -> int:
-        """The computation's input low watermark, microseconds UTC. It never goes back."""
+        """The computation's input low watermark, microseconds UTC. It never decreases."""
 
     @property
     def wall_time(self) -> int:
@@ -36,38 +35,38 @@ class Context(Protocol):
         """Whether the record is behind the low watermark (paper §4.5)."""
 
     state: object
-    """The key's persistent state. The first look decodes it, or asks `Computation.initial_state`; whatever it is at
-    the end of the bundle is encoded and committed. None is no state: setting it frees the key's storage."""
+    """The key's persistent state. The first read decodes it or calls `Computation.initial_state`; the value at the end
+    of the bundle is encoded and committed. None means no state: setting it frees the storage of the state."""
 
     def read(self, cell: bytes) -> bytes | None:
-        """A named part of the key's storage, apart from `state`: its bytes, or None. At most 400 bytes of name."""
+        """Contents of a cell: a named part of the key's storage, apart from `state`. None if the cell is not stored."""
 
     def write(self, cell: bytes, data: bytes | None) -> None:
-        """Replace a named part of the key's storage; None takes it away."""
+        """Replace the contents of a cell; None deletes it. Raises `ValueError` unless the name has 1 to 400 bytes."""
 
     def scan(self, prefix: bytes = b"") -> Iterator[tuple[bytes, bytes]]:
-        """The key's named parts whose names begin with `prefix`, by name; `state` is not among them."""
+        """Name and contents of the key's cells whose names begin with `prefix`, by name; `state` is not among them."""
 
     def erase(self, prefix: bytes) -> None:
-        """Take away all named parts whose names begin with `prefix`; `state` is not among them."""
+        """Delete all cells whose names begin with `prefix`; `state` is not among them."""
 
     def set_timer(
         self, tag: str, timestamp: int, domain: TimeDomain = TimeDomain.LOW_WATERMARK, hold: int | None = None
     ) -> None:
         """Fire `process_timer` once the domain's clock reaches `timestamp` (microseconds UTC).
 
-        A timer of the same tag and domain is replaced. With `hold`, the output watermark stays at or below that
-        event time until the timer has fired or is deleted. A timestamp already reached fires in this bundle.
+        The timer replaces one of the same tag and domain. With `hold`, the output watermark stays at or below that
+        event time until the timer has fired or is deleted. A timer whose time has come fires in this bundle.
         """
 
     def delete_timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> None:
-        """Take a timer (and its hold) away; nothing happens if there is none."""
+        """Delete a timer and its hold; nothing happens if there is none."""
 
     def timer(self, tag: str, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> int | None:
-        """When the timer of this tag is set to fire, or None."""
+        """The time at which the timer of this tag fires, microseconds UTC; None if it is not set."""
 
     def timers(self, domain: TimeDomain = TimeDomain.LOW_WATERMARK) -> Iterator[tuple[str, int]]:
-        """The key's timers of a domain: tags, and when they are set to fire, in no particular order."""
+        """Tag and time (microseconds UTC) of each of the key's timers of a domain, in no particular order."""
 
     def hold(self, timestamp: int, tag: str = "") -> None:
         """Keep the output watermark at or below `timestamp` until released; replaces the hold of the same tag."""
@@ -76,23 +75,24 @@ class Context(Protocol):
         """End a hold."""
 
     def produce(self, stream: str, value: object, timestamp: int | None = None) -> None:
-        """Send a value to a stream, at the timestamp given, else at that of the record or timer being processed."""
+        """Send a value to a stream. The default timestamp is that of the record or timer being processed."""
 
     def produce_batch(self, stream: str, batch: Batch) -> None:
         """Send many values to a stream at once."""
 
     def count(self, counter: str, n: int = 1) -> None:
-        """Add to a counter of this computation; exact under retries, as it is part of the commit."""
+        """Add `n` to a counter of this computation. Counts are part of the commit, so they are exact under retries."""
 
     def drop_late(self, n: int = 1) -> None:
-        """Say that `n` late records were dropped: they appear in the counter `dropped_late`."""
+        """Add `n` late records that were dropped to the counter `dropped_late`."""
 
 
+@named("Computation")
 class Computation:
     """Code for one key at a time. Subclass it and override `process_record`, and `process_timer` if it sets timers.
 
-    Calls for one key are serial; distinct keys run in parallel. An instance is shipped to the workers: what it holds
-    besides configuration is lost. Everything that must last goes into `context.state`.
+    Calls for one key are serial; distinct keys run in parallel. Instances are copied to the workers and keep
+    configuration only: everything that must last goes into the context's state, cells and timers.
 
     >>> class Counter(Computation):
     ...     def initial_state(self):
@@ -105,20 +105,19 @@ class Computation:
     """
 
     exactly_once: bool = True
-    """Whether records with ids are checked against those of earlier deliveries. Without it a record that an injector
-    delivers again is processed again, and no ids are kept (paper §6.1.3: for idempotent computations)."""
+    """Whether records with ids are checked against the ids of earlier deliveries. If False, no ids are kept, and a
+    record that an injector delivers again is processed again (paper §6.1.3: for idempotent computations)."""
     strong_productions: bool = True
-    """Whether productions become visible with the commit of their epoch only. False chooses weak productions, which
-    leave before it and may come again, also with other content (paper §6.1.3: for consumers that are idempotent).
-    `headrace.lowlevel.weak` says which productions can be weak."""
+    """Whether productions become visible only with the commit of their epoch. If False, productions are weak: they
+    leave before the commit and may come again, also with other content (paper §6.1.3: for idempotent consumers).
+    `headrace.lowlevel.topology.weak_productions` says which productions can be weak."""
     state_coder: Coder = PickleCoder()
-    """How `context.state` becomes bytes (paper §4.4: the user's own serialization)."""
+    """Encodes and decodes `context.state` (paper §4.4: the user's own serialization)."""
     private_state: bool = False
-    """A promise that makes large state cheaper: what `context.state` gives, and every part of it, is out of reach once
-    the call is over (nothing of it is kept elsewhere, produced, or part of another key's state), and decoding gives
-    back as good as was encoded. A process may then go on with the object that it has, instead of decoding it again. It
-    pays for kilobytes that are changed in place, as in a table of numbers; what only grows belongs into cells
-    (`Context.write`)."""
+    """Whether the computation keeps no reference to `context.state` or a part of it after a call: not in another
+    object, a production or another key's state. Decoding must give an object equal to the one that was encoded. A
+    process may then reuse its decoded object instead of decoding the bytes again. That pays for kilobytes that are
+    changed in place, such as a table of numbers; state that only grows belongs in cells (`Context.write`)."""
 
     def setup(self) -> None:
         """Called once in each process before the first bundle."""
@@ -127,40 +126,40 @@ class Computation:
         """Called before the first key of a bundle; not at all if the bundle has neither records nor due timers."""
 
     def finish_bundle(self, emit: Emit) -> None:
-        """Called after the last key of a bundle; `emit(stream, batch)` any number of output batches."""
+        """Called after the last key of a bundle; may call `emit(stream, batch)` any number of times."""
 
     def teardown(self) -> None:
-        """Called once in each process that was set up, when the run is over; not in one that is killed."""
+        """Called once in each process that was set up, when the run is over; not in a process that is killed."""
 
     def has_teardown(self) -> bool:
-        """Whether `teardown` does anything: if nothing does, no process is asked."""
+        """Whether `teardown` does anything; if not, the engine may leave out the call."""
         return type(self).teardown is not Computation.teardown
 
     def state_signature(self) -> Mapping[str, str]:
-        """What gives meaning to what the computation stores: aspects and their values, in a reader's words.
+        """The aspects that the meaning of stored state depends on, and their values, as texts for readers.
 
-        A checkpoint remembers it. A changed program goes on with the stored state if every aspect is still there and
-        has the value it had; aspects may be added. Empty if nothing is ever stored. By default the names of the class
-        and of the state's coder; override it to rename the class, or to say more.
+        A checkpoint keeps the signature. A changed program goes on with the stored state if it has every stored aspect
+        with an equal value; it may add aspects. The signature is empty if nothing is ever stored. By default it has the
+        names of the class and of the state coder; override it to rename the class, or to add aspects.
 
         >>> Computation().state_signature()
         {'class': 'Computation', 'state coder': 'PickleCoder'}
         """
-        return {"class": type(self).__qualname__, "state coder": coder_name(self.state_coder)}
+        return {"class": public_name(type(self)), "state coder": coder_name(self.state_coder)}
 
     def take_over(self, context: IntervalContext) -> None:
-        """Store anew, key by key, what another implementation of the same `state_signature` keeps in segments.
+        """Migrate state that another implementation of the same `state_signature` keeps in segments to state by key.
 
-        Called before a bundle as long as the interval has segments: what it writes, and drops, goes into the context's
-        delta, which the bundle finds as if it had been committed. By default nothing is taken over.
+        Called before each bundle as long as the interval has segments. The bundle sees the changes in the context's
+        delta as if they were committed. By default nothing is migrated.
         """
 
     def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
-        """Those of its output streams that carry weak productions: all or none, unless it does the work of several."""
+        """The output streams that carry weak productions: all or none, unless it does the work of several steps."""
         return frozenset() if self.strong_productions else outputs
 
     def initial_state(self) -> object:
-        """The state of a key that has none."""
+        """The value of `context.state` for a key without state."""
         return None
 
     def process_record(self, record: Record, context: Context) -> None:
@@ -172,25 +171,24 @@ class Computation:
         raise TypeError(f"{type(self).__name__} set a timer but does not define process_timer(timer, context)")
 
     def finish_key(self, context: Context) -> None:
-        """Called after a key's last record and timer of the bundle; the place to write what was kept in memory."""
+        """Called after a key's last record and timer of the bundle, to write state that was kept in memory."""
 
 
+@named("BundleComputation")
 class BundleComputation(Computation):
-    """A computation that takes all of a key's records of one stream and bundle in one call.
-
-    For code that can do better than one record at a time; the guarantees are those of `Computation`.
-    """
+    """A computation that takes all records of a key, stream and bundle in one call; otherwise as `Computation`."""
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Called instead of `process_record`, with the records in order of delivery."""
         raise TypeError(f"{type(self).__name__} does not define process_batch(stream, batch, context)")
 
 
+@named("InlineComputation")
 class InlineComputation:
     """Stateless code that runs on whole batches where they are produced, without a key and without a shuffle.
 
-    The engine's own addition to the paper's model: element-wise steps between two keyed computations need no delivery
-    of their own, so they run inside the task of their producer.
+    The engine's own addition to the paper's model: element-wise steps between two keyed computations need no
+    shuffle, so they run in the task of their producer.
     """
 
     strong_productions: bool = True
@@ -198,7 +196,7 @@ class InlineComputation:
 
     @property
     def is_pure(self) -> bool:
-        """Whether equal bundles give equal outputs and nothing else comes of it: several tasks may run it then."""
+        """Whether equal bundles have equal outputs and no side effects, so that several tasks may run a bundle."""
         return False
 
     def setup(self) -> None:
@@ -207,8 +205,8 @@ class InlineComputation:
     def begin_bundle(self, watermark: int) -> None:
         """Called before the first batch of a bundle.
 
-        `watermark` (microseconds UTC) is the low watermark that the keyed part of its step had before;
-        `MIN_TIMESTAMP` if there is none.
+        `watermark` is the low watermark of the keyed part of its step before this epoch, microseconds UTC;
+        `MIN_TIMESTAMP` if there is no such part.
         """
         self.start_bundle()
 
@@ -216,17 +214,17 @@ class InlineComputation:
         """Called before the first batch of a bundle, by `begin_bundle`."""
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Take a batch of an input stream; `emit(stream, batch)` any number of output batches."""
+        """Process a batch of an input stream; may call `emit(stream, batch)` any number of times."""
         raise TypeError(f"{type(self).__name__} does not define process_batch(stream, batch, emit)")
 
     def finish_bundle(self, emit: Emit) -> None:
         """Called after the last batch of a bundle."""
 
     def loses_ids(self) -> bool:
-        """Whether some output depends on more than one record: on others, on their order or on chance.
+        """Whether some output depends on more than one record, on the order of records or on chance.
 
-        Such an output has no id by which it is known again if an injector delivers its record again. By default,
-        whether the class has a `finish_bundle`.
+        Such an output has no id by which it is recognised when an injector delivers the record again. By default, true
+        if the class defines `finish_bundle`.
         """
         return type(self).finish_bundle is not InlineComputation.finish_bundle
 
@@ -238,5 +236,5 @@ class InlineComputation:
         return type(self).teardown is not InlineComputation.teardown
 
     def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
-        """See `Computation`; one that only passes on what comes can tell by its inputs whether that is weak."""
+        """See `Computation`. One that only passes records on can return the outputs of its weak inputs."""
         return frozenset() if self.strong_productions else outputs

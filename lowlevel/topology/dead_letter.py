@@ -1,20 +1,23 @@
-"""Poison: records that user code fails for, set aside with the error instead of stopping the run."""
+"""Dead letters: records that user code raises for, set aside with the error instead of stopping the run."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from headrace.lowlevel.stored_names import stored_as
+
 DEAD_LETTERS = "dead_letters"
-"""Counter of the records of a computation that were set aside."""
+"""Counter of a computation's dead letters."""
 
 
+@stored_as("DeadLetter")
 class DeadLetter(NamedTuple):
-    """A record that a computation could not process, as the value of a record with the same timestamp."""
+    """A record that a computation could not process; travels as the value of a record with the same timestamp."""
 
     step: str
-    """The computation."""
+    """Name of the computation."""
     key: object
     """The record's key; None if the key extractor failed for it."""
     value: object
     error: str
-    """The traceback, down to the user's code."""
+    """The traceback, from the user's code on."""

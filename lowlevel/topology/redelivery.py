@@ -1,33 +1,32 @@
-"""Records that an injector may deliver again: where they are recognised by their ids (paper §6.1.1).
+"""Redelivery: records that an injector may deliver again are recognised by their ids (paper §6.1.1).
 
-A keyed computation keeps the ids of the records that it has processed and drops what comes again. An id travels with
-its record: what an inline computation makes of a record has ids that follow from the record's own, as long as it makes
-it of that record alone. Where no keyed computation stands between, nothing recognises a record that comes again, so
-such a topology is refused.
+A keyed computation keeps the ids of the records that it has processed and drops further records with these ids. An id
+travels with its record; an output of an inline computation gets an id that follows from the record's, if it depends on
+that record alone. A topology in which no keyed computation recognises a record that comes again is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.sink import ReleasingSink
-
-if TYPE_CHECKING:
-    from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import ReleasingSink
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import BundleComputation, Context
+from headrace.lowlevel.topology.nodes import Wiring
 
 
 def by_record_id(value: object) -> object:
-    """As a key extractor: the key of a record is its id, so that a record that comes again comes to the same place.
+    """A key extractor that stands for the record's id, so that a record that comes again has the same key.
 
-    Only for streams whose records have ids (`Injector.record_ids`). The engine never calls it; it takes the ids.
+    Only for streams whose records have ids (`Injector.record_ids`): the engine takes the ids and never calls it. Raises
+    `TypeError` if it is called, for a record without an id.
     """
     raise TypeError(f"{value!r:.200} came without an id, so by_record_id gives no key; give each record an id")
 
 
+@named("Once")
 class Once(BundleComputation):
     """Passes each record on once, however often an injector delivers it.
 
@@ -42,46 +41,39 @@ class Once(BundleComputation):
     [('a', 1)]
 
     Args:
-        output_stream: Where the records go, without their ids: they need none any more.
+        output_stream: Stream for the records, without their ids.
     """
 
     def __init__(self, output_stream: str) -> None:
         self._output_stream = output_stream
 
     def state_signature(self) -> Mapping[str, str]:
-        """Nothing is stored but ids."""
+        """Empty, as only ids are stored."""
         return {}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
-        """Pass the records on that did not come before."""
+        """Pass the records on; the worker has dropped those that came before."""
         context.produce_batch(self._output_stream, Batch(batch.values, batch.timestamps))
 
 
-def unrecognised(topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """Where a record that comes again would count again: the injector's stream, who reads it there, what happens."""
+def refuse_unrecognised(topology: Wiring) -> None:
+    """Raise `TopologyError` if a record that comes again could be written or counted again."""
     for stream, injector in topology.injectors.items():
         if not injector.record_ids:
             continue
         carried = topology.carried(stream)
-        for name, (read, sink) in topology.sinks.items():
-            if read in carried and not isinstance(sink, ReleasingSink):
-                yield stream, f"sink {name!r}", "would be written again"
+        for name, (sink_input, sink) in topology.sinks.items():
+            if sink_input in carried and not isinstance(sink, ReleasingSink):
+                raise _refusal(stream, f"sink {name!r}", "would be written again")
         for inline in topology.inlines.values():
             if inline.inputs & carried and inline.computation.loses_ids():
-                what = "which puts out what does not follow from one record alone"
-                yield stream, f"inline computation {inline.name!r}, {what},", "would count again"
+                reader = f"inline computation {inline.name!r}, whose outputs may depend on more than one record,"
+                raise _refusal(stream, reader, "would count again")
 
 
-def refuse_unrecognised(topology: Topology) -> None:
-    """Raise `TopologyError` where a record that comes again would count again."""
-    for stream, who, consequence in unrecognised(topology):
-        raise _refusal(stream, who, consequence)
-
-
-def _refusal(stream: str, who: str, consequence: str) -> TopologyError:
+def _refusal(stream: str, reader: str, consequence: str) -> TopologyError:
     return TopologyError(
-        f"{who} gets records of the injector of {stream!r}, which may deliver them again (record_ids=True), and no "
-        f"keyed computation before it drops what comes again, so it {consequence}; let Once(output) read {stream!r} "
-        "with the key extractor by_record_id, and its output be read instead, or leave record_ids out if nothing comes "
-        "twice"
+        f"{reader} gets records of the injector of {stream!r}, which may deliver a record again (record_ids=True); no "
+        f"keyed computation in between drops such a record, which {consequence}; let Once(output) read {stream!r} with "
+        "the key extractor by_record_id and read its output instead, or leave record_ids out if no record comes twice"
     )

@@ -1,23 +1,24 @@
-"""Which topologies may have the same input read by several tasks, each of which keeps what goes to its own keys.
+"""Redundant reads: several tasks read the same input, and each keeps the records of its own key intervals.
 
-The engine's own addition to the paper's model (§4.2): nothing but code of the engine may see a record before its key
-interval is known, as what the user's does might differ from task to task, or be done twice.
+The engine's own addition to the paper's model (§4.2). Only code of the engine may see a record before its key interval
+is known: user code could give another result in each task, or have side effects twice.
 """
 
 from __future__ import annotations
 
 from operator import itemgetter
 
-from headrace.lowlevel.columns import ColumnExtractor
-from headrace.lowlevel.topology import Keyed, Topology
-from headrace.lowlevel.weak import weak_streams
+from headrace.lowlevel.records.column_batch import ColumnExtractor
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.topology.weak_productions import weak_streams
 
 
 def obstacle_to_reading_twice(topology: Topology) -> str | None:
-    """Why each record must be read by one task alone; None if several may read it and come to the same.
+    """The reason why only one task may read each record; None if several tasks may.
 
-    >>> from headrace.lowlevel.computation import Computation
-    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.topology.computation import Computation
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
     >>> topology = Topology()
     >>> _ = topology.injector("pairs", BoundedInjector([(("a", 1), 0)]))
     >>> _ = topology.computation("Sum", Computation(), {"pairs": itemgetter(0)})
@@ -39,19 +40,19 @@ def obstacle_to_reading_twice(topology: Topology) -> str | None:
         if streams.isdisjoint(inline.inputs):
             continue
         if not inline.computation.is_pure:
-            return f"{name!r} may run code of the user's"
+            return f"{name!r} may run user code"
         streams |= inline.outputs
     for name, (stream, _) in topology.sinks.items():
         if stream in streams:
-            return f"sink {name!r} takes what has no key"
-    return next(filter(None, (_obstacle(place, streams) for place in topology.keyed.values())), None)
+            return f"sink {name!r} takes records without a key"
+    return next(filter(None, (_obstacle(node, streams) for node in topology.keyed.values())), None)
 
 
-def _obstacle(place: Keyed, streams: set[str]) -> str | None:
-    if place.dead_letters is not None:
-        return f"{place.name!r} has dead letters"
-    for stream, extract in place.inputs.items():
-        # What is written in C or is the engine's own gives the same key for the same value.
+def _obstacle(node: Keyed, streams: set[str]) -> str | None:
+    if node.dead_letters is not None:
+        return f"{node.name!r} has dead letters"
+    for stream, extract in node.inputs.items():
+        # An extractor that is written in C or belongs to the engine gives equal keys for equal values.
         if stream in streams and not isinstance(extract, (itemgetter, ColumnExtractor)):
-            return f"the key of {place.name!r} is found by a function"
+            return f"the key of {node.name!r} is found by a function"
     return None

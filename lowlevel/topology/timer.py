@@ -5,7 +5,10 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
+from headrace.lowlevel.stored_names import stored_as
 
+
+@stored_as("TimeDomain")
 class TimeDomain(IntEnum):
     """The clock that a timer waits for."""
 
@@ -16,9 +19,24 @@ class TimeDomain(IntEnum):
 
 
 HOLD = 2
-"""Third domain of the table of marks: timestamps that keep the output watermark back instead of firing."""
+"""Third domain of the table of marks: holds, whose timestamps keep the output watermark back."""
 
 
+def hold_tag(domain: int, tag: str) -> str:
+    """The tag of a timer's hold. It begins with NUL, which the tag of a user's own hold does not.
+
+    >>> timer_of_hold(hold_tag(TimeDomain.WALL_TIME, "minute")), timer_of_hold("mine")
+    ((<TimeDomain.WALL_TIME: 1>, 'minute'), (None, 'mine'))
+    """
+    return f"\0{int(domain)}{tag}"
+
+
+def timer_of_hold(tag: str) -> tuple[TimeDomain | None, str]:
+    """The domain and tag of the timer that a hold belongs to; no domain and the tag itself for a user's own hold."""
+    return (TimeDomain(int(tag[1])), tag[2:]) if tag.startswith("\0") else (None, tag)
+
+
+@stored_as("Timer")
 class Timer(NamedTuple):
     """A timer as `process_timer` sees it: its tag, the time it was set for, and the clock it waited for.
 
@@ -31,4 +49,4 @@ class Timer(NamedTuple):
     """Microseconds UTC, in the timer's own domain."""
     domain: TimeDomain = TimeDomain.LOW_WATERMARK
     hold: int | None = None
-    """The event time, microseconds UTC, at which the timer held the output watermark until now; None for no hold."""
+    """Event time of the timer's hold, which ends as the timer fires, microseconds UTC; None if it had no hold."""

@@ -1,6 +1,6 @@
 """Topologies: computations, streams between them, key extractors, injectors, sinks (MillWheel paper §4, figure 3).
 
-Streams are known by name alone; any computation subscribes to any stream and produces to any stream.
+A stream is identified by its name. Any computation can subscribe to any stream and produce to any stream.
 """
 
 from __future__ import annotations
@@ -8,60 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
-from headrace.lowlevel.computation import BundleComputation, Computation, InlineComputation
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injector import Injector
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.lowlevel.record import KeyExtractor
-from headrace.lowlevel.redelivery import refuse_unrecognised
-from headrace.lowlevel.sink import Sink
-from headrace.lowlevel.weak import refuse_impossible
-
-
-@dataclass(frozen=True, slots=True)
-class Keyed:
-    """A computation's place in the topology."""
-
-    name: str
-    computation: Computation
-    inputs: Mapping[str, KeyExtractor]
-    """Input stream -> key extractor."""
-    outputs: frozenset[str]
-    formats: Mapping[str, type] = field(default_factory=dict)
-    """Output stream -> type that its records must have; streams without one take anything."""
-    key_coder: KeyCoder = STANDARD_KEYS
-    dead_letters: str | None = None
-    """Stream for records that the computation raises for; None if they stop the run."""
-    aside: frozenset[str] = frozenset()
-    """Input streams whose senders do not hold its low watermark: what they bring is never late, nor waited for, and
-    counted as `aside`."""
-    watermark_percentile: float | None = None
-    """The share of recent records, in per cent, that its input low watermark waits for; None for all."""
-
-    @property
-    def step(self) -> str:
-        """The name that metrics and errors of its code go under."""
-        return self.name
-
-
-@dataclass(frozen=True, slots=True)
-class Inline:
-    """An inline computation's place in the topology."""
-
-    name: str
-    computation: InlineComputation
-    inputs: frozenset[str]
-    outputs: frozenset[str]
-    step: str
-    """The name that metrics and errors of its code go under."""
+from headrace.lowlevel.injectors.injector import Injector
+from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.sinks.sink import Sink
+from headrace.lowlevel.topology.computation import BundleComputation, Computation, InlineComputation
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.nodes import Inline, Keyed
+from headrace.lowlevel.topology.redelivery import refuse_unrecognised
+from headrace.lowlevel.topology.weak_productions import refuse_impossible
 
 
 @dataclass(slots=True)
 class Topology:
-    """Build it with `injector`, `computation`, `inline` and `sink`, then give it to a runner.
+    """Computations, injectors and sinks, joined by streams; build it with the methods named so, then run it.
 
-    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
     >>> class Count(Computation):
     ...     def process_record(self, record, context):
     ...         context.state = (context.state or 0) + 1
@@ -77,21 +40,23 @@ class Topology:
     injectors: dict[str, Injector] = field(default_factory=dict)
     """Stream -> the injector that feeds it."""
     keyed: dict[str, Keyed] = field(default_factory=dict)
+    """Keyed computations by name."""
     inlines: dict[str, Inline] = field(default_factory=dict)
+    """Inline computations by name."""
     sinks: dict[str, tuple[str, Sink]] = field(default_factory=dict)
     """Sink name -> (stream, sink)."""
     key_coder: KeyCoder = STANDARD_KEYS
     """How keys become bytes."""
 
     def injector(self, stream: str, injector: Injector) -> None:
-        """Feed a stream from outside."""
+        """Feed a stream from an injector. Raises `TopologyError` if the stream has one or the object is not one."""
         if stream in self.injectors:
             raise TopologyError(f"stream {stream!r} already has an injector; give each injector a stream of its own")
-        _check_able(f"the injector of stream {stream!r}", injector, "plan", "BoundedInjector(rows)")
-        if missing := [name for name in _OF_INJECTORS if not hasattr(injector, name)]:
+        _check_method(f"the injector of stream {stream!r}", injector, "plan", "BoundedInjector(rows)")
+        if missing := [name for name in _INJECTOR_ATTRIBUTES if not hasattr(injector, name)]:
             raise TopologyError(
                 f"the injector of stream {stream!r} is {injector!r:.200}, which has no {missing[0]}; "
-                "derive its class from BaseInjector, which has what most need"
+                "derive its class from BaseInjector, which has defaults"
             )
         self.injectors[stream] = injector
 
@@ -105,31 +70,34 @@ class Topology:
         aside: Iterable[str] = (),
         watermark_percentile: float | None = None,
     ) -> None:
-        """Add a computation with its input streams, the key extractor for each, and the streams it produces to.
+        """Add a keyed computation.
 
-        Outputs given as a mapping state each stream's record format, a type: to produce anything else is an error
-        (paper figure 3). With `dead_letters` a record that the key extractor or `process_record` raises for goes to the
-        stream of that name as a `DeadLetter`, counted, and leaves nothing else behind; other records, and timers, are
-        processed as if it had not come. Without, it stops the run.
+        Args:
+            name: Unique among computations.
+            computation: The code.
+            inputs: Input stream -> key extractor.
+            outputs: Streams that it produces to; as a mapping, with the type of each stream's records (paper figure 3).
+            dead_letters: Stream for records that a key extractor or `process_record` raises for. Such a record becomes
+                a `DeadLetter`, is counted and has no other effect. Without the argument it stops the run.
+            aside: Inputs that the low watermark does not wait for, as they only inform about the other inputs.
+            watermark_percentile: A value of 99, for instance, makes the input low watermark strip outliers (paper
+                §7.2): behind a heuristic injector it waits as long as 99 of 100 recent records needed, and it ignores
+                the holds in the slowest 1 % of its senders' key intervals. Records behind it are late for this
+                computation and those after it; other consumers of the same streams keep the strict low watermark.
 
-        The low watermark does not wait for the inputs named in `aside`: they tell the computation something about its
-        other input.
-
-        With a `watermark_percentile` of 99, say, its input low watermark strips outliers (paper §7.2): behind a
-        heuristic injector it waits only for as long as 99 of 100 recent records needed, and of the holds of its senders
-        it ignores those of the slowest 1 of 100 key intervals. What comes behind it is late for this computation, and
-        those after it. Other consumers of the same streams keep the strict one. Raises `TopologyError`.
+        Raises:
+            TopologyError: An argument does not fit, or the name is in use.
         """
         self._claim(name)
-        _check_given(name, computation, inputs, watermark_percentile)
+        _check_arguments(name, computation, inputs, watermark_percentile)
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
         streams = frozenset(outputs)
         if dead_letters is not None:
             _check_dead_letters(name, computation, streams, dead_letters)
             streams |= {dead_letters}
-        besides = _checked_aside(name, aside, inputs)
+        aside_streams = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
-            *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, besides),
+            *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, aside_streams),
             watermark_percentile,
         )
 
@@ -143,16 +111,16 @@ class Topology:
     ) -> None:
         """Add a stateless computation that runs where its input is produced.
 
-        Where it does a part of what another one does, `step` names that one for metrics and errors.
+        `step` is the name for metrics and errors: that of another computation if this one does a part of its work.
         """
         self._claim(name)
         self.inlines[name] = Inline(name, computation, frozenset(inputs), frozenset(outputs), step or name)
 
     def sink(self, name: str, stream: str, sink: Sink) -> None:
-        """Let a stream leave the topology."""
+        """Add a sink that gets the records of a stream."""
         if name in self.sinks:
             raise TopologyError(f"two sinks are named {name!r}; sink names must be unique")
-        _check_able(f"sink {name!r}", sink, "stage", "CallSink(function)")
+        _check_method(f"sink {name!r}", sink, "stage", "CallSink(function)")
         self.sinks[name] = (stream, sink)
 
     def _claim(self, name: str) -> None:
@@ -160,24 +128,24 @@ class Topology:
             raise TopologyError(f"two computations are named {name!r}; computation names must be unique")
 
     def streams(self) -> set[str]:
-        """Every stream that something can produce to."""
+        """All streams that an injector or computation produces to."""
         produced = set(self.injectors)
-        for place in self.places():
-            produced |= place.outputs
+        for node in self.nodes():
+            produced |= node.outputs
         return produced
 
-    def places(self) -> list[Keyed | Inline]:
-        """Every computation, inline ones too."""
+    def nodes(self) -> list[Keyed | Inline]:
+        """All computations, keyed and inline."""
         return [*self.keyed.values(), *self.inlines.values()]
 
     def validate(self) -> None:
-        """Refuse a topology that cannot run; raises `TopologyError` naming what is wrong and how to mend it."""
+        """Check the topology as a whole. Raises `TopologyError`, which names the fault and the remedy."""
         produced = self.streams()
-        for place in self.places():
-            for stream in place.inputs:
-                self._require(stream, produced, f"computation {place.name!r}")
-            if not place.inputs:
-                raise TopologyError(f"computation {place.name!r} subscribes to no stream; name at least one input")
+        for node in self.nodes():
+            for stream in node.inputs:
+                self._require(stream, produced, f"computation {node.name!r}")
+            if not node.inputs:
+                raise TopologyError(f"computation {node.name!r} subscribes to no stream; name at least one input")
         for name, (stream, _) in self.sinks.items():
             self._require(stream, produced, f"sink {name!r}")
         if not self.injectors:
@@ -196,9 +164,9 @@ class Topology:
             )
 
     def inline_order(self) -> list[str]:
-        """Inline computations, each after those that feed it.
+        """Names of the inline computations, each after those that feed it.
 
-        Raises `TopologyError` for a circle: inline computations run at once where they are fed, so it would never end.
+        Raises `TopologyError` for a circle of inline computations: each feeds the next at once, so it would never end.
         """
         for name in self.inlines:
             if name in self._reached_inline(name):
@@ -209,6 +177,7 @@ class Topology:
         return sorted(self.inlines, key=lambda name: -len(self._reached_inline(name)))
 
     def _reached_inline(self, name: str) -> set[str]:
+        """Inline computations that the output of an inline computation reaches through inline computations alone."""
         reached: set[str] = set()
         frontier = set(self.inlines[name].outputs)
         while frontier:
@@ -220,19 +189,19 @@ class Topology:
         return reached
 
     def carried(self, stream: str) -> set[str]:
-        """The stream and every stream that inline computations make of it."""
+        """The stream, and all streams that inline computations make of it."""
         streams = {stream}
-        for name, place in self.inlines.items():
-            if stream in place.inputs:
-                streams |= place.outputs
+        for name, node in self.inlines.items():
+            if stream in node.inputs:
+                streams |= node.outputs
                 for other in self._reached_inline(name):
                     streams |= self.inlines[other].outputs
         return streams
 
     def id_slacks(self) -> dict[str, int]:
-        """Stream -> how long ids of its records are kept, microseconds; those that injectors may deliver again.
+        """Stream -> how long ids of its records are kept, microseconds of event time.
 
-        What inline computations make of such a record has ids that follow from its own.
+        Has the streams of injectors that may deliver a record again, and those that inline computations make of them.
         """
         slacks: dict[str, int] = {}
         for stream, injector in self.injectors.items():
@@ -242,30 +211,28 @@ class Topology:
         return slacks
 
     def partial_streams(self, name: str) -> frozenset[str]:
-        """Streams into a computation whose records each stand for several, which a part of its step has seen."""
+        """Streams of partial results: outputs of the inline computations that do a part of the computation's step."""
         return frozenset().union(*(inline.outputs for inline in self.inlines.values() if inline.step == name))
 
     def senders(self, aside: bool = True) -> dict[str, set[str]]:
         """Computation -> the computations whose productions reach it, directly or through inline computations.
 
-        Without `aside`: only those that hold its low watermark.
+        Without `aside`, inputs that the low watermark does not wait for are left out.
         """
-        reach = {name: set().union(*map(self.carried, place.outputs)) for name, place in self.keyed.items()}
+        reach = {name: set().union(*map(self.carried, node.outputs)) for name, node in self.keyed.items()}
         return self._reaching(reach, aside)
 
     def sources(self, aside: bool = True) -> dict[str, set[str]]:
-        """Computation -> the injectors (by stream) whose records reach it without another computation between."""
+        """Computation -> the injectors (by stream) whose records reach it directly or through inline computations."""
         return self._reaching({stream: self.carried(stream) for stream in self.injectors}, aside)
 
     def _reaching(self, reach: Mapping[str, set[str]], aside: bool) -> dict[str, set[str]]:
-        """Computation -> those of whose streams it reads one."""
-        wanted = {name: set(place.inputs) - (set() if aside else place.aside) for name, place in self.keyed.items()}
-        return {
-            name: {sender for sender, streams in reach.items() if streams & inputs} for name, inputs in wanted.items()
-        }
+        """Computation -> the senders with a stream in `reach` that it reads."""
+        inputs = {name: set(node.inputs) - (set() if aside else node.aside) for name, node in self.keyed.items()}
+        return {name: {sender for sender, streams in reach.items() if streams & own} for name, own in inputs.items()}
 
     def circles(self) -> dict[str, frozenset[str]]:
-        """Computation -> the computations on a circle with it, itself among them; empty if it is on none."""
+        """Computation -> the computations on a circle with it, including itself; empty if it is on no circle."""
         senders = self.senders()
         above = {name: _closure(name, senders) for name in senders}
         return {
@@ -274,11 +241,11 @@ class Topology:
         }
 
     def levels(self) -> list[list[str]]:
-        """Computations by depth.
+        """Names of the keyed computations by depth.
 
-        What a computation sends to a greater depth arrives in the same epoch, the rest with the next one.
+        Productions to a greater depth arrive in the same epoch, all others in the next one.
         """
-        order = {name: place for place, name in enumerate(self.keyed)}
+        order = {name: index for index, name in enumerate(self.keyed)}
         senders, circles = self.senders(), self.circles()
         depth: dict[str, int] = {}
 
@@ -299,20 +266,20 @@ class Topology:
 
 
 def _checked_aside(name: str, aside: Iterable[str], inputs: Mapping[str, KeyExtractor]) -> frozenset[str]:
-    """The inputs that do not hold the watermark; there must be others."""
-    besides = frozenset(aside)
-    if besides and not besides < set(inputs):
+    """The inputs that the low watermark does not wait for. Raises `TopologyError` unless there are others."""
+    streams = frozenset(aside)
+    if streams and not streams < set(inputs):
         raise TopologyError(
             f"computation {name!r} reads {', '.join(inputs) or 'nothing'} and shall not wait for "
-            f"{', '.join(sorted(besides))}; name some of its inputs in `aside`, and not all"
+            f"{', '.join(sorted(streams))}; name some of its inputs in `aside`, and not all"
         )
-    return besides
+    return streams
 
 
-def _check_given(
+def _check_arguments(
     name: str, computation: object, inputs: Mapping[str, KeyExtractor], watermark_percentile: float | None
 ) -> None:
-    """Refuse what cannot be a computation's; raises `TopologyError`."""
+    """Check the arguments of `Topology.computation`; raises `TopologyError`."""
     if watermark_percentile is not None and not 0 < watermark_percentile < 100:
         raise TopologyError(
             f"computation {name!r} cannot have a watermark percentile of {watermark_percentile!r}; give a number "
@@ -329,26 +296,26 @@ def _check_given(
 
 
 def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[str], dead_letters: str) -> None:
-    """Refuse a computation that cannot have them, or not on this stream."""
+    """Raise `TopologyError` for a computation or stream that cannot have dead letters."""
     if isinstance(computation, BundleComputation):
         raise TopologyError(
-            f"computation {name!r} takes all records of a key at once, so it cannot be told which of them it "
-            "fails for; leave dead_letters out, or let it be a Computation with process_record"
+            f"computation {name!r} takes all records of a key at once, so the record that it fails for is unknown; "
+            "leave dead_letters out, or give a Computation with process_record"
         )
     if isinstance(computation, IntervalComputation):
         raise TopologyError(
-            f"computation {name!r} takes all records of a bundle at once, so it cannot be told which of them it "
-            "fails for; leave dead_letters out and produce what is refused to a stream of its own, or let it be a "
-            "Computation with process_record"
+            f"computation {name!r} takes all records of a bundle at once, so the record that it fails for is unknown; "
+            "leave dead_letters out and produce refused records to a stream of their own, or give a Computation with "
+            "process_record"
         )
     if dead_letters in outputs:
         raise TopologyError(
-            f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another"
+            f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another stream"
         )
 
 
 def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:
-    """Everything that can be reached along the edges, the start only if a circle leads back to it."""
+    """The nodes that the edges lead to from `name`; includes `name` only if a circle leads back to it."""
     reached: set[str] = set()
     frontier = list(edges[name])
     while frontier:
@@ -359,9 +326,9 @@ def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:
     return reached
 
 
-_OF_INJECTORS = ("max_delay", "record_ids", "id_slack", "position_kind")
+_INJECTOR_ATTRIBUTES = ("max_delay", "record_ids", "id_slack", "position_kind")
 
 
-def _check_able(what: str, given: object, method: str, example: str) -> None:
-    if isinstance(given, type) or not hasattr(given, method):
-        raise TopologyError(f"{what} is {given!r:.200}, which has no method {method}; give an object such as {example}")
+def _check_method(role: str, value: object, method: str, example: str) -> None:
+    if isinstance(value, type) or not hasattr(value, method):
+        raise TopologyError(f"{role} is {value!r:.200}, which has no method {method}; give an object such as {example}")

@@ -1,4 +1,4 @@
-"""Other topologies made of one: with more in them, or less (MillWheel paper §3). The one given stays as it is."""
+"""New topologies made of a topology: with another one added, or with parts removed (MillWheel paper §3)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
 
 
-def joined(topology: Topology, more: Topology) -> Topology:
-    """A topology with everything of another one besides, which may read its streams.
+def joined_topology(topology: Topology, more: Topology) -> Topology:
+    """A new topology with the nodes of both; each may read streams of the other.
 
-    Raises `TopologyError` if both have something of the same name.
+    Raises `TopologyError` if both have a computation, injector or sink of the same name.
 
-    >>> from headrace.lowlevel.computation import Computation
-    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.topology.computation import Computation
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
     >>> topology, more = Topology(), Topology()
     >>> topology.injector("queries", BoundedInjector([]))
     >>> more.computation("count", Computation(), {"queries": str})
-    >>> list(joined(topology, more).keyed), list(topology.keyed)
+    >>> list(joined_topology(topology, more).keyed), list(topology.keyed)
     (['count'], [])
     """
     for kind, own, others in (
@@ -27,8 +27,8 @@ def joined(topology: Topology, more: Topology) -> Topology:
         ("a computation", {**topology.keyed, **topology.inlines}, {**more.keyed, **more.inlines}),
         ("a sink", topology.sinks, more.sinks),
     ):
-        if both := own.keys() & others.keys():
-            raise TopologyError(f"there already is {kind} {min(both)!r}; give the new one a name of its own")
+        if common := own.keys() & others.keys():
+            raise TopologyError(f"there already is {kind} {min(common)!r}; give the new one a name of its own")
     return replace(
         topology,
         injectors=topology.injectors | more.injectors,
@@ -38,25 +38,25 @@ def joined(topology: Topology, more: Topology) -> Topology:
     )
 
 
-def without(topology: Topology, names: Iterable[str]) -> Topology:
-    """A topology without the computations, sinks and injectors (by stream) of these names.
+def reduced_topology(topology: Topology, names: Iterable[str]) -> Topology:
+    """A new topology without the computations, sinks and injectors (by stream) of these names.
 
-    Raises `TopologyError` for a name that nothing has.
+    Raises `TopologyError` for an unknown name.
 
-    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
     >>> topology = Topology()
     >>> topology.injector("queries", BoundedInjector([]))
-    >>> list(without(topology, ["queries"]).injectors)
+    >>> list(reduced_topology(topology, ["queries"]).injectors)
     []
     """
-    gone = set(names)
+    removed = set(names)
     known = [*topology.injectors, *topology.keyed, *topology.inlines, *topology.sinks]
-    if unknown := gone - set(known):
+    if unknown := removed - set(known):
         raise TopologyError(f"nothing is named {min(unknown)!r}; there are {', '.join(sorted(set(known)))}")
     return replace(
         topology,
-        injectors={name: one for name, one in topology.injectors.items() if name not in gone},
-        keyed={name: one for name, one in topology.keyed.items() if name not in gone},
-        inlines={name: one for name, one in topology.inlines.items() if name not in gone},
-        sinks={name: one for name, one in topology.sinks.items() if name not in gone},
+        injectors={name: injector for name, injector in topology.injectors.items() if name not in removed},
+        keyed={name: node for name, node in topology.keyed.items() if name not in removed},
+        inlines={name: node for name, node in topology.inlines.items() if name not in removed},
+        sinks={name: sink for name, sink in topology.sinks.items() if name not in removed},
     )

@@ -1,65 +1,33 @@
-"""Raw computations by columns: user code for all keys of a bundle at once (MillWheel paper §4.1, the engine's own way).
+"""Column computations: user code that processes all keys of a bundle at once. MillWheel has no such computations.
 
-A `Computation` is called for every record; what it costs is what calling Python costs. A `ColumnComputation` is called
-once for a bundle and key interval, with arrays. The guarantees are the same.
+A `Computation` (MillWheel paper §4.1) is called for every record, so its cost is that of Python calls. A
+`ColumnComputation` is called with arrays, once for each stream in a bundle of a key interval. The guarantees are the
+same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
-from headrace.lowlevel.columnwise.fields import Declared, Layout
-from headrace.lowlevel.columnwise.timerrows import RESERVED, STATE_ASPECT, TIMER_ASPECT, TIMERS_ASPECT, Way
-from headrace.lowlevel.intervalcomputation import IntervalComputation, IntervalContext
-
-if TYPE_CHECKING:
-    from headrace.lowlevel.columnwise.context import ColumnContext
-    from headrace.lowlevel.columnwise.rows import RecordColumns, TimerColumns
-    from headrace.lowlevel.parcel import Parcel
-
-
-@dataclass(frozen=True, slots=True)
-class Declaration:
-    """What a computation has declared, looked through."""
-
-    state: Layout
-    timers: Layout
-    ways: Sequence[Way] | None
-    """How timers of a key and timestamp become one, field by field; None if they do not."""
-
-    @classmethod
-    def of(cls, name: str, state: Declared, timers: Declared, combine: Mapping[str, str] | None) -> Declaration:
-        """Raises `TypeError` and `ValueError` for what cannot be, naming the class and the field."""
-        if taken := RESERVED.intersection(timers):
-            raise ValueError(f"timer_fields of {name}: {sorted(taken)[0]!r} means something else of a timer; rename it")
-        layout = Layout.of(timers, f"timer_fields of {name}")
-        return cls(Layout.of(state, f"state_fields of {name}"), layout, _ways(name, layout, combine))
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.stored_names import named, public_name
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.vectorized.bundle import ColumnBundle
+from headrace.lowlevel.vectorized.context import ColumnContext
+from headrace.lowlevel.vectorized.declaration import Declaration
+from headrace.lowlevel.vectorized.fields import Declared
+from headrace.lowlevel.vectorized.rows import RecordColumns, TimerColumns
+from headrace.lowlevel.vectorized.timer_rows import STATE_ASPECT, TIMER_ASPECT, TIMERS_ASPECT
 
 
-def _ways(name: str, timers: Layout, combine: Mapping[str, str] | None) -> Sequence[Way] | None:
-    if combine is None:
-        return None
-    if combine.keys() != timers.fields.keys():
-        named, wanted = (", ".join(map(repr, names)) or "nothing" for names in (combine, timers.fields))
-        raise ValueError(f"combine_timers of {name} is about {named}; say it of all of timer_fields: {wanted}")
-    known = {way.value: way for way in Way}
-    for field, way in combine.items():
-        dtype = timers.fields[field].dtype()
-        if way not in known or dtype.kind not in ("if" if way == "sum" else "if?"):
-            raise ValueError(
-                f"combine_timers of {name}: field {field!r} of type {timers.fields[field].of_type()} cannot be "
-                f"combined by {way!r}; use sum, min or max, and numbers"
-            )
-    return [known[combine[field]] for field in timers.fields]
-
-
+@named("ColumnComputation")
 class ColumnComputation(IntervalComputation):
-    """Code for all keys of a bundle at once, by columns. Subclass it and override `process_columns`.
+    """Base class for user code that processes all keys of a bundle at once. Override `process_columns`.
 
-    Keys are numbered from 0 in each call, and everything of a key is found by its number. Calls for one key are serial;
-    key intervals run in parallel. An instance is shipped to the workers: what must last goes into state and timers.
+    In each call keys have numbers from 0, which are indices into arrays of keys and state. Calls for one key are
+    serial; key intervals run in parallel. An instance is sent to the workers: only state and timers are durable.
 
     >>> class MinuteTotals(ColumnComputation):
     ...     state_fields = {"total": int}
@@ -75,35 +43,36 @@ class ColumnComputation(IntervalComputation):
     """
 
     state_fields: ClassVar[Declared] = {}
-    """Name -> type of what is kept of each key: `int`, `float`, `bool`, an Arrow type of fixed width, or a `Field` with
-    another default than zero. A key whose fields are all at their defaults keeps nothing. Fields may be added behind
-    the others while a pipeline lives."""
+    """Name -> type of each field of a key's state: `int`, `float`, `bool`, an Arrow type of fixed width, or a `Field`
+    with a default other than zero. A key with all fields at their defaults has no stored state. A changed program may
+    add fields behind the others."""
     timer_fields: ClassVar[Declared] = {}
-    """The same of what comes with each timer."""
+    """Name -> type of each field of a timer, as in `state_fields`."""
     combine_timers: ClassVar[Mapping[str, str] | None] = None
-    """How timers of the same key and timestamp become one: name of each of `timer_fields` -> `sum`, `min` or `max`.
-    With None they do not, and come in no promised order."""
+    """Name of each of `timer_fields` -> `sum`, `min` or `max`: how timers with the same key and timestamp are combined
+    into one. With None they are not combined, and their order is undefined."""
 
     def __init_subclass__(cls, **arguments: object) -> None:
-        """Refuse declarations that cannot be, where they are written."""
+        """Check the declared fields when the class is defined. Raises TypeError or ValueError."""
         super().__init_subclass__(**arguments)
         Declaration.of(cls.__qualname__, cls.state_fields, cls.timer_fields, cls.combine_timers)
 
     def declared(self) -> Declaration:
-        """What the instance has declared."""
+        """The checked declaration of this instance's fields. Raises TypeError or ValueError."""
         name = type(self).__qualname__
         return Declaration.of(name, self.state_fields, self.timer_fields, self.combine_timers)
 
     def state_signature(self) -> Mapping[str, str]:
-        """See `Computation`: the class, and each field with its type, default and place."""
+        """See `Computation`; the aspects are the class, and each field's index, name, type, default and combination."""
         declared, combine = self.declared(), self.combine_timers
         timers = declared.timers.signature(TIMER_ASPECT)
         if combine is not None:
             timers = {
-                place: f"{said}, by {way}" for (place, said), way in zip(timers.items(), combine.values(), strict=True)
+                aspect: f"{field}, by {by}"
+                for (aspect, field), by in zip(timers.items(), combine.values(), strict=True)
             }
         return {
-            "class": type(self).__qualname__,
+            "class": public_name(type(self)),
             "layout": "columns",
             **declared.state.signature(STATE_ASPECT),
             **timers,
@@ -111,16 +80,16 @@ class ColumnComputation(IntervalComputation):
         }
 
     def process_columns(self, batch: RecordColumns, context: ColumnContext) -> None:
-        """Called with all records of a bundle that came by one stream."""
+        """Process all records of a bundle from one stream; override it. Raises TypeError by default."""
         raise TypeError(f"{type(self).__name__} got records but does not define process_columns(batch, context)")
 
     def process_timers(self, due: TimerColumns, context: ColumnContext) -> None:
-        """Called with all timers that fire, sorted by key and timestamp; again for those set meanwhile and due."""
+        """Process all due timers of a bundle, sorted by key and timestamp; override it. Raises TypeError by default.
+
+        It is called again if due timers are set meanwhile.
+        """
         raise TypeError(f"{type(self).__name__} set timers but does not define process_timers(due, context)")
 
-    def process_interval(self, parcels: list[Parcel], context: IntervalContext) -> None:
+    def process_interval(self, blocks: list[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
-        # Only workers need it, and it knows of parcels, which know of topologies.
-        from headrace.lowlevel.columnwise.bundle import ColumnBundle
-
-        ColumnBundle(self, context).run(parcels)
+        ColumnBundle(self, context, self.declared()).run(blocks)

@@ -1,4 +1,4 @@
-"""What a column computation reaches while it runs: state of its keys, timers, productions (paper figure 7)."""
+"""The context of a column computation: state of keys, timers, productions, counters (MillWheel paper figure 7)."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.lowlevel.columnwise.fields import Column, Field, Layout, as_array, fitted
-from headrace.lowlevel.columnwise.keytable import KeyTable
-from headrace.lowlevel.columnwise.produced import Produced, Values
-from headrace.lowlevel.columnwise.rows import KeyedColumns
-from headrace.lowlevel.columnwise.timerrows import NO_HOLD, TimerRows
-from headrace.lowlevel.intervalcomputation import IntervalContext
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.vectorized.fields import Column, Field, Layout, as_array, fitted
+from headrace.lowlevel.vectorized.key_table import KeyTable
+from headrace.lowlevel.vectorized.output import Produced, Values
+from headrace.lowlevel.vectorized.rows import KeyedColumns
+from headrace.lowlevel.vectorized.timer_rows import NO_HOLD, TimerRows
 
 _TIME = Field(int)
 
 
 class StateColumns:
-    """The state of the keys at hand: an array for each field, which may be changed in place, or replaced.
+    """The state of the current rows' keys: one array for each field, which can be changed in place or replaced.
 
     >>> import numpy as np, pyarrow as pa
-    >>> from headrace.lowlevel.state import MemoryCopy
-    >>> rows, keys = pa.array([b"r" * 16], pa.binary(16)), pa.array([b"sanna"], pa.large_binary())
-    >>> table = KeyTable([rows], [keys], Layout.of({"total": int}, "state_fields"), MemoryCopy())
+    >>> from headrace.lowlevel.state.memory_store import MemoryStateStore
+    >>> key_hashes, keys = pa.array([b"r" * 16], pa.binary(16)), pa.array([b"sanna"], pa.large_binary())
+    >>> table = KeyTable([key_hashes], [keys], Layout.of({"total": int}, "state_fields"), MemoryStateStore())
     >>> state = StateColumns(table, np.array([0]))
     >>> state["total"] += 7
     >>> state.keep()
@@ -40,7 +40,10 @@ class StateColumns:
         self._fetched: dict[str, Column] = {}
 
     def __getitem__(self, name: str) -> Column:
-        """A field of each key, in order of the keys' numbers."""
+        """A field's values: an array with one value for each key, in the order of key numbers.
+
+        Raises KeyError for a field that is not declared.
+        """
         if name not in self._fetched:
             self._field(name)
             self._table.load(self._numbers)
@@ -48,10 +51,19 @@ class StateColumns:
         return self._fetched[name]
 
     def __setitem__(self, name: str, values: Values) -> None:
-        """Replace a field of all keys at hand; one value stands for all."""
+        """Replace a field's values.
+
+        Args:
+            name: The field.
+            values: One value for each key, in the order of key numbers, or one value for all keys.
+
+        Raises:
+            KeyError: The field is not declared.
+            TypeError, ValueError: The values have another type or length, or nulls.
+        """
         array = fitted(values, self._field(name), len(self._numbers), f"state {name!r}")
         self._table.load(self._numbers)
-        # A copy, so that whoever has the array cannot change the state by it.
+        # A copy, so that later changes of the caller's array do not change the state.
         self._fetched[name] = array.copy()
 
     def _field(self, name: str) -> Field:
@@ -63,96 +75,97 @@ class StateColumns:
 
     @property
     def stored(self) -> NDArray[np.bool_]:
-        """Whether each key had state before this bundle."""
+        """For each key, in the order of key numbers, whether it had stored state before this bundle."""
         return self._table.is_stored(self._numbers)
 
     def clear(self, keys: Values) -> None:
-        """Set all fields of some keys back to their defaults: then nothing is stored of them.
+        """Reset all fields of some keys to their defaults, which removes the keys' stored state.
 
         Args:
-            keys: Their numbers, or True for those to clear and False for the others.
+            keys: The numbers of these keys, or a boolean for each key that is True for these keys.
         """
         for name in self._table.layout.fields:
             self[name][as_array(keys, "keys")] = self._table.layout.defaults[name][0]
 
     def keep(self) -> None:
-        """Take what was changed into the table."""
+        """Write the changes to the key table."""
         for name, values in self._fetched.items():
             self._table.state[name][self._numbers] = values
 
 
 class ColumnContext:
-    """What `ColumnComputation.process_columns` and `process_timers` reach."""
+    """Access to state, timers and outputs for `ColumnComputation.process_columns` and `process_timers`."""
 
     state: StateColumns
-    """The state of the keys of the rows at hand."""
+    """The state of the current rows' keys."""
     watermark: int
-    """The input low watermark, microseconds UTC: for records the one before the bundle."""
+    """The input low watermark, microseconds UTC; during `process_columns` it is that before the bundle."""
 
     def __init__(
         self, engine: IntervalContext, table: KeyTable, layout: Layout, keep: Callable[[TimerRows], None]
     ) -> None:
         self._engine, self._table, self._layout, self._keep = engine, table, layout, keep
         self.wall_time = engine.wall_time
-        """The epoch's reading of the wall clock, microseconds UTC."""
+        """The wall-clock time of the epoch, microseconds UTC."""
 
     def turn_to(self, rows: KeyedColumns, numbers: Numbers, watermark: int) -> None:
-        """Have other rows at hand; `numbers` are those of their keys in the table."""
+        """Set the current rows; `numbers` are the numbers of their keys in the key table."""
         self._rows, self._numbers, self.watermark = rows, numbers, watermark
         self.state = StateColumns(self._table, numbers)
 
     def turn_away(self) -> None:
-        """Let go of the rows at hand."""
+        """Release the current rows and their state."""
         del self._rows, self._numbers, self.state
 
     def set_timers(
         self, timestamps: Values, keys: Values | None = None, hold: Values | None = None, **columns: Values
     ) -> None:
-        """Let rows come back to `process_timers`, once, when the low watermark reaches their timestamps.
+        """Set timers, which fire once in `process_timers` when the low watermark reaches their timestamps.
 
-        Rows of a key and timestamp that has some are added to them (see `ColumnComputation.combine_timers`); they
-        cannot be taken back. A timestamp already reached fires in this bundle.
+        Timers with the same key and timestamp are combined, see `ColumnComputation.combine_timers`. Timers cannot be
+        cancelled. A timer whose timestamp is already reached fires in this bundle.
 
         Args:
-            timestamps: When each is due, microseconds UTC.
-            keys: Numbers of their keys; by default there is a timer for each row at hand, of that row's key.
-            hold: Until they have fired, the output watermark stays at or below these event times.
-            **columns: What comes with them: all fields of `ColumnComputation.timer_fields`.
+            timestamps: The time at which each timer is due, microseconds UTC, or one time for all.
+            keys: The key number of each timer; by default there is one timer for each current row, with its key.
+            hold: Event times, microseconds UTC, one for each timer or one for all. The output watermark does not pass
+                them until the timers have fired. By default there is no hold.
+            **columns: The values of all `ColumnComputation.timer_fields`, one for each timer or one for all.
 
         Raises:
-            TypeError, ValueError: What is given does not fit; nothing is set.
+            TypeError, ValueError: An array has a wrong type, length, range or name; no timer is set.
         """
         owners = self._rows.keys if keys is None else self._owners(keys)
         due = self._times(timestamps, len(owners), "timestamps")
-        held = np.full(len(owners), NO_HOLD, np.int64) if hold is None else self._times(hold, len(owners), "hold")
+        holds = np.full(len(owners), NO_HOLD, np.int64) if hold is None else self._times(hold, len(owners), "hold")
         if self._layout.fields.keys() != columns.keys():
-            given, wanted = (", ".join(map(repr, names)) or "nothing" for names in (columns, self._layout.fields))
-            raise ValueError(f"set_timers was given {given} with the timers; it takes all of timer_fields: {wanted}")
-        come = [
+            given, declared = (", ".join(map(repr, names)) or "nothing" for names in (columns, self._layout.fields))
+            raise ValueError(f"set_timers was given {given} with the timers; it takes all of timer_fields: {declared}")
+        arrays = [
             fitted(columns[name], field, len(owners), f"timer column {name!r}").copy()
             for name, field in self._layout.fields.items()
         ]
-        places = of_numbers(self._numbers[owners])
-        self._keep(TimerRows(self._table.rows.take(places), self._table.keys.take(places), due, held, come))
+        where = of_numbers(self._numbers[owners])
+        self._keep(TimerRows(self._table.key_hashes.take(where), self._table.keys.take(where), due, holds, arrays))
 
     def _owners(self, keys: Values) -> Numbers:
         owners = as_array(keys, "keys")
         if owners.dtype.kind not in "iu" or owners.ndim != 1:
-            raise TypeError(f"keys are numbers of keys at hand, not {owners.dtype} of shape {owners.shape}")
-        found = owners.astype(np.int64)
-        if len(found) and not 0 <= found.min() <= found.max() < self._rows.key_count:
+            raise TypeError(f"keys must be key numbers of current rows, not {owners.dtype} of shape {owners.shape}")
+        numbers = owners.astype(np.int64)
+        if len(numbers) and not 0 <= numbers.min() <= numbers.max() < self._rows.key_count:
             raise ValueError(
-                f"keys are numbers from 0 to {self._rows.key_count - 1}, not {found.min()} to {found.max()}"
+                f"keys are numbers from 0 to {self._rows.key_count - 1}, not {numbers.min()} to {numbers.max()}"
             )
-        return found
+        return numbers
 
-    def _times(self, values: Values, size: int, what: str) -> Numbers:
-        times = cast(Numbers, fitted(values, _TIME, size, what).copy())
+    def _times(self, values: Values, size: int, label: str) -> Numbers:
+        times = cast(Numbers, fitted(values, _TIME, size, label).copy())
         wrong = (times < MIN_TIMESTAMP) | (times > MAX_TIMESTAMP)
         if wrong.any():
-            place = int(np.flatnonzero(wrong)[0])
+            index = int(np.flatnonzero(wrong)[0])
             raise ValueError(
-                f"{what} has {times[place]} at place {place}, beyond the year 294000, where time ends; timestamps are "
+                f"{label} has {times[index]} at index {index}, beyond the year 294000, where time ends; timestamps are "
                 "microseconds since 1970"
             )
         return times
@@ -160,44 +173,48 @@ class ColumnContext:
     def produce_columns(
         self, stream: str, columns: Mapping[str, Values] | Sequence[Values] | Values, timestamps: Values | None = None
     ) -> None:
-        """Send values to a stream.
+        """Produce values to a stream.
 
         Args:
             stream: One of the computation's outputs.
-            columns: Names and columns for values that are dicts; a list or tuple of columns for tuples; a column for
-                values that are single.
-            timestamps: Of each value, microseconds UTC; by default there is one for each row at hand, at its timestamp.
+            columns: For dicts a mapping of names to columns; for tuples a list or tuple of columns; for other values
+                one column. Columns have equal lengths.
+            timestamps: The timestamp of each value, microseconds UTC, or one for all. By default there is one value for
+                each current row, with its timestamp.
 
         Raises:
-            TypeError, ValueError: Columns are not equally long, or the stream is no output.
+            TypeError: Something is not a column, or the stream takes records of another type.
+            ValueError: Lengths differ, a timestamp is out of range, or the stream is not declared as an output.
         """
-        if stream not in self._engine.place.outputs:
-            declared = ", ".join(sorted(self._engine.place.outputs)) or "none"
+        if stream not in self._engine.outputs:
+            declared = ", ".join(sorted(self._engine.outputs)) or "none"
             raise ValueError(
-                f"computation {self._engine.place.name!r} produces to stream {stream!r}, which it does not declare "
+                f"computation {self._engine.name!r} produces to stream {stream!r}, which it does not declare "
                 f"(outputs: {declared}); add the stream to its outputs in the topology"
             )
-        made = Produced.of(columns)
-        times = self._rows.timestamps.copy() if timestamps is None else self._times(timestamps, len(made), "timestamps")
-        if len(times) != len(made):
+        produced = Produced.of(columns)
+        times = (
+            self._rows.timestamps.copy() if timestamps is None else self._times(timestamps, len(produced), "timestamps")
+        )
+        if len(times) != len(produced):
             raise ValueError(
-                f"{len(made)} values for {stream!r} are not one for each of the {len(times)} rows at hand; give "
+                f"{len(produced)} values for {stream!r} are not one for each of the {len(times)} current rows; give "
                 "timestamps"
             )
-        batch = made.batch(times)
-        wanted = self._engine.place.formats.get(stream)
-        if wanted is not None and len(batch) and not isinstance(batch.values[0], wanted):
+        batch = produced.batch(times)
+        record_type = self._engine.formats.get(stream)
+        if record_type is not None and len(batch) and not isinstance(batch.values[0], record_type):
             raise TypeError(
-                f"stream {stream!r} takes records of type {wanted.__name__}, not {type(batch.values[0]).__name__}; "
-                "produce that type or change the format in the topology"
+                f"stream {stream!r} takes records of type {record_type.__name__}, not "
+                f"{type(batch.values[0]).__name__}; produce that type or change the format in the topology"
             )
         self._engine.emit(stream, batch)
 
     def count(self, counter: str, n: int = 1) -> None:
-        """Add to a counter of this computation; exact under retries, as it is part of the commit."""
+        """Add to a counter of this computation. It is exact under retries, because it is part of the commit."""
         self._engine.count(counter, n)
 
     def drop_late(self, n: int) -> None:
-        """Say that `n` late records were dropped: they appear in the counter `dropped_late`."""
+        """Add the number of late records that were dropped to the counter `dropped_late`."""
         if n:
             self.count("dropped_late", int(n))

@@ -1,6 +1,6 @@
-"""What a column computation has stored, as somebody sees it who looks into a checkpoint (paper §6.2).
+"""Reading of a column computation's state and timers from a checkpoint, for inspection (MillWheel paper §6.2).
 
-The signature in the checkpoint tells what its bytes mean; none of the program's code runs.
+The signature in the checkpoint gives the layout of the bytes; none of the program's code runs.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel import segment
-from headrace.lowlevel.arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnwise.fields import Field, Layout
-from headrace.lowlevel.columnwise.timerrows import HOLD as HOLD_COLUMN
-from headrace.lowlevel.columnwise.timerrows import HOLD_TAG, NO_HOLD, STATE_ASPECT, TIMERS_ASPECT, TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.state import segment
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
+from headrace.lowlevel.vectorized.fields import Field, Layout
+from headrace.lowlevel.vectorized.timer_rows import HOLD as HOLD_COLUMN
+from headrace.lowlevel.vectorized.timer_rows import HOLD_TAG, NO_HOLD, STATE_ASPECT, TIMERS_ASPECT, TIMESTAMP
 
 _KINDS = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
-_SAID = re.compile(r"(?P<name>\S+) (?P<kind>\w+(\[[^\]]*\])?)")
+_FIELD = re.compile(r"(?P<name>\S+) (?P<kind>\w+(\[[^\]]*\])?)")
 _WIDTH = re.compile(r"fixed_size_binary\[(\d+)\]")
 
 
+@named("FieldsCoder")
 class FieldsCoder:
-    """Shows a key's fields as a dict; it is for looking only, as it knows no defaults.
+    """A coder that decodes a key's state to a dict of its fields. It cannot encode, as it does not know the defaults.
 
     >>> coder = coder_in({"timers combined": "no", "state field 0": "total int64", "state field 1": "seen bool"})
     >>> coder.decode(bytes([7, 0, 0, 0, 0, 0, 0, 0, 1]))
@@ -36,47 +38,47 @@ class FieldsCoder:
         self._layout = layout
 
     def encode(self, value: object) -> bytes:
-        """It does not."""
-        raise TypeError("what a checkpoint holds is only looked at here; change it by running the program")
+        """Raises TypeError."""
+        raise TypeError("state that was read from a checkpoint cannot be encoded; run the program to change it")
 
     def decode(self, data: bytes) -> object:
-        """The fields that are there: what was stored by an earlier program may have fewer."""
+        """Name -> value of each stored field; state that an earlier program stored may have fewer fields."""
         fields = cast("Mapping[str, tuple[object, int]]", self._layout.dtype.fields or {})
         whole = self._layout.decode([data])
         return {name: whole[name][0].item() for name in self._layout.fields if fields[name][1] < len(data)}
 
 
 def has_timers(signature: Mapping[str, str]) -> bool:
-    """Whether segments hold timers."""
+    """Whether the segments of a computation with this signature contain timers."""
     return TIMERS_ASPECT in signature
 
 
 def coder_in(signature: Mapping[str, str]) -> FieldsCoder | None:
-    """What reads the state of a computation of this signature; None if it is no column computation's."""
+    """The coder for the state of a computation with this signature; None if it is not a column computation."""
     if not has_timers(signature):
         return None
     fields: dict[str, Field] = {}
-    while (said := signature.get(f"{STATE_ASPECT} {len(fields)}")) is not None:
-        found = _SAID.match(said)
-        assert found is not None, "a layout has made it"
-        fields[found["name"]] = Field(_kind(found["kind"]))
+    while (field := signature.get(f"{STATE_ASPECT} {len(fields)}")) is not None:
+        parts = _FIELD.match(field)
+        assert parts is not None, "the aspect was written by Layout.signature"
+        fields[parts["name"]] = Field(_kind(parts["kind"]))
     return FieldsCoder(Layout.of(dict(fields), "the checkpoint"))
 
 
-def _kind(said: str) -> pa.DataType:
-    width = _WIDTH.match(said)
+def _kind(name: str) -> pa.DataType:
+    width = _WIDTH.match(name)
     if width is not None:
         return pa.binary(int(width[1]))
-    return _KINDS.get(said, pa.timestamp("us"))
+    return _KINDS.get(name, pa.timestamp("us"))
 
 
 def marks_in(batch: pa.RecordBatch, after: int, domains: Collection[int]) -> Iterator[tuple[int, bytes, int, str]]:
-    """(timestamp, encoded key, domain, tag) of timers in a segment that have not fired, and of what they hold.
+    """(timestamp, encoded key, domain, tag) of the timers in a segment that have not fired, and of their holds.
 
     Args:
         batch: The segment.
-        after: Watermark up to which timers have fired.
-        domains: Those wanted.
+        after: Watermark up to which timers have fired, microseconds UTC.
+        domains: The domains to include.
     """
     batch = batch.filter(of_numbers(numbers_in(batch.column(TIMESTAMP)) > after))
     keys = cast("list[bytes]", batch.column(segment.KEY).to_pylist())
@@ -85,5 +87,5 @@ def marks_in(batch: pa.RecordBatch, after: int, domains: Collection[int]) -> Ite
             yield timestamp, key, int(TimeDomain.LOW_WATERMARK), HOLD_TAG
     if HOLD in domains and HOLD_COLUMN in batch.schema.names:
         holds = numbers_in(batch.column(HOLD_COLUMN))
-        for place in np.flatnonzero(holds != NO_HOLD).tolist():
-            yield int(holds[place]), keys[place], HOLD, HOLD_TAG
+        for index in np.flatnonzero(holds != NO_HOLD).tolist():
+            yield int(holds[index]), keys[index], HOLD, HOLD_TAG

@@ -1,8 +1,8 @@
-"""Timers that are not due yet, kept as they came until they are (a log-structured store).
+"""A log-structured store of timers that are not due yet.
 
-A bundle writes its new timers as one segment or a few, by when they are due, and reads those with something due. A
-segment with timers of several times stays until the last has fired; which have fired is told by the watermark of the
-epoch before, so that nothing need be written again. When there are many segments of a size, they become one.
+A bundle writes its new timers as one or a few segments, by the time at which they are due, and reads the segments that
+contain due timers. A segment stays until its last timer has fired. Timers at or before the watermark of the previous
+epoch have fired, so segments are not rewritten when only some timers fire. Many segments of similar size are merged.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.lowlevel.columnwise.fields import Layout
-from headrace.lowlevel.columnwise.timerrows import HOLD_TAG, NO_HOLD, TimerRows, Way
-from headrace.lowlevel.intervalcomputation import IntervalContext
-from headrace.lowlevel.state import Mark
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.vectorized.fields import Layout
+from headrace.lowlevel.vectorized.timer_rows import HOLD_TAG, NO_HOLD, TimerCombination, TimerRows
 
 _NAME = struct.Struct(">QQQBQII")
 _SHIFT = 1 << 63
-"""Makes signed microseconds unsigned, so that bytes are ordered as times are."""
+"""Added to signed microseconds to make them unsigned, so that bytes sort in the order of times."""
 _SMALL = 4096
-"""Rows of a segment that takes up timers of other times, too."""
+"""A segment is extended by timers with later timestamps while it has fewer rows."""
 _GROWTH = 8
 _MANY = 16
-"""Segments of about the same size that become one."""
+"""The number of segments of one tier at which they are merged."""
 
 
 class Name(NamedTuple):
-    """What the name of a segment says; intervals that merge must not have the same name twice.
+    """The fields in the name of a segment; names stay unique when intervals merge.
 
     >>> name = Name(-5, 10, 7, 0, 3, 1, 0)
     >>> Name.decode(name.encode() + b"appended") == name
@@ -41,63 +41,63 @@ class Name(NamedTuple):
     """
 
     least: int
-    """When its first timer is due, microseconds UTC."""
+    """The timestamp of its first timer, microseconds UTC."""
     greatest: int
     hold: int
-    """No timer in it holds the output watermark before this."""
+    """The least hold of its timers, microseconds UTC; `NO_HOLD` if there is none."""
     tier: int
-    """How large it is: the logarithm of its size."""
+    """Size class of the segment: the logarithm of its number of rows."""
     epoch: int
     interval: int
     number: int
 
     def encode(self) -> bytes:
-        """The name, ordered by the first timer."""
+        """The name as bytes, which sort by the first timer's timestamp."""
         return _NAME.pack(self.least + _SHIFT, self.greatest + _SHIFT, self.hold + _SHIFT, *self[3:])
 
     @classmethod
     def decode(cls, name: bytes) -> Name:
-        """What a name says, whatever was appended to it."""
+        """Parse a name; bytes behind the fields are ignored."""
         least, greatest, hold, *rest = _NAME.unpack_from(name)
         return cls(least - _SHIFT, greatest - _SHIFT, hold - _SHIFT, *rest)
 
 
 @dataclass(slots=True)
-class TimerShelf:
-    """The segments of one interval, during one bundle."""
+class TimerLog:
+    """The timer segments of one interval during one bundle."""
 
     context: IntervalContext
     layout: Layout
-    ways: Sequence[Way] | None
-    """How rows of the same key and timestamp become one; None if they do not."""
+    combinations: Sequence[TimerCombination] | None
+    """For each field, how timers with the same key and timestamp are combined; None if they are not combined."""
     _names: dict[bytes, Name] = field(init=False)
     _written: int = 0
 
     def __post_init__(self) -> None:
-        self._names = {name: Name.decode(name) for name in self.context.copy.segment_names()}
+        self._names = {name: Name.decode(name) for name in self.context.store.segment_names()}
 
-    def due(self) -> TimerRows:
-        """What is due since the watermark has moved; it is taken away."""
+    def take_due(self) -> TimerRows:
+        """Read the timers that have become due with this epoch's watermark, and remove them from the log."""
         before, now = self.context.watermark_before, self.context.watermark
-        begun = [name for name, told in self._names.items() if told.least <= now]
+        begun = [name for name, fields in self._names.items() if fields.least <= now]
         parts = [self._read(name, before, now) for name in begun if self._names[name].greatest > before]
         for name in begun:
             if self._names[name].greatest <= now:
                 self._drop(name)
-        return TimerRows.joined([part for part in parts if len(part)], self.layout)
+        return TimerRows.concatenated([part for part in parts if len(part)], self.layout)
 
     def add(self, timers: TimerRows) -> None:
-        """Keep timers; before that, make one of many segments if it is time for that."""
+        """Store timers. Tiers with many segments are merged first."""
         by_tier: dict[int, list[bytes]] = defaultdict(list)
-        for name, told in self._names.items():
-            by_tier[told.tier].append(name)
+        for name, fields in self._names.items():
+            by_tier[fields.tier].append(name)
         for names in by_tier.values():
             if len(names) >= _MANY:
                 self._compact(names)
-        self._write(timers.merged(self.ways))
+        self._write(timers.merged(self.combinations))
 
     def hold(self) -> tuple[Mark, bytes] | None:
-        """The oldest hold of all timers that are left, and the encoded key of its timer."""
+        """The oldest hold of the timers in the log, and its encoded key; None if there is none."""
         oldest: tuple[Mark, bytes] | None = None
         for name in sorted(self._names, key=lambda name: self._names[name].hold):
             bound = self._names[name].hold
@@ -106,16 +106,19 @@ class TimerShelf:
             timers = self._read(name, self.context.watermark, MAX_TIMESTAMP)
             if not len(timers):
                 continue
-            place = int(np.argmin(timers.holds))
-            found = Mark(int(timers.holds[place]), timers.rows[place].as_py(), HOLD_TAG), timers.keys[place].as_py()
+            index = int(np.argmin(timers.holds))
+            found = (
+                Mark(int(timers.holds[index]), timers.key_hashes[index].as_py(), HOLD_TAG),
+                timers.keys[index].as_py(),
+            )
             if found[0].timestamp != NO_HOLD and (oldest is None or found < oldest):
                 oldest = found
         return oldest
 
     def _read(self, name: bytes, after: int, until: int) -> TimerRows:
-        """What of a segment is due after one time, and until another."""
-        contents = self.context.delta.segments.get(name) or self.context.copy.segment(name)
-        assert contents is not None, "it is in the list of names"
+        """The timers of a segment with `after` < timestamp <= `until`."""
+        contents = self.context.delta.segments.get(name) or self.context.store.segment(name)
+        assert contents is not None, "the name is in the list of names"
         timers = TimerRows.decode(contents, self.layout)
         return timers.where((timers.timestamps > after) & (timers.timestamps <= until))
 
@@ -124,11 +127,13 @@ class TimerShelf:
         del self._names[name]
 
     def _compact(self, names: list[bytes]) -> None:
-        """One segment, or a few, instead of many; what has fired is left out."""
+        """Merge segments into one or a few, without timers that have fired."""
         parts = [self._read(name, self.context.watermark, MAX_TIMESTAMP) for name in names]
         for name in names:
             self._drop(name)
-        self._write(TimerRows.joined([part for part in parts if len(part)], self.layout).merged(self.ways))
+        self._write(
+            TimerRows.concatenated([part for part in parts if len(part)], self.layout).merged(self.combinations)
+        )
 
     def _write(self, timers: TimerRows) -> None:
         if not len(timers):
@@ -155,7 +160,10 @@ def _tier_of(size: int) -> int:
 
 
 def _cuts(times: Numbers) -> Iterator[tuple[int, int]]:
-    """Where segments begin and end: where another time begins once they are large enough; `times` are in order."""
+    """Ranges of row indices, one for each segment to write.
+
+    `times` are ascending. Timers with the same timestamp are in one segment.
+    """
     rows = max(_SMALL, len(times) // _GROWTH)
     begin = 0
     for edge in [*(np.flatnonzero(np.diff(times)) + 1).tolist(), len(times)]:

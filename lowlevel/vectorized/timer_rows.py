@@ -1,4 +1,4 @@
-"""Timers as rows of columns: whose, when, and what comes with them; in memory and in segments (paper §4.6)."""
+"""Timers as columns, in memory and in segments (MillWheel paper §4.6)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,50 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel import segment
-from headrace.lowlevel.arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnkeys import Numbers, dense, first_places, numbered
-from headrace.lowlevel.columnwise.fields import Column, Field, Layout
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, numbered
+from headrace.lowlevel.columnar.tuple_keys import ENCODED
+from headrace.lowlevel.state import segment
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.tuplekeys import ENCODED
+from headrace.lowlevel.vectorized.fields import Column, Field, Layout
 
 _ROW_TYPE = pa.binary(16)
 TIMESTAMP, HOLD = "timestamp", "hold"
-"""Names of columns of a segment, besides the row, the key, and the fields that come with timers."""
+"""Names of a segment's columns other than row, key and timer fields."""
 RESERVED = frozenset([segment.ROW, segment.KEY, TIMESTAMP, HOLD, "keys", "timestamps"])
-"""Names that such fields cannot have."""
+"""Names that timer fields cannot have."""
 _LARGEST_SUM = 1 << 62
+"""Sums of integers that may exceed this are refused."""
 NO_HOLD = MAX_TIMESTAMP
+"""The hold of a timer that holds no watermark."""
 HOLD_TAG = "timers"
-"""Of timers by columns and of what they hold, where somebody looks at them."""
+"""The tag of a column computation's timers and holds, for inspection."""
 STATE_ASPECT, TIMER_ASPECT, TIMERS_ASPECT = "state field", "timer field", "timers combined"
-"""Aspects of the signature of a column computation, the last one being no other computation's."""
+"""Names of aspects in a column computation's state signature. Only column computations have the last one."""
 
 
-class Way(Enum):
-    """How rows of the same key and timestamp become one."""
+class TimerCombination(Enum):
+    """How timers with the same key and timestamp are combined into one."""
 
     SUM = "sum"
     MIN = "min"
     MAX = "max"
 
     def combined(self, groups: Numbers, count: int, values: Column) -> Column:
-        """One value for each group. Raises `OverflowError` for sums that could be beyond 64 bits."""
-        if self is Way.SUM:
+        """Combine values by group.
+
+        Args:
+            groups: For each value, the number of its group, from 0.
+            count: Number of groups; each has at least one value.
+            values: As many values as groups.
+
+        Returns:
+            `count` values of the same dtype, in the order of groups.
+
+        Raises:
+            OverflowError: A sum of integers could exceed 64 bits.
+        """
+        if self is TimerCombination.SUM:
             if values.dtype.kind == "i" and len(values):
                 largest = max(abs(int(values.max())), abs(int(values.min())))
                 if largest * len(values) >= _LARGEST_SUM and largest * int(np.bincount(groups).max()) >= _LARGEST_SUM:
@@ -50,65 +64,80 @@ class Way(Enum):
             return sums
         order = np.argsort(groups, kind="stable")
         starts = np.searchsorted(groups[order], np.arange(count))
-        least = np.minimum if self is Way.MIN else np.maximum
+        least = np.minimum if self is TimerCombination.MIN else np.maximum
         return cast(Column, least.reduceat(values[order], starts))
 
 
 @dataclass(frozen=True, slots=True)
 class TimerRows:
-    """Timers of several keys."""
+    """Timers of several keys: arrays with one item for each timer."""
 
-    rows: pa.Array
-    """Row of the key."""
+    key_hashes: pa.Array
+    """Hash of the key, of type `binary(16)`."""
     keys: pa.Array
-    """Encoded keys."""
+    """Encoded key, of type `large_binary`."""
     timestamps: Numbers
-    """When they are due, microseconds UTC."""
+    """Time at which the timer is due, int64, microseconds UTC."""
     holds: Numbers
-    """Where each holds the output watermark; `NO_HOLD` for nowhere."""
+    """Time at which the timer holds the output watermark, int64, microseconds UTC; `NO_HOLD` for no hold."""
     columns: list[Column]
-    """What comes with them."""
+    """The values of each timer field."""
 
     def __len__(self) -> int:
         return len(self.timestamps)
 
-    def taken(self, places: Numbers) -> TimerRows:
-        """The rows at these places."""
-        where = of_numbers(places)
-        columns = [column[places] for column in self.columns]
+    def taken(self, indices: Numbers) -> TimerRows:
+        """The timers at these indices."""
+        where = of_numbers(indices)
+        columns = [column[indices] for column in self.columns]
         return TimerRows(
-            self.rows.take(where), self.keys.take(where), self.timestamps[places], self.holds[places], columns
+            self.key_hashes.take(where), self.keys.take(where), self.timestamps[indices], self.holds[indices], columns
         )
 
     def where(self, chosen: NDArray[np.bool_]) -> TimerRows:
-        """The rows for which it is true; the same object if it is for all."""
+        """The timers for which `chosen` is True; the same object if it is True for all."""
         return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
-    def combined(self, numbers: Numbers, ways: Sequence[Way]) -> tuple[TimerRows, Numbers]:
-        """One row for each key and timestamp, in order of both, and the number of its key."""
-        stamps, at = _ranked(self.timestamps)
-        groups, names = dense(numbers * max(1, len(stamps)) + at)
-        firsts = first_places(groups, len(names))
-        one = self.taken(firsts)
-        if len(names) == len(self):
-            return one, numbers[firsts]
-        columns = [way.combined(groups, len(names), column) for way, column in zip(ways, self.columns, strict=True)]
-        holds = Way.MIN.combined(groups, len(names), self.holds) if (self.holds != NO_HOLD).any() else one.holds
-        return replace(one, holds=cast(Numbers, holds), columns=columns), numbers[firsts]
+    def combined(self, numbers: Numbers, combinations: Sequence[TimerCombination]) -> tuple[TimerRows, Numbers]:
+        """Combine timers with the same key and timestamp.
+
+        Args:
+            numbers: The key number of each timer.
+            combinations: For each field, how its values are combined.
+
+        Returns:
+            The timers, sorted by key number and timestamp, and the key number of each.
+
+        Raises:
+            OverflowError: A sum of integers could exceed 64 bits.
+        """
+        distinct, ranks = _ranked(self.timestamps)
+        groups, names = dense(numbers * max(1, len(distinct)) + ranks)
+        count = len(names)
+        firsts = first_indices(groups, count)
+        timers = self.taken(firsts)
+        if count == len(self):
+            return timers, numbers[firsts]
+        pairs = zip(combinations, self.columns, strict=True)
+        columns = [combination.combined(groups, count, column) for combination, column in pairs]
+        holds = timers.holds
+        if (self.holds != NO_HOLD).any():
+            holds = cast(Numbers, TimerCombination.MIN.combined(groups, count, self.holds))
+        return replace(timers, holds=holds, columns=columns), numbers[firsts]
 
     def ordered(self, numbers: Numbers) -> tuple[TimerRows, Numbers]:
-        """In order of key and timestamp, and the number of each one's key."""
-        stamps, at = _ranked(self.timestamps)
-        order = np.argsort(numbers * max(1, len(stamps)) + at, kind="stable")
+        """The timers, sorted by key number and timestamp, and the key number of each."""
+        distinct, ranks = _ranked(self.timestamps)
+        order = np.argsort(numbers * max(1, len(distinct)) + ranks, kind="stable")
         return self.taken(order), numbers[order]
 
-    def merged(self, ways: Sequence[Way] | None) -> TimerRows:
-        """One row for each key and timestamp, if they are to be combined; else the same."""
-        return self if ways is None else self.combined(numbered([self.rows]), ways)[0]
+    def merged(self, combinations: Sequence[TimerCombination] | None) -> TimerRows:
+        """Combine timers with the same key and timestamp; with None for `combinations`, return this object."""
+        return self if combinations is None else self.combined(numbered([self.key_hashes]), combinations)[0]
 
     @classmethod
-    def joined(cls, parts: Sequence[TimerRows], layout: Layout) -> TimerRows:
-        """All rows of several."""
+    def concatenated(cls, parts: Sequence[TimerRows], layout: Layout) -> TimerRows:
+        """Concatenate timers; without parts, the result is empty."""
         if len(parts) == 1:
             return parts[0]
         if not parts:
@@ -116,18 +145,21 @@ class TimerRows:
             empty = [np.empty(0, field.dtype()) for field in layout.fields.values()]
             return cls(pa.nulls(0, _ROW_TYPE), pa.nulls(0, ENCODED), none, none, empty)
         return cls(
-            pa.concat_arrays([part.rows for part in parts]),
+            pa.concat_arrays([part.key_hashes for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),
             np.concatenate([part.timestamps for part in parts]),
             np.concatenate([part.holds for part in parts]),
             [np.concatenate(columns) for columns in zip(*(part.columns for part in parts), strict=True)],
         )
 
-    # In segments
+    # Encoding in segments
 
     def encode(self, layout: Layout) -> bytes:
-        """As a segment."""
-        names, columns = [segment.ROW, segment.KEY, TIMESTAMP], [self.rows, self.keys, of_numbers(self.timestamps)]
+        """Encode the timers as a segment, see `headrace.lowlevel.state.segment`."""
+        names, columns = (
+            [segment.ROW, segment.KEY, TIMESTAMP],
+            [self.key_hashes, self.keys, of_numbers(self.timestamps)],
+        )
         if (self.holds != NO_HOLD).any():
             names.append(HOLD)
             columns.append(of_numbers(self.holds))
@@ -142,7 +174,7 @@ class TimerRows:
 
     @classmethod
     def decode(cls, contents: bytes, layout: Layout) -> TimerRows:
-        """Those of a segment; a column that was not there when it was written has its default."""
+        """Decode the timers of a segment; a field that the segment does not have gets its default."""
         table = segment.decode(contents)
         found = dict(zip(table.schema.names, table.columns, strict=True))
         holds = numbers_in(found[HOLD]) if HOLD in found else np.full(table.num_rows, NO_HOLD, np.int64)
@@ -160,7 +192,7 @@ def _values(column: pa.Array, field: Field) -> Column:
 
 
 def _ranked(timestamps: Numbers) -> tuple[Numbers, Numbers]:
-    """The distinct timestamps in order, and the place of each one among them."""
+    """The distinct timestamps, ascending, and for each timestamp its index among them."""
     encoded = of_numbers(timestamps).dictionary_encode()
     distinct = numbers_in(encoded.dictionary)
     order = np.argsort(distinct)
@@ -170,6 +202,6 @@ def _ranked(timestamps: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _stored(column: Column, kind: pa.DataType) -> pa.Array:
-    """A column of a field of this type."""
-    made = of_numbers(column) if column.dtype.kind in "bif" else None
-    return made if made is not None and made.type == kind else pa.array(column, kind)
+    """Convert a column to the Arrow type of its field."""
+    array = of_numbers(column) if column.dtype.kind in "bif" else None
+    return array if array is not None and array.type == kind else pa.array(column, kind)

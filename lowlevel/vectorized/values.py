@@ -1,4 +1,4 @@
-"""The values of records as columns: those that came as columns, and those that columns are made of here."""
+"""Columns of the values of records, from a table or from Python values."""
 
 from __future__ import annotations
 
@@ -8,57 +8,57 @@ from typing import NoReturn, Protocol, TypeAlias, cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columns import Shape
+from headrace.lowlevel.records.column_batch import ValueSchema
 
 Name: TypeAlias = "str | int | None"
-"""Of a column: a field of dicts, rows and named tuples, a place in tuples, None for values that are a column."""
+"""Name of a column: a field of dicts, rows and named tuples; an index in tuples; None for the values themselves."""
 Fail: TypeAlias = Callable[[int, object, str], NoReturn]
-"""Raises the error for a record, by its place, with its value and what is wrong with it."""
+"""A function that raises the error for a record; it takes the record's index, its value, and the cause."""
 
 
 class Values(Protocol):
-    """Values of many records."""
+    """The values of many records."""
 
     def column(self, name: Name, fail: Fail) -> pa.Array:
-        """A column of them, which may have nulls; `fail` is called if there is none."""
+        """A column with one item for each record, which may have nulls; `fail` is called if it cannot be made."""
 
-    def value(self, place: int) -> object:
-        """The value of one record."""
+    def value(self, index: int) -> object:
+        """The value of the record with this index."""
 
 
 class ColumnValues:
-    """Those of a table."""
+    """Values in the columns of a table."""
 
-    def __init__(self, table: pa.RecordBatch, shape: Shape) -> None:
+    def __init__(self, table: pa.RecordBatch, shape: ValueSchema) -> None:
         self._table, self._shape = table, shape
-        self._made: ObjectValues | None = None
+        self._objects: ObjectValues | None = None
 
     def column(self, name: Name, fail: Fail) -> pa.Array:
         """See `Values`."""
         shape = self._part(name)
-        # A shape of one column says which one.
-        place = getattr(shape, "column", None)
-        if isinstance(place, int):
-            return self._table.column(place)
-        if self._made is None:
-            self._made = ObjectValues(self._shape.values(self._table))
-        return self._made.column(name, fail)
+        # A shape of a single column has its index.
+        index = getattr(shape, "column", None)
+        if isinstance(index, int):
+            return self._table.column(index)
+        if self._objects is None:
+            self._objects = ObjectValues(self._shape.values(self._table))
+        return self._objects.column(name, fail)
 
-    def _part(self, name: Name) -> Shape | None:
+    def _part(self, name: Name) -> ValueSchema | None:
         if name is None:
             return self._shape
         if isinstance(name, int):
             return self._shape.part(name)
-        find: Callable[[str], Shape | None] | None = getattr(self._shape, "field", None)
+        find: Callable[[str], ValueSchema | None] | None = getattr(self._shape, "field", None)
         return None if find is None else find(name)
 
-    def value(self, place: int) -> object:
+    def value(self, index: int) -> object:
         """See `Values`."""
-        return self._shape.values(self._table.slice(place, 1))[0]
+        return self._shape.values(self._table.slice(index, 1))[0]
 
 
 class ObjectValues:
-    """Python values."""
+    """Values that are Python objects."""
 
     def __init__(self, values: Sequence[object]) -> None:
         self._values = values
@@ -69,30 +69,30 @@ class ObjectValues:
         try:
             return pa.array(items, from_pandas=False)
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            place = _unlike(items)
-        what = f"{_said(name)} is {items[place]!r:.80}, which cannot be in a column with {items[0]!r:.80}"
-        fail(place, self._values[place], f"{what}; make all of them of one type, of 64 bits at most")
+            index = _unlike(items)
+        problem = f"{_described(name)} is {items[index]!r:.80}, which cannot be in a column with {items[0]!r:.80}"
+        fail(index, self._values[index], f"{problem}; convert all of them to one type of at most 64 bits")
 
     def _items(self, name: Name, fail: Fail) -> list[object]:
         get = _getter(name)
         try:
             return list(map(get, self._values))
         except Exception:
-            place = next(place for place, value in enumerate(self._values) if _fails(get, value))
-        value = self._values[place]
-        has = ", ".join(map(repr, _names_in(value))) or f"none, as it is of type {type(value).__name__}"
-        fail(place, value, f"it has no {_said(name)} (those it has: {has}); name another, or map the records before")
+            index = next(index for index, value in enumerate(self._values) if _fails(get, value))
+        value = self._values[index]
+        names = ", ".join(map(repr, _names_in(value))) or f"nothing, as it is of type {type(value).__name__}"
+        fail(index, value, f"it has no {_described(name)} (it has {names}); use another name, or map the records first")
 
-    def value(self, place: int) -> object:
+    def value(self, index: int) -> object:
         """See `Values`."""
-        return self._values[place]
+        return self._values[index]
 
 
 def _getter(name: Name) -> Callable[[object], object]:
     if name is None:
         return lambda value: value
     if isinstance(name, int):
-        # What has no items raises, and is told of.
+        # A value without items raises; `_items` reports it.
         return cast("Callable[[object], object]", itemgetter(name))
 
     def get(value: object) -> object:
@@ -121,16 +121,16 @@ def _names_in(value: object) -> Sequence[object]:
 
 
 def _unlike(items: Sequence[object]) -> int:
-    """The first that does not go together with those before it."""
-    for place in range(len(items)):
+    """Index of the first item that cannot be in an Arrow array with the first item; 0 if there is none."""
+    for index in range(len(items)):
         try:
-            pa.array([items[0], items[place]])
+            pa.array([items[0], items[index]])
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            return place
+            return index
     return 0
 
 
-def _said(name: Name) -> str:
+def _described(name: Name) -> str:
     if name is None:
         return "value"
     return f"item {name}" if isinstance(name, int) else f"field {name!r}"

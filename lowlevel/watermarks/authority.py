@@ -1,8 +1,8 @@
 """The central watermark authority: an interval map of low watermarks for each computation (MillWheel paper §7.2).
 
-Every owner of key intervals reports their low watermarks under its sequencer. An interval that does not report keeps
-its last value; a stale report changes nothing; values never go back. What the authority knows is journaled with the
-commit, a part for each computation, so that it can be spread over shards that know nothing of each other.
+Each owner of key intervals reports the intervals' low watermarks under its sequencer. An interval that does not report
+keeps its last value; a stale report changes nothing; values never decrease. The values are journaled with each commit,
+in one part per computation, so that computations can be divided among independent shards.
 """
 
 from __future__ import annotations
@@ -10,44 +10,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from zlib import crc32
 
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.watermarkmap import Range, Values, WatermarkMap
+from headrace.lowlevel.watermarks.interval_watermarks import HashRange, Values, WatermarkMap
 
 __all__ = ["Authority", "Sequencer", "ShardedAuthority", "shard_of"]
 
 
 class Authority:
-    """Low watermark values by computation and interval; the lowest is the computation's.
+    """Low watermarks by computation and interval. A computation's low watermark is the least of its intervals'.
 
-    Consumers take minima over their senders themselves (`Propagation`), so the authority never leads them.
+    The authority takes no minima over senders; consumers do that themselves (`Propagation`).
 
-    >>> from headrace.lowlevel.intervals import IntervalMap
+    >>> from headrace.lowlevel.intervals.interval_map import IntervalMap
     >>> authority = Authority()
     >>> authority.assign("count", IntervalMap.evenly(2), Sequencer(1, 1))
     True
     >>> authority.report("count", 0, Sequencer(1, 1), 50)
     True
-    >>> authority.low_watermark("count") == MIN_TIMESTAMP  # interval 1 has not reported yet
+    >>> authority.low_watermark("count") == MIN_TIMESTAMP  # interval 1 has not reported
     True
     >>> authority.report("count", 1, Sequencer(1, 1), 40), authority.low_watermark("count")
     (True, 40)
-    >>> authority.report("count", 1, Sequencer(0, 7), 60)  # an owner that was replaced
+    >>> authority.report("count", 1, Sequencer(0, 7), 60)  # from a replaced owner
     False
     """
 
     def __init__(self) -> None:
         self._maps: dict[str, WatermarkMap] = {}
         self._parts: dict[str, bytes] = {}
-        """Parts of the journal that are still true."""
+        """Computation -> its encoded journal part; absent if its values have changed since."""
         self.refused = 0
         """Stale reports and assignments so far."""
 
-    def assign(self, computation: str, intervals: Iterable[Range], sequencer: Sequencer) -> bool:
-        """Give a computation intervals under a new owner; False if there has been a later one.
+    def assign(self, computation: str, intervals: Iterable[HashRange], sequencer: Sequencer) -> bool:
+        """Set the intervals of a computation, under one sequencer; False if an old interval has had a later owner.
 
-        The new intervals may divide the key space in another way: each begins with the least value of those that it
-        overlaps. Raises ValueError for intervals that do not divide it.
+        The new intervals may have other bounds than the old ones: each begins with the least value of the old intervals
+        that it overlaps. Raises ValueError if intervals overlap, leave a gap, or have the same number.
         """
         old = self._maps.get(computation)
         if old is not None and old.stale(sequencer):
@@ -61,14 +61,14 @@ class Authority:
         return True
 
     def remove(self, computation: str) -> None:
-        """Forget a computation that has left the topology."""
+        """Forget a computation that was removed from the topology."""
         self._maps.pop(computation, None)
         self._parts.pop(computation, None)
 
     def report(self, computation: str, interval: int, sequencer: Sequencer, value: int) -> bool:
-        """Take an owner's low watermark (microseconds UTC); False if it does not own the interval any more.
+        """Set an interval's low watermark (microseconds UTC); False if the reporter does not own the interval.
 
-        The greatest sequencer seen is the owner's: whoever reports under a smaller one from then on is refused.
+        The greatest sequencer reported so far is the owner's; reports under smaller ones are refused.
         """
         values = self._maps.get(computation)
         if values is None or not values.report(interval, sequencer, value):
@@ -80,7 +80,14 @@ class Authority:
     def report_all(
         self, computation: str, intervals: Sequence[int] | Values, sequencer: Sequencer, values: Sequence[int] | Values
     ) -> int:
-        """`report` for many intervals of one owner at once; how many were refused."""
+        """`report` for many intervals of one owner. Returns the number of refused reports.
+
+        Args:
+            computation: Name of the computation.
+            intervals: Interval numbers.
+            sequencer: The owner's sequencer.
+            values: The low watermark of each interval, microseconds UTC; as many as intervals.
+        """
         known = self._maps.get(computation)
         refused = len(intervals) if known is None else known.report_all(intervals, sequencer, values)
         self.refused += refused
@@ -88,28 +95,28 @@ class Authority:
         return refused
 
     def low_watermark(self, computation: str) -> int:
-        """The computation's low watermark: the least of its intervals."""
+        """The computation's low watermark, microseconds UTC; `MIN_TIMESTAMP` for an unknown computation."""
         values = self._maps.get(computation)
         return MIN_TIMESTAMP if values is None else values.least()
 
     def values(self, computation: str) -> dict[int, int]:
-        """Interval -> its low watermark, microseconds UTC."""
+        """Interval number -> low watermark, microseconds UTC; empty for an unknown computation."""
         values = self._maps.get(computation)
         return {} if values is None else values.by_number()
 
     def journal(self) -> dict[str, bytes]:
-        """Computation -> the values of its intervals, to be committed with the epoch; `restore` reads it."""
+        """Computation -> its encoded values, to be committed with the epoch; `restore` reads them."""
         for computation, values in self._maps.items():
             if computation not in self._parts:
                 self._parts[computation] = values.encode()
         return dict(self._parts)
 
     def restore(
-        self, journal: Mapping[str, bytes], intervals: Mapping[str, Iterable[Range]], sequencer: Sequencer
+        self, journal: Mapping[str, bytes], intervals: Mapping[str, Iterable[HashRange]], sequencer: Sequencer
     ) -> None:
-        """Begin with what an earlier authority journaled, under a new owner.
+        """Set the values that an earlier authority has journaled, under a new sequencer.
 
-        `intervals` are those that were committed with the journal. Raises ValueError if they cannot be.
+        `intervals` are those that were committed with the journal. Raises ValueError if they do not fit it.
         """
         for computation, part in journal.items():
             values = WatermarkMap(computation, intervals[computation], sequencer)
@@ -119,7 +126,7 @@ class Authority:
 
 
 def shard_of(computation: str, shards: int) -> int:
-    """The shard that a computation's watermarks are at, the same in every process.
+    """Index of a computation's shard, which is the same in every process.
 
     >>> shard_of("count", 1)
     0
@@ -128,12 +135,12 @@ def shard_of(computation: str, shards: int) -> int:
 
 
 class ShardedAuthority:
-    """An authority of several shards, each with the computations that `shard_of` gives it (paper §7.2).
+    """An authority of several shards, each with the computations that `shard_of` assigns to it (MillWheel paper §7.2).
 
-    A shard is an `Authority` and needs nothing of the others: it can live in a process or on a machine of its own and
-    commit its own part of the journal.
+    A shard is an `Authority` that is independent of the others: it can run in its own process or on its own machine,
+    and commit its parts of the journal itself.
 
-    >>> from headrace.lowlevel.intervals import IntervalMap
+    >>> from headrace.lowlevel.intervals.interval_map import IntervalMap
     >>> authority = ShardedAuthority(4)
     >>> authority.of("count").assign("count", IntervalMap.evenly(1), Sequencer(1, 1))
     True
@@ -158,12 +165,12 @@ class ShardedAuthority:
         return sum(shard.refused for shard in self.shards)
 
     def journal(self) -> dict[str, bytes]:
-        """The parts of all shards."""
+        """See `Authority.journal`; the parts of all shards."""
         return {computation: part for shard in self.shards for computation, part in shard.journal().items()}
 
     def restore(
-        self, journal: Mapping[str, bytes], intervals: Mapping[str, Iterable[Range]], sequencer: Sequencer
+        self, journal: Mapping[str, bytes], intervals: Mapping[str, Iterable[HashRange]], sequencer: Sequencer
     ) -> None:
-        """See `Authority.restore`. The journal may be that of any number of shards."""
+        """See `Authority.restore`. The journal may come from another number of shards."""
         for computation, part in journal.items():
             self.of(computation).restore({computation: part}, intervals, sequencer)

@@ -1,8 +1,8 @@
 """The interval map of low watermarks of one computation (MillWheel paper §7.2).
 
-Columns instead of an object an interval, and the least value of every block of them: as values never go back, a report
-can only change the least of its block if it comes from the interval that has it. So a report costs the same however
-many intervals there are, and asking for the low watermark means looking at a few blocks.
+The values are one array, divided into blocks whose minima are cached. As values never decrease, a report can only raise
+the minimum of a block if the reporting interval had that minimum. The cost of a report therefore does not depend on the
+number of intervals, and the low watermark is computed from the few blocks whose minimum may have risen.
 """
 
 from __future__ import annotations
@@ -14,100 +14,99 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from headrace.lowlevel.intervals import SPACE
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.interval_map import SPACE
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 
 Values = npt.NDArray[np.int64]
 """Low watermarks, microseconds UTC."""
-_Places = npt.NDArray[np.uint64]
 
 _BLOCK = 512
-"""Intervals a block: few enough that looking for their least value takes a microsecond or two."""
+"""Intervals in a block, of which the minimum takes a microsecond or two."""
 _EPOCHS = 1 << 40
 _GENERATIONS = 1 << 23
 _RUNS, _PLAIN = b"R", b"P"
-"""Forms of a journal part."""
+"""Forms of a journal part: runs of equal values, or plain values."""
 
 
-class Range(Protocol):
-    """An interval as far as the authority is concerned."""
+class HashRange(Protocol):
+    """The properties of an interval that the authority uses."""
 
     @property
     def number(self) -> int:
-        """By which reports name it."""
+        """The number by which reports name the interval."""
 
     @property
     def start(self) -> int:
-        """Its first place in the key space."""
+        """The first key hash of the interval."""
 
     @property
     def stop(self) -> int:
-        """The place behind its last."""
+        """The key hash behind the last one of the interval."""
 
 
 class WatermarkMap:
-    """Values and owners of the intervals that divide the key space, in order of their ranges.
+    """Low watermarks and owners of the intervals of one computation, in order of their ranges.
 
-    Raises ValueError for intervals that leave out a part of the key space, or have one twice.
+    Raises ValueError if intervals overlap, leave a gap, or have the same number.
     """
 
-    def __init__(self, computation: str, intervals: Iterable[Range], sequencer: Sequencer) -> None:
+    def __init__(self, computation: str, intervals: Iterable[HashRange], sequencer: Sequencer) -> None:
         ordered = sorted(intervals, key=lambda interval: interval.start)
         _check_cover(computation, ordered)
         count = len(ordered)
         self._numbers = np.fromiter((interval.number for interval in ordered), np.int64, count)
         self._starts = np.fromiter((interval.start for interval in ordered), np.uint64, count)
         self._first = int(self._numbers.min())
-        # A table: at random places of a large dictionary a look-up takes three times as long.
-        self._places = np.full(int(self._numbers.max()) - self._first + 1, -1, np.int32)
-        self._places[self._numbers - self._first] = np.arange(count)
-        if (self._places >= 0).sum() < count:
+        # Interval number, less the first -> index: three times as fast as a large dictionary at random numbers.
+        self._indices = np.full(int(self._numbers.max()) - self._first + 1, -1, np.int32)
+        self._indices[self._numbers - self._first] = np.arange(count)
+        if (self._indices >= 0).sum() < count:
             raise ValueError(f"two intervals of {computation!r} have the same number; give each its own")
         self._owners = np.full(count, _packed(sequencer), np.int64)
         padded = np.full(-(-count // _BLOCK) * _BLOCK, MAX_TIMESTAMP, np.int64)
         self.values: Values = padded[:count]
-        """By place, that is in order of ranges."""
+        """The low watermark of each interval, in order of ranges."""
         self.values[:] = MIN_TIMESTAMP
         self._blocks = padded.reshape(-1, _BLOCK)
         self._minima = self._blocks.min(axis=1)
         self._risen: set[int] = set()
-        """Blocks whose least value may have risen."""
+        """Blocks whose minimum may have risen."""
         self._least = MIN_TIMESTAMP
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def report(self, number: int, sequencer: Sequencer, value: int) -> bool:
-        """Take an owner's value; False if there is no such interval, or it has had a later owner."""
+        """Set the value of an interval; False if there is no such interval, or it has had a later owner."""
         offset, packed = number - self._first, _packed(sequencer)
-        place = self._places[offset] if 0 <= offset < len(self._places) else -1
-        if place < 0 or packed < (owner := self._owners[place]):
+        index = self._indices[offset] if 0 <= offset < len(self._indices) else -1
+        if index < 0 or packed < (owner := self._owners[index]):
             return False
         if packed > owner:
-            self._owners[place] = packed
-        before = self.values[place]
+            self._owners[index] = packed
+        before = self.values[index]
         if value > before:
-            self.values[place] = value
-            if before == self._minima[place // _BLOCK]:
-                self._risen.add(place // _BLOCK)
+            self.values[index] = value
+            if before == self._minima[index // _BLOCK]:
+                self._risen.add(index // _BLOCK)
         return True
 
     def report_all(self, numbers: Sequence[int] | Values, sequencer: Sequencer, values: Sequence[int] | Values) -> int:
-        """`report` for many intervals of one owner; how many were refused."""
-        places = self._places_of(np.asarray(numbers, np.int64))
-        news = np.asarray(values, np.int64)
+        """`report` for many intervals of one owner, with a value for each. Returns the number of refused reports."""
+        indices = self._indices_of(np.asarray(numbers, np.int64))
+        reported = np.asarray(values, np.int64)
         packed = _packed(sequencer)
-        valid = (places >= 0) & (self._owners[places] <= packed)
+        valid = (indices >= 0) & (self._owners[indices] <= packed)
         if not valid.all():
-            places, news = places[valid], news[valid]
-        self._owners[places] = packed
-        np.maximum.at(self.values, places, news)
-        self._risen.update(np.unique(places // _BLOCK).tolist())
-        return len(valid) - len(places)
+            indices, reported = indices[valid], reported[valid]
+        self._owners[indices] = packed
+        np.maximum.at(self.values, indices, reported)
+        self._risen.update(np.unique(indices // _BLOCK).tolist())
+        return len(valid) - len(indices)
 
     def least(self) -> int:
-        """The low watermark: the least value of all."""
+        """The computation's low watermark: the least value."""
         if self._risen:
             blocks = list(self._risen)
             self._minima[blocks] = self._blocks[blocks].min(axis=1)
@@ -116,33 +115,32 @@ class WatermarkMap:
         return self._least
 
     def take_over(self, old: WatermarkMap) -> None:
-        """Take the values of the map before: of the intervals that one overlaps, the least."""
-        places = np.append(self._starts, np.uint64(SPACE - 1))
-        first = np.searchsorted(old._starts, places[:-1], side="right") - 1
-        # Behind the last interval that begins before this one's end.
-        behind = np.append(np.searchsorted(old._starts, places[1:-1], side="left"), len(old))
-        # One more than there are: `reduceat` wants to be able to look at the end of the last stretch.
+        """Set each interval's value to the least value of the old intervals that it overlaps."""
+        first = np.searchsorted(old._starts, self._starts, side="right") - 1
+        # The index behind the last old interval that begins before this interval's end.
+        behind = np.append(np.searchsorted(old._starts, self._starts[1:], side="left"), len(old))
+        # One value more, as `reduceat` takes no index that is equal to the length.
         values = np.append(old.values, MAX_TIMESTAMP)
         self._set(np.minimum.reduceat(values, np.column_stack([first, behind]).ravel())[::2])
 
     def stale(self, sequencer: Sequencer) -> bool:
-        """Whether some interval has had an owner later than this."""
+        """Whether some interval has had a later owner than the one with this sequencer."""
         return bool((self._owners > _packed(sequencer)).any())
 
     def by_number(self) -> dict[int, int]:
-        """Interval -> value."""
+        """Interval number -> low watermark."""
         return dict(zip(self._numbers.tolist(), self.values.tolist(), strict=True))
 
     def encode(self) -> bytes:
-        """The values, in order of the ranges: as runs of equal ones if that is shorter."""
+        """Encode the values in order of the ranges, as runs of equal values if that is shorter."""
+        form, column = _PLAIN, self.values
         starts = np.flatnonzero(np.diff(self.values, prepend=~self.values[:1]))
-        if 2 * len(starts) >= len(self):
-            return _PLAIN + struct.pack("<q", len(self)) + self.values.astype("<i8").tobytes()
-        lengths = np.diff(starts, append=len(self))
-        return _RUNS + struct.pack("<q", len(self)) + np.append(lengths, self.values[starts]).astype("<i8").tobytes()
+        if 2 * len(starts) < len(self):
+            form, column = _RUNS, np.append(np.diff(starts, append=len(self)), self.values[starts])
+        return form + struct.pack("<q", len(self)) + column.astype("<i8").tobytes()
 
     def restore(self, computation: str, part: bytes) -> None:
-        """Take the values that `encode` wrote for as many intervals. Raises ValueError."""
+        """Set the values that `encode` wrote. Raises ValueError if they are malformed or do not fit in number."""
         values = decoded(part)
         if len(values) != len(self):
             raise ValueError(
@@ -155,17 +153,17 @@ class WatermarkMap:
         self.values[:] = values
         self._risen.update(range(len(self._minima)))
 
-    def _places_of(self, numbers: Values) -> Values:
-        """Places of intervals; -1 for one that is not there."""
+    def _indices_of(self, numbers: Values) -> Values:
+        """Indices of intervals by number; -1 for an unknown number."""
         offsets = numbers - self._first
-        known = (offsets >= 0) & (offsets < len(self._places))
-        return np.where(known, self._places[np.where(known, offsets, 0)], -1)
+        known = (offsets >= 0) & (offsets < len(self._indices))
+        return np.where(known, self._indices[np.where(known, offsets, 0)], -1)
 
 
 def decoded(part: bytes) -> Values:
-    """The values of a part of the journal, in order of the intervals' ranges. Raises ValueError.
+    """Decode a part of the journal to values in order of the intervals' ranges. Raises ValueError if it is malformed.
 
-    >>> from headrace.lowlevel.intervals import IntervalMap
+    >>> from headrace.lowlevel.intervals.interval_map import IntervalMap
     >>> decoded(WatermarkMap("count", IntervalMap.evenly(2), Sequencer(1, 1)).encode()).tolist() == 2 * [MIN_TIMESTAMP]
     True
     """
@@ -179,21 +177,24 @@ def decoded(part: bytes) -> Values:
 
 
 def _packed(sequencer: Sequencer) -> int:
-    """A sequencer as one number of the same order."""
+    """A sequencer as an integer that is ordered alike. Raises ValueError for one that does not fit 63 bits."""
     generation, epoch = sequencer
     if not (0 <= generation < _GENERATIONS and 0 <= epoch < _EPOCHS):
         raise ValueError(f"{sequencer} is out of range; generations are below 2**23, epochs below 2**40")
     return generation * _EPOCHS + epoch
 
 
-def _check_cover(computation: str, ordered: Sequence[Range]) -> None:
-    reached = 0
+def _check_cover(computation: str, ordered: Sequence[HashRange]) -> None:
+    due = 0
     for interval in ordered:
-        if interval.start != reached or interval.stop <= interval.start:
+        if interval.start != due or interval.stop <= interval.start:
             raise ValueError(
                 f"the intervals of {computation!r} do not divide the key space: interval {interval.number} is "
-                f"[{interval.start}, {interval.stop}) where one from {reached} on is due; give each place one interval"
+                f"[{interval.start}, {interval.stop}), but the next must begin at {due}; "
+                "give each key hash one interval"
             )
-        reached = interval.stop
-    if reached != SPACE:
-        raise ValueError(f"the intervals of {computation!r} end at {reached}, the key space at {SPACE}; give all of it")
+        due = interval.stop
+    if due != SPACE:
+        raise ValueError(
+            f"the intervals of {computation!r} end at {due}, the key space ends at {SPACE}; give intervals for the rest"
+        )

@@ -1,7 +1,8 @@
-"""How late an injector's records come: what percentile low watermarks are made of (MillWheel paper §7.2).
+"""The lateness of an injector's records, from which percentile low watermarks are computed (MillWheel paper §7.2).
 
-A record's lateness is how far it is behind the greatest timestamp read before it. Recent ones are counted in buckets
-that grow with the lateness, so that the counts are small, can be added up, and tell a quantile to an eighth.
+A record's lateness is how far its timestamp is behind the greatest timestamp read before it, and 0 if it is not behind.
+Recent records are counted in buckets whose width grows with the lateness, so there are few counts, they can be added,
+and they give a quantile with an error of at most an eighth.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from numpy.typing import NDArray
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 RECENT = 65_536
-"""Records that count in full; each time that many more have come, those before count half."""
+"""Greatest number of records that count in full; when a delivery would exceed it, the earlier counts are halved."""
 _EXACT = 16
-"""Latenesses below this have a bucket each, microseconds."""
+"""Each lateness below this many microseconds has its own bucket."""
 _STEPS = 8
-"""Buckets for each doubling beyond."""
+"""Buckets for each doubling of the lateness above `_EXACT`."""
 _LONGEST = 1 << 52
-"""More than a hundred years: it counts as that, so that floating-point numbers are exact."""
+"""The greatest lateness that is counted, more than a hundred years: floating-point numbers are exact up to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +39,34 @@ class Lateness:
 
     @classmethod
     def of(cls, timestamps: Sequence[int] | NDArray[np.int64], greatest: int = MIN_TIMESTAMP) -> Lateness:
-        """Of records in the order in which they were read, `greatest` being the greatest timestamp before them."""
+        """Count records.
+
+        Args:
+            timestamps: Event time of each record in the order of reading, microseconds UTC.
+            greatest: The greatest timestamp read before them.
+        """
         times = np.asarray(timestamps, np.int64)
         reached = np.maximum.accumulate(np.append(np.int64(greatest), times))[1:]
         behind = reached - times
-        # Between the ends of time, the difference does not fit and comes out negative.
+        # A difference that exceeds 64 bits is negative.
         behind = np.minimum(np.where(behind < 0, _LONGEST, behind), _LONGEST)
         buckets, counts = np.unique(_buckets(behind), return_counts=True)
         return cls(dict(zip(buckets.tolist(), counts.tolist(), strict=True)))
 
     @property
     def total(self) -> int:
-        """How many records are counted."""
+        """The sum of all counts."""
         return sum(self.counts.values())
 
     def plus(self, other: Lateness) -> Lateness:
-        """Both together."""
+        """The sum of both counts."""
         counts = dict(self.counts)
         for bucket, count in other.counts.items():
             counts[bucket] = counts.get(bucket, 0) + count
         return Lateness(counts)
 
     def followed_by(self, newer: Lateness) -> Lateness:
-        """With what an epoch brings: what was there before fades."""
+        """The counts after a delivery, whose counts are `newer`; earlier counts may be halved, see `RECENT`."""
         if not newer.counts:
             return self
         fades = self.total + newer.total > RECENT
@@ -68,18 +74,18 @@ class Lateness:
         return Lateness(older).plus(newer)
 
     def quantile(self, percentile: float) -> int:
-        """A lateness (microseconds) that at least so many of 100 records do not exceed; at most an eighth too great."""
+        """The lateness (microseconds) that `percentile` % of the records do not exceed, or up to an eighth more."""
         needed = self.total * percentile / 100
-        seen = 0
+        count = 0
         for bucket in sorted(self.counts):
-            seen += self.counts[bucket]
-            if seen >= needed:
+            count += self.counts[bucket]
+            if count >= needed:
                 return _greatest_in(bucket)
         return 0
 
 
 NO_LATENESS = Lateness()
-"""Of no records."""
+"""The lateness of no records."""
 
 
 def _buckets(lateness: np.ndarray[tuple[int], np.dtype[np.int64]]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

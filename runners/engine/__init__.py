@@ -1,1 +1,1 @@
-"""What every runner shares to turn a topology and its inputs into committed epochs."""
+"""The engine that all runners share: it turns a topology and its input into committed epochs."""

@@ -1,4 +1,4 @@
-"""Calls beside the flow of an epoch: begun, and asked for later (MillWheel paper figure 11: a delivery and its ACK)."""
+"""Calls to sinks that run beside an epoch (MillWheel paper figure 11: a delivery and its ACK)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Protocol
 from headrace.runners.engine.clock import Clock
 
 Release = Callable[[], bool]
-"""Hands rows to a sink; whether they were acknowledged."""
+"""A function that passes rows to a sink, and returns whether the sink has acknowledged them."""
 
 
-class Call(Protocol):
-    """A release that was begun."""
+class PendingCall(Protocol):
+    """A release that has been started."""
 
     def wait(self, micros: int) -> bool | None:
-        """What it gave; None if it takes longer than so many microseconds since it was begun. Raises what it raised."""
+        """Wait up to `micros` microseconds after the start, and return what `result` returns."""
 
     def result(self) -> bool | None:
-        """What it gave; None while it goes on. Raises what it raised."""
+        """Return the result of the release, or None while it is running. Raises the error of the release."""
 
 
 class ThreadCall:
-    """A call in a thread of its own, which does not keep its process from ending.
+    """A call in its own thread. The process can end before the call does.
 
     >>> ThreadCall(lambda: True).wait(60_000_000)
     True
@@ -32,41 +32,41 @@ class ThreadCall:
 
     def __init__(self, release: Release) -> None:
         self._release = release
-        self._began = time.monotonic()
-        self._over = threading.Event()
-        self._gave = False
+        self._start = time.monotonic()
+        self._ended = threading.Event()
+        self._acknowledged = False
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="headrace release", daemon=True).start()
 
     def _run(self) -> None:
         try:
-            self._gave = self._release()
+            self._acknowledged = self._release()
         except BaseException as error:
             self._error = error
         finally:
-            self._over.set()
+            self._ended.set()
 
     @property
-    def goes_on(self) -> bool:
-        """Whether it is not over."""
-        return not self._over.is_set()
+    def is_running(self) -> bool:
+        """Whether the call is running."""
+        return not self._ended.is_set()
 
     def wait(self, micros: int) -> bool | None:
-        """See `Call`."""
-        self._over.wait(max(0.0, self._began + micros / 1e6 - time.monotonic()))
+        """See `PendingCall`."""
+        self._ended.wait(max(0.0, self._start + micros / 1e6 - time.monotonic()))
         return self.result()
 
     def result(self) -> bool | None:
-        """See `Call`."""
-        if self.goes_on:
+        """See `PendingCall`."""
+        if self.is_running:
             return None
         if self._error is not None:
             raise self._error
-        return self._gave
+        return self._acknowledged
 
 
 class Threads:
-    """Makes calls in threads, at most so many at once: what hangs shall not fill the process.
+    """Makes calls in threads, at most `most` at once, so that calls that hang do not fill the process with threads.
 
     >>> threads = Threads(most=1)
     >>> hanging = threads.begin(lambda: not threading.Event().wait())
@@ -76,19 +76,19 @@ class Threads:
 
     def __init__(self, most: int = 32) -> None:
         self._most = most
-        self._going: list[ThreadCall] = []
+        self._running: list[ThreadCall] = []
 
-    def begin(self, release: Release) -> Call:
-        """Begin a call; with too many that go on it is not made, and nothing is acknowledged."""
-        self._going = [call for call in self._going if call.goes_on]
-        if len(self._going) >= self._most:
+    def begin(self, release: Release) -> PendingCall:
+        """Start a call. If too many calls are running, it is not made, and its result is False."""
+        self._running = [call for call in self._running if call.is_running]
+        if len(self._running) >= self._most:
             return ThreadCall(lambda: False)
-        self._going.append(ThreadCall(release))
-        return self._going[-1]
+        self._running.append(ThreadCall(release))
+        return self._running[-1]
 
 
 class PlainCall:
-    """A call made at once; it has taken as long as the clock moved meanwhile.
+    """A call that is made in the constructor; its duration is the time by which the call has moved the clock.
 
     >>> from headrace.runners.engine.clock import ManualClock
     >>> clock = ManualClock()
@@ -98,14 +98,14 @@ class PlainCall:
     """
 
     def __init__(self, release: Release, clock: Clock) -> None:
-        began = clock.now()
-        self._gave = release()
-        self._took = clock.now() - began
+        start = clock.now()
+        self._acknowledged = release()
+        self._duration = clock.now() - start
 
     def wait(self, micros: int) -> bool | None:
-        """See `Call`."""
-        return self._gave if self._took <= micros else None
+        """See `PendingCall`."""
+        return self._acknowledged if self._duration <= micros else None
 
     def result(self) -> bool | None:
-        """See `Call`."""
-        return self._gave
+        """See `PendingCall`."""
+        return self._acknowledged

@@ -1,4 +1,4 @@
-"""Wall clocks: the machine's, and one that only moves when it is told to."""
+"""Wall clocks: the clock of the machine, and clocks for tests that move only when a test or a wait moves them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Clock(Protocol):
         """The time, microseconds UTC."""
 
     def wait(self, micros: int, wakeup: Wakeup) -> None:
-        """Let that much time pass, at most an hour, or less if somebody calls."""
+        """Let this much time pass, at most an hour; the wait ends early when `wakeup` is called."""
 
 
 class SystemClock:
@@ -31,7 +31,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is moved; waiting moves it at once.
+    """A clock that stands still until it is moved; a wait moves the clock at once.
 
     >>> clock = ManualClock()
     >>> clock.sleep(5)
@@ -47,21 +47,21 @@ class ManualClock:
         return self._now
 
     def set(self, now: int) -> None:
-        """Move the clock, also backwards (a test of clock skew)."""
+        """Set the clock; tests of clock skew also set it back."""
         self._now = now
 
     def sleep(self, micros: int) -> None:
-        """Move the clock on."""
+        """Move the clock forward."""
         self._now += max(micros, 0)
 
     def wait(self, micros: int, wakeup: Wakeup) -> None:
-        """Move the clock on, unless somebody has called."""
+        """Move the clock forward, unless `wakeup` has been called."""
         if not wakeup.wait(0.0):
             self.sleep(micros)
 
 
 class SkippingClock(ManualClock):
-    """The machine's clock, ahead by whatever was waited for: waiting takes no time.
+    """The machine's clock plus the sum of all waits, so that a wait takes no real time.
 
     >>> clock = SkippingClock()
     >>> before = clock.now()

@@ -1,8 +1,8 @@
-"""How many records an epoch may have: what the user says, what an aim for latency allows, or what is cheap.
+"""How many records an epoch may have: a fixed number, a number chosen for a latency aim, or a number that is cheap.
 
-With an aim, a record waits for the epoch before it to end, and then for its own: an epoch may take half of the aim. How
-long epochs take is measured; what each says about the size that would fit is smoothed, so that one odd epoch changes
-little.
+With a latency aim, a record waits for the end of the epoch before it, and then for the end of its own epoch, so an
+epoch may take half of the aim. The duration of each epoch is measured and suggests a size; the suggestions are
+smoothed, so that one unusual epoch has little effect.
 """
 
 from __future__ import annotations
@@ -11,71 +11,77 @@ from dataclasses import dataclass
 from typing import Protocol
 
 LEAST = 1_000
-"""Records of an epoch: what every epoch costs would be most of the work of smaller ones."""
+"""The least number of records of an epoch; in smaller ones, the fixed costs of an epoch would dominate."""
 _FIRST = 10_000
 _WEIGHT = 0.5
-"""Of a new epoch, in the mean of the logarithms."""
+"""Weight of the newest epoch in the mean of the logarithms of sizes."""
 _MOST_AT_ONCE = 4.0
-"""Times that the size may grow or shrink by what one epoch says."""
+"""Largest factor by which one epoch may suggest a larger or a smaller size."""
 USUAL = 1_000_000
-"""Records of an epoch where the user says nothing."""
+"""The default number of records of an epoch."""
 _QUICK_SECONDS = 0.5
 _TIMES_USUAL = 4
-_SHARE_KEPT = 1 / 8
+_SHARE_HELD = 1 / 8
 
 
 class Size(Protocol):
-    """How many records epochs of one run have."""
+    """Chooses the number of records of each epoch of one run."""
 
     records: int
-    """That an injector may contribute to the next epoch."""
+    """Number of records that an injector may contribute to the next epoch."""
 
-    def took(self, records: int, seconds: float, kept: int) -> None:
-        """An epoch took so long, in which the injector with the most records had so many.
+    def took(self, records: int, seconds: float, held: int) -> None:
+        """Note the duration of an epoch.
 
-        `kept` is how many of all that came of them tasks held at once: what reached keyed computations and sinks.
+        Args:
+            records: Number of records of the injector that contributed most.
+            seconds: How long the epoch took.
+            held: Number of records, or partial sums of records, that tasks held at once.
         """
 
 
 @dataclass(slots=True)
 class FixedSize:
-    """What the user says."""
+    """A number of records that the user has chosen."""
 
     records: int
 
-    def took(self, records: int, seconds: float, kept: int) -> None:
-        """Nothing changes."""
+    def took(self, records: int, seconds: float, held: int) -> None:
+        """Do nothing: the size is fixed."""
 
 
 @dataclass(slots=True)
 class CheapSize:
-    """As usual, and more where an epoch is done soon and little comes of it: then most of it is what every one costs.
+    """A million records, or four million while epochs are quick and tasks hold few records at once.
 
-    So neither the work that a crash may lose nor the memory that an epoch takes becomes more than usual.
+    In a quick epoch the fixed costs of an epoch matter most, and a larger one saves some of them. Because of the two
+    conditions, neither the work that a crash may lose nor the memory of an epoch exceeds that of other epochs.
 
     >>> size = CheapSize()
-    >>> size.took(1_000_000, 0.2, kept=50)
+    >>> size.took(1_000_000, 0.2, held=50)
     >>> size.records
     4000000
-    >>> size.took(1_000_000, 0.2, kept=1_000_000)
+    >>> size.took(1_000_000, 0.2, held=1_000_000)
     >>> size.records
     1000000
     """
 
     records: int = USUAL
 
-    def took(self, records: int, seconds: float, kept: int) -> None:
+    def took(self, records: int, seconds: float, held: int) -> None:
         """See `Size`."""
         if records < USUAL // 2:
-            # There was no more to read.
+            # The injector had no more records: the epoch says nothing about larger ones.
             return
-        is_cheap = seconds * USUAL <= _QUICK_SECONDS * records and kept <= _SHARE_KEPT * records
+        is_cheap = seconds * USUAL <= _QUICK_SECONDS * records and held <= _SHARE_HELD * records
         self.records = USUAL * _TIMES_USUAL if is_cheap else USUAL
 
 
 @dataclass(slots=True)
 class EpochSize:
-    """Of one run. `aim` is the latency in seconds, `most` the bound that holds whatever the aim.
+    """The number of records that fits a latency aim, from the measured durations of epochs.
+
+    `aim` is the latency in seconds; `least` and `most` are bounds of the number, which hold for any aim.
 
     >>> size = EpochSize.of(1.0, 1_000_000)
     >>> for _ in range(20):
@@ -88,24 +94,23 @@ class EpochSize:
     least: int
     most: int
     records: int
-    """That an injector may contribute to the next epoch."""
+    """Number of records that an injector may contribute to the next epoch."""
 
     @classmethod
     def of(cls, aim: float, most: int) -> EpochSize:
-        """To begin with; `most` may be less than the least size that is chosen otherwise."""
+        """Return the size for the first epoch of a run; if `most` is less than `LEAST`, it is the lower bound, too."""
         return cls(aim, min(LEAST, most), most, min(_FIRST, most))
 
-    def took(self, records: int, seconds: float, kept: int = 0) -> None:
+    def took(self, records: int, seconds: float, held: int = 0) -> None:
         """See `Size`."""
         ratio = self.aim / 2 / max(seconds, 1e-6)
         if records == 0 or (ratio >= 1 and records < self.records / 2):
-            # There was no more to read: this says nothing about how long a larger one would take.
+            # The injector had no more records: the epoch says nothing about how long a larger one would take.
             return
-        # An epoch with little to read that took long, as while a host was busy, has no more to say than others.
-        fits = max(records * min(ratio, _MOST_AT_ONCE), self.records / _MOST_AT_ONCE)
-        # The size that would have been right, halfway there: if every epoch costs something whatever its size, the
-        # steps become smaller and do not overshoot.
-        wanted = self.records ** (1 - _WEIGHT) * max(fits, 1.0) ** _WEIGHT
+        # A small epoch that took long, such as one on a busy host, has no more influence than other epochs.
+        fitting = max(records * min(ratio, _MOST_AT_ONCE), self.records / _MOST_AT_ONCE)
+        # The new size is halfway to the fitting one: as each epoch has fixed costs, full steps would overshoot.
+        size = self.records ** (1 - _WEIGHT) * max(fitting, 1.0) ** _WEIGHT
         if ratio >= 1:
-            wanted = max(wanted, self.records)
-        self.records = round(min(max(wanted, self.least), self.most))
+            size = max(size, self.records)
+        self.records = round(min(max(size, self.least), self.most))

@@ -1,26 +1,26 @@
-"""The steps of the protocol, for tests that choose what happens at them."""
+"""Hooks at the steps of the protocol, for tests."""
 
 from __future__ import annotations
 
 from typing import Protocol
 
 
-class Steps(Protocol):
-    """The seam through which tests choose the size of epochs and stop a driver at any step of the protocol."""
+class Hooks(Protocol):
+    """Hooks by which tests choose the size of epochs and stop a driver at any step of the protocol."""
 
     def bundle_size(self, epoch: int, limit: int) -> int:
-        """How many records an injector may contribute to this epoch; at most `limit`."""
+        """Return how many records an injector may contribute to this epoch, at most `limit`."""
 
     def step(self, name: str, epoch: int) -> None:
         """Called before and after each step of the protocol."""
 
 
 class EveryStep:
-    """Goes through."""
+    """The hooks of a normal run, which change nothing."""
 
     def bundle_size(self, epoch: int, limit: int) -> int:
-        """As large as may be."""
+        """Return the limit."""
         return limit
 
     def step(self, name: str, epoch: int) -> None:
-        """Go on."""
+        """Do nothing."""

@@ -1,18 +1,18 @@
-"""What options of a run may be."""
+"""Rules for the values of the options of a run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
 _Rule = tuple[Callable[[object], bool], str]
-"""Whether a value will do, and what to give instead."""
+"""A function that returns whether a value is allowed, and a description of allowed values."""
 
 
 def check_options(given: Mapping[str, object]) -> None:
-    """Refuse what makes no sense; a value of None is left to the engine.
+    """Check the values of options by their names; None is always allowed, as the engine then chooses the value.
 
     Raises:
-        ValueError: Names the option, its value and what to give.
+        ValueError: A value is not allowed; the message names the option, its value and the allowed values.
 
     >>> check_options({"intervals": 4, "poll_seconds": 0.1})
     """
@@ -25,11 +25,11 @@ def check_options(given: Mapping[str, object]) -> None:
 
 
 _SPELLED = {"cache_bytes": "cache_bytes (--cache_mb)"}
-"""Names that are others on the command line."""
+"""Names in error messages of options whose names on the command line differ."""
 
 
 def _number(value: object) -> float:
-    """Less than all that may be given, for what is no number."""
+    """Return a number unchanged; for any other object, return minus infinity, which no rule allows."""
     return value if isinstance(value, int | float) and not isinstance(value, bool) else float("-inf")
 
 
@@ -59,10 +59,10 @@ _RULES: Mapping[str, _Rule] = {
 
 
 def check_program(topology: object, options: object) -> None:
-    """Refuse what is no topology, and what are no options of a run.
+    """Check the types of the arguments of `run_topology`.
 
     Raises:
-        TypeError: Names what was given.
+        TypeError: `topology` is not a topology, or `options` is neither None nor `RunOptions`.
     """
     if not hasattr(topology, "validate"):
         raise TypeError(f"run_topology takes a Topology, got {topology!r:.200}; a Pipeline runs with pipeline.run()")

@@ -1,21 +1,21 @@
-"""What a run can be told, and what it tells: options, progress, result."""
+"""The options of a run, its progress after each epoch, and its result."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 
-from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Consent
-from headrace.lowlevel.metric import Cells
+from headrace.lowlevel.intervals.balancer import Balancer, LoadBalancer
+from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.engine.epochsize import USUAL, CheapSize, EpochSize, FixedSize, Size
-from headrace.runners.engine.optionrules import check_options
+from headrace.runners.engine.epoch_size import USUAL, CheapSize, EpochSize, FixedSize, Size
+from headrace.runners.engine.option_rules import check_options
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a run is, after an epoch has been committed."""
+class EpochProgress:
+    """The progress of a run after the commit of an epoch."""
 
     epoch: int
     records_in: int
@@ -23,9 +23,9 @@ class Progress:
     records_out: int
     """Rows handed to sinks."""
     late: int
-    """Records that were behind the low watermark when they were processed."""
+    """Number of records that were behind the low watermark when they were processed."""
     dropped: int
-    """Late records that a computation dropped."""
+    """Number of late records that a computation dropped."""
     watermark: int
     """The least input low watermark of all computations, microseconds UTC."""
     clock: int
@@ -34,14 +34,15 @@ class Progress:
     """The greatest timestamp read, microseconds UTC."""
     seconds: float
     """How long the epoch took, its commit included."""
-    metrics: Cells = field(default_factory=dict)
-    """Step -> metric -> value so far: those of user code, and in the namespace `headrace` what the engine measures."""
+    metrics: MetricValues = field(default_factory=dict)
+    """Step -> metric -> value so far. The metrics of the engine are in the namespace `headrace`, besides those of user
+    code."""
     phases: Mapping[str, float] = field(default_factory=dict)
-    """Seconds of the epoch's parts: `tasks` (all user code), `commit`, `deliver` (to sinks)."""
+    """Part of the epoch -> seconds. The parts are `tasks` (all user code), `commit` and `deliver` (to sinks)."""
 
     @property
     def lag(self) -> int | None:
-        """How far the low watermark is behind the greatest timestamp read, microseconds; None before the first."""
+        """How far the low watermark is behind the greatest timestamp read, in microseconds; None if one is unknown."""
         if MIN_TIMESTAMP in (self.watermark, self.greatest):
             return None
         return max(0, self.greatest - self.watermark)
@@ -52,48 +53,55 @@ class RunOptions:
     """Options of one run of a topology."""
 
     checkpoint: str | None = field(default=None, repr=False)
-    """Directory or URL of the checkpoint; None keeps the state only as long as the run."""
+    """Directory or URL of the checkpoint; with None, the state is lost at the end of the run."""
     checkpoint_key: str | None = field(default=None, repr=False)
-    """Secret that the checkpoint is signed with, so that nothing is loaded that somebody else wrote (docs/security.md);
-    None for the one in the environment variable `HEADRACE_CHECKPOINT_KEY`, or for no signature if there is none."""
+    """Secret with which the checkpoint is signed, so that nothing is loaded that was written without the secret
+    (docs/security.md). None: the secret in the environment variable `HEADRACE_CHECKPOINT_KEY`; if the variable is not
+    set, the checkpoint is not signed."""
     intervals: int | None = None
-    """Key intervals of each computation to begin with, and tasks that work on them. None: what the checkpoint has, or
-    what the runner chooses. If a checkpoint has another number, its state is divided anew."""
+    """Initial number of key intervals of each computation, and number of tasks that work on them. None: the number of
+    the checkpoint, or for a new checkpoint the runner's choice. If a checkpoint has another number, its state is
+    divided again."""
     balancer: Callable[[], Balancer] | None = LoadBalancer
-    """Makes what splits, merges and moves intervals as their load changes (paper §7.1); None leaves them alone."""
+    """Makes the object that splits, merges and moves intervals when their load changes (paper §7.1). None: intervals
+    do not change."""
     max_records_per_epoch: int | None = None
-    """About how many records an injector may contribute to one epoch: bounds memory, and work lost in a crash. None: a
-    million, or four where an epoch of them takes less than two seconds and little reaches a grouping or a sink."""
+    """Approximate number of records that an injector may contribute to one epoch, which bounds memory and the work
+    that a crash may lose. None: one million, or four million while an epoch of four million takes less than two
+    seconds and few of its records, or partial sums of them, are held by tasks at once."""
     latency_aim: float | None = None
-    """Seconds from when a record is there until its result should be. Epochs are then as large as they can be in half
-    of that, at least of 1,000 records and at most of `max_records_per_epoch`, a million by default. None: no aim."""
+    """Seconds from the arrival of a record until its result should be available. An epoch then has as many records as
+    can be processed in half of this time, at least 1,000 and at most `max_records_per_epoch` (one million if that is
+    None). None: no aim."""
     one_task_epochs: bool = True
-    """Whether Spark may run an epoch of little work as one task, without a shuffle between the levels, where that is
-    quicker by what is measured; and one that is not large as one stage of tasks that each read it, where no code of the
-    user's comes before the key. The local runner has one process anyway."""
+    """Whether Spark may run a small epoch without a shuffle between the levels: as one task, if the measured times say
+    that this is faster; or as one stage in which several tasks each read all input, if no user code runs before the
+    key is known. The local runner ignores this option, as it has one process."""
     skew_limit: float | None = None
-    """Seconds of event time by which an injector may run ahead of the least watermark of all: one that is further
-    waits until the others have caught up, so that what it would bring need not be kept (paper §8.4). None: no limit."""
+    """Seconds of event time by which an injector may be ahead of the least watermark of all injectors. An injector that
+    is further ahead waits for the others, so that its records need not be stored meanwhile (paper §8.4). None: no
+    limit."""
     straggler_delay: float = 1.0
-    """Seconds that a task waits until a sink has acknowledged weak productions. What takes longer becomes part of the
-    commit and is released again, so that nothing is lost and nobody waits (paper figure 11)."""
+    """Seconds that a task waits for a sink to acknowledge weak productions. Productions that are not acknowledged in
+    this time become part of the commit and are sent to the sink again afterwards, so that they are not lost and the
+    epoch does not wait for them (paper figure 11)."""
     cache_bytes: int = 64 << 20
-    """What each worker process may keep of decoded state from epoch to epoch, in bytes (paper §8.3); 0 for nothing.
-    Computations take part that declare `private_state`. The local runner keeps none."""
+    """Bytes of decoded state that each worker process may keep from epoch to epoch (paper §8.3); 0 turns this cache
+    off. It holds the state of computations that declare `private_state`. The local runner has no such cache."""
     poll_seconds: float = 0.1
-    """How long to wait before asking idle injectors again."""
-    progress: Callable[[Progress], None] | None = None
+    """Seconds to wait before idle injectors are asked for input again."""
+    progress: Callable[[EpochProgress], None] | None = None
     """Called after each commit."""
     allow_removed: Collection[str] = ()
-    """Names of computations, injectors (by stream) and sinks that the checkpoint has and this topology need not. What
-    they have stored is archived, and restored when they come back."""
+    """Names of computations, injectors (by stream) and sinks that may be in the checkpoint but not in this topology.
+    Their state is archived, and restored when a later topology has the same name again."""
     discard_stored: Collection[str] = ()
-    """Names whose stored state or position is given up if it is archived, or has no meaning for this topology."""
+    """Names whose stored state or position is deleted if it is archived, or cannot be used by this topology."""
     drop_pending: Collection[str] = ()
-    """Names of computations to which productions on their way need not be delivered."""
+    """Names of computations whose pending productions may be dropped without delivery."""
 
     def epoch_size(self) -> Size:
-        """What chooses the size of epochs."""
+        """Return a new object that chooses the sizes of epochs by these options."""
         most = self.max_records_per_epoch
         if self.latency_aim is not None:
             return EpochSize.of(self.latency_aim, USUAL if most is None else most)
@@ -101,7 +109,7 @@ class RunOptions:
 
     @property
     def consent(self) -> Consent:
-        """What the user agrees to, should this be another topology than the checkpoint's."""
+        """What the user allows if the topology differs from that of the checkpoint."""
         return Consent(self.allow_removed, self.discard_stored, self.drop_pending)
 
     def __post_init__(self) -> None:
@@ -110,22 +118,22 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """What a finished run leaves behind."""
+    """The result of a finished run."""
 
     epochs: int
-    """Epochs committed since the pipeline first started."""
+    """Number of epochs committed since the pipeline first started."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
     """Computation, injector stream or sink -> counter -> total."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark at the end, microseconds UTC."""
     unfired_wall_timers: int = 0
-    """Intervals in which wall-time timers were still waiting when the input had ended."""
-    metrics: Cells = field(default_factory=dict, compare=False)
-    """Step -> metric -> value: those of user code, and in the namespace `headrace` what the engine measures. Gauges
-    have the time of the run, so runs are equal without it."""
+    """Number of intervals in which wall-time timers were still waiting when the input had ended."""
+    metrics: MetricValues = field(default_factory=dict, compare=False)
+    """Step -> metric -> value. The metrics of the engine are in the namespace `headrace`, besides those of user code.
+    Metrics are not compared by `==`, because gauges contain the wall-clock time of the run."""
 
     def total(self, counter: str) -> int:
-        """A counter, summed over the whole topology.
+        """Return the sum of a counter over the whole topology.
 
         >>> RunResult(1, {"a": {"late": 2}, "b": {"late": 1}}).total("late")
         3

@@ -1,18 +1,18 @@
-"""What ends a driver's wait early: a request, a stop, a signal."""
+"""Ends a wait of the driver early, at a request, a stop or a signal."""
 
 from __future__ import annotations
 
 from queue import Empty, SimpleQueue
 
 _LONGEST = 3600.0
-"""Seconds of one wait. Whoever waits looks again afterwards, and timers may be set for the end of time."""
+"""Longest wait in seconds, as timers may be set for the end of time. Callers check afterwards and wait again."""
 
 
 class Wakeup:
-    """Ends a wait from any thread, and from a signal handler.
+    """Lets any thread, and a signal handler, end a wait.
 
-    A `threading.Event` would not do: its lock is held for a moment by the thread that waits, and a signal handler runs
-    in that thread, so that setting the event there can wait for itself for ever. The queue's `put` is made for that.
+    A `threading.Event` could deadlock: the waiting thread holds the lock of the event for a moment, and a signal
+    handler in the same thread would wait for this lock. `SimpleQueue.put` is safe in signal handlers.
 
     >>> wakeup = Wakeup()
     >>> wakeup.call()
@@ -24,11 +24,11 @@ class Wakeup:
         self._calls: SimpleQueue[None] = SimpleQueue()
 
     def call(self) -> None:
-        """End the wait that goes on, or else the next one."""
+        """End the current wait, or the next one if there is none."""
         self._calls.put(None)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a call, at most so long and at most an hour; whether there was one since the last wait."""
+        """Wait up to `seconds`, at most an hour, for a call; returns whether there was one since the last wait."""
         try:
             self._calls.get(timeout=min(max(seconds, 0.0), _LONGEST))
         except Empty:

@@ -1,1 +1,1 @@
-"""Looking at collections from a notebook or a shell (`apache_beam.runners.interactive`)."""
+"""Shows elements of collections in a notebook or a shell, as `apache_beam.runners.interactive` does."""

@@ -1,4 +1,4 @@
-"""Elements of a collection as a table: in a notebook, and as text."""
+"""Shows the elements of a collection as a table, in HTML in a notebook and as text elsewhere."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from importlib import import_module
 
-from headrace.sdk.row import Row
-from headrace.sdk.shorttext import table, text_of
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.model.row import Row
+from headrace.sdk.model.short_text import table, text_of
+from headrace.sdk.model.windowed_value import WindowedValue
 
 _MOST = 1_000
-"""Lines of a table; of more elements the number is told."""
+"""Greatest number of lines of a table; the title has the number of all elements."""
 
 
 class Elements:
-    """What `show` shows of a collection.
+    """The table of the elements of a collection, which `show` displays.
 
     Args:
-        label: Of the step that puts it out.
-        found: Its elements.
-        with_windows: Whether columns for timestamp, window and pane are shown.
+        label: Label of the step that puts the collection out.
+        found: The elements of the collection.
+        with_windows: Whether the table has columns for timestamp, windows and the timing of the pane.
 
     >>> Elements("Sum", [WindowedValue(("red", 5), 0, ()), WindowedValue(("blue", 7), 0, ())])
     Sum: 2 elements
@@ -43,7 +43,7 @@ class Elements:
             self._rows = [[*row, *more] for row, more in zip(self._rows, told, strict=True)]
 
     def display(self) -> None:
-        """Show it, where the program runs."""
+        """Show the table in the notebook if there is one, else print it."""
         ipython = sys.modules.get("IPython")
         if ipython is not None and getattr(ipython.get_ipython(), "kernel", None) is not None:
             import_module("IPython.display").display(self)
@@ -61,7 +61,10 @@ class Elements:
 
 
 def _table(values: Sequence[object]) -> tuple[list[str], list[list[str]]]:
-    """Names of columns, and rows: a column for each field that all elements have, else one for the whole."""
+    """Return the names of the columns, and the rows.
+
+    There is one column for each field if all elements have the same fields, else a single column.
+    """
     split = [_fields(value) for value in values]
     first = split[0] if split else None
     if first and all(its is not None and its.keys() == first.keys() for its in split):
@@ -70,7 +73,7 @@ def _table(values: Sequence[object]) -> tuple[list[str], list[list[str]]]:
 
 
 def _fields(value: object) -> Mapping[str, object] | None:
-    """The fields of an element, by name; None for one that has none."""
+    """Return the fields of an element by name; None for an element without fields."""
     if isinstance(value, Mapping):
         return {str(name): its for name, its in value.items()}
     if isinstance(value, Row):

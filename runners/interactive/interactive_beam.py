@@ -1,13 +1,13 @@
-"""Elements of a collection, now: `collect` gives them, `show` shows them (Beam's `interactive_beam`).
+"""Computes the elements of a collection at once: `collect` returns them, `show` shows them (Beam's `interactive_beam`).
 
     from headrace.runners.interactive import interactive_beam as ib
 
     ib.collect(pipeline | beam.Create([1, 2]) | beam.Map(abs))     # [1, 2]
     ib.show(sums, include_window_info=True)                        # a table
 
-Only the steps run that the collection is made of, in memory, from the beginning of the input to its end. Nothing is
-written: neither what steps beside it would write, nor a checkpoint. `collect` gives a list, where Beam gives a frame of
-pandas.
+Only the steps on which the collection depends run, in memory, from the beginning of the input to its end. Nothing is
+written: sinks of the pipeline do not run, and there is no checkpoint. `collect` returns a list, where Beam returns a
+pandas DataFrame.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dataclasses import replace
 from typing import cast
 
 from headrace.lowlevel.errors import HeadraceError, StepError
-from headrace.lowlevel.raised import as_raised
-from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.user_exceptions import as_raised
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.interactive.elements import Elements
-from headrace.sdk.compile import compile_steps
-from headrace.sdk.graph import sides_of
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.running import Runner, find_runner, run_options
-from headrace.sdk.tracebacks import shorten
-from headrace.sdk.transforms.element import DoFn, Map
-from headrace.sdk.transforms.write import Write
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.compiler.compiler import compile_steps
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner, run_options
+from headrace.sdk.pipeline.tracebacks import shorten
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.steps import side_inputs_of
+from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import BoundedWindow
 
 __all__ = ["collect", "show"]
@@ -47,20 +47,21 @@ def collect(
     include_window_info: bool = False,
     runner: Runner | str = "LocalRunner",
 ) -> list[object]:
-    """The elements of a collection, in no particular order.
+    """Return the elements of a collection, in no particular order.
 
     Args:
-        pcoll: Of a pipeline that need not have run, and is not changed.
-        n: How many at most; the steps run to the end of the input all the same.
-        include_window_info: Whether elements are `WindowedValue`s, with timestamp, window and pane.
-        runner: What runs it: in memory by default.
+        pcoll: The collection. Its pipeline need not have run, and is not changed.
+        n: Greatest number of elements to return; the steps run to the end of the input nevertheless.
+        include_window_info: Whether to return `WindowedValue`s, with timestamp, windows and pane.
+        runner: The runner of the steps; by default they run in memory.
 
     Raises:
-        TypeError: It is no collection.
-        ValueError: The input never ends, so the elements would never be all there; or an `n` below 0.
-        StepError: A step raised; it is of the class that was raised, too, as with `Pipeline.run`.
+        TypeError: `pcoll` is not a collection.
+        ValueError: `n` is less than 0, or the input never ends, so that the elements would never be complete.
+        StepError: A step raised; the error is also an instance of the class that the step raised, as with
+            `Pipeline.run`.
 
-    >>> from headrace.sdk.transforms.create import Create
+    >>> from headrace import Create, Pipeline
     >>> numbers = Pipeline("LocalRunner") | Create([1, -2, 3]) | Map(abs)
     >>> sorted(collect(numbers)), len(collect(numbers, n=2))
     ([1, 2, 3], 2)
@@ -69,20 +70,12 @@ def collect(
         raise TypeError(f"collect takes a collection, got {pcoll!r:.200}; give what a transform was applied to, say")
     if not n >= 0:
         raise ValueError(f"n is {n!r}; give how many elements at most, or leave it out for all")
-    delivered: dict[int, list[WindowedValue]] = {}
-
-    def deliver(epoch: int, rows: Sequence[tuple[object, int]]) -> None:
-        delivered[epoch] = [_windowed(cast("_Told", value)) for value, _ in rows]
-
-    pipeline = pcoll.pipeline
-    steps = [*_made_by(pipeline, pcoll), *_tap(pipeline, pcoll, CallSink(deliver))]
-    options = replace(cast(RunOptions, run_options(pipeline.options)), checkpoint=None)
     try:
-        _run(find_runner(runner), compile_steps(steps), options)
+        found = _windowed_values(pcoll, find_runner(runner))
     except HeadraceError as error:
+        # The traceback is shortened here, as callers of this function add their frames later.
         shorten(error)
         raise
-    found = [element for epoch in sorted(delivered) for element in delivered[epoch]]
     found = found if n == math.inf else found[: int(n)]
     return list(found) if include_window_info else [element.value for element in found]
 
@@ -93,9 +86,11 @@ def show(
     n: float = math.inf,
     runner: Runner | str = "LocalRunner",
 ) -> None:
-    """Show the elements of collections: as tables in a notebook, as text elsewhere. As `collect`.
+    """Show the elements of collections as tables in a notebook, and as text elsewhere.
 
-    >>> from headrace.sdk.transforms.create import Create
+    Arguments and errors are those of `collect`.
+
+    >>> from headrace import Create, Pipeline
     >>> show(Pipeline("LocalRunner") | "Teams" >> Create([{"team": "red", "points": 5}]))
     Teams: 1 element
     team  points
@@ -105,6 +100,20 @@ def show(
         found = cast("list[WindowedValue]", collect(pcoll, n, True, runner))
         label = "" if pcoll.producer is None else pcoll.producer.full_label
         Elements(label, found, include_window_info).display()
+
+
+def _windowed_values(pcoll: PCollection[object], runner: Runner) -> list[WindowedValue]:
+    """Run the steps on which a collection depends, and return all its elements in the order of epochs."""
+    delivered: dict[int, list[WindowedValue]] = {}
+
+    def deliver(epoch: int, rows: Sequence[tuple[object, int]]) -> None:
+        delivered[epoch] = [_windowed(cast("_Told", value)) for value, _ in rows]
+
+    pipeline = pcoll.pipeline
+    steps = [*_made_by(pipeline, pcoll), *_tap(pipeline, pcoll, CallSink(deliver))]
+    options = replace(cast(RunOptions, run_options(pipeline.options)), checkpoint=None)
+    _run(runner, compile_steps(steps), options)
+    return [element for epoch in sorted(delivered) for element in delivered[epoch]]
 
 
 def _run(runner: Runner, topology: Topology, options: RunOptions) -> None:
@@ -117,8 +126,8 @@ def _run(runner: Runner, topology: Topology, options: RunOptions) -> None:
         raise made.with_traceback(error.__traceback__) from made.__cause__
 
 
-def _made_by(pipeline: Pipeline, pcoll: PCollection[object]) -> list[Step]:
-    """The steps that a collection comes from, in the order of the program."""
+def _made_by(pipeline: BasePipeline, pcoll: PCollection[object]) -> list[Step]:
+    """Return the steps on which a collection depends, including side inputs, in the order of the program."""
     needed: set[int] = set()
     waiting: list[PCollection[object]] = [pcoll]
     for collection in waiting:
@@ -126,12 +135,12 @@ def _made_by(pipeline: Pipeline, pcoll: PCollection[object]) -> list[Step]:
         if step is not None and id(step) not in needed:
             needed.add(id(step))
             waiting += [value for value in step.inputs if isinstance(value, PCollection)]
-            waiting += [side.pvalue for side in sides_of(step)]
+            waiting += [side.pvalue for side in side_inputs_of(step)]
     return [step for step in pipeline.steps if id(step) in needed]
 
 
-def _tap(pipeline: Pipeline, pcoll: PCollection[object], sink: CallSink) -> Iterable[Step]:
-    """Steps that bring the elements to the driver."""
+def _tap(pipeline: BasePipeline, pcoll: PCollection[object], sink: CallSink) -> Iterable[Step]:
+    """Return two steps that pass the elements of a collection to a sink; the pipeline is not changed."""
     seen: PCollection[object] = PCollection(pipeline, pcoll.windowing, pcoll.is_bounded)
     telling = Step(_LABEL, Map(_whole), [pcoll])
     telling.add_output(seen)
@@ -148,7 +157,7 @@ def _whole(
 
 
 _Told = tuple[object, Timestamp, BoundedWindow, PaneInfo]
-"""What is brought of an element: a `WindowedValue` would put it into windows."""
+"""Value, timestamp, window and pane of an element. It is a tuple, as a `WindowedValue` would set the window."""
 
 
 def _windowed(told: _Told) -> WindowedValue:

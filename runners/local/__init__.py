@@ -1,4 +1,4 @@
-"""Runs topologies in memory, in one thread, in an order that a test can choose."""
+"""The local runner, which runs topologies in memory, in one thread, in an order that tests can choose."""
 
 from headrace.runners.local.runner import LocalRunner
 from headrace.runners.local.scheduler import Crash, Scheduler

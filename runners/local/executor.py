@@ -1,4 +1,4 @@
-"""Runs the tasks of an epoch one after another in this process, on copies in memory."""
+"""The executor of the local runner: runs the tasks of an epoch one by one in this process, with state in memory."""
 
 from __future__ import annotations
 
@@ -6,53 +6,55 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 
 from headrace.lowlevel.checkpoint import (
-    CopyPlan,
     DeltaFile,
     DeltaHeader,
+    FileChain,
     Snapshot,
     SnapshotOrder,
     write_deltas,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.copy_plan import within
-from headrace.lowlevel.injector import Split
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
-from headrace.lowlevel.store import Store
-from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.beside import Call, PlainCall, Release
+from headrace.lowlevel.checkpoint.files.file_chain import within
+from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.background_calls import PendingCall, PlainCall, Release
 from headrace.runners.engine.clock import Clock, ManualClock
-from headrace.runners.engine.epoch import DRIVER, EpochSpec, Row, Sender, work_rows
-from headrace.runners.engine.program import Program
-from headrace.runners.engine.task import read_splits, run_level
+from headrace.runners.engine.messages import DRIVER, EpochSpec, Message, Sender, work_messages
+from headrace.runners.engine.task.prepared_topology import PreparedTopology
+from headrace.runners.engine.task.task import read_splits, run_level
 from headrace.runners.local.scheduler import Scheduler
 
 
 class LocalExecutor:
-    """The executor of the local runner: deterministic, and at the same time the `Host` of its tasks."""
+    """The `Executor` of the local runner, which is deterministic; it is also the `Host` of its tasks."""
 
     states = None
-    """Nothing is kept decoded."""
-    handed = None
-    """Tests shall see what travels as bytes."""
+    """No decoded state is cached."""
+    local_exchange = None
+    """Blocks travel as bytes, so that tests cover their encoding."""
     step_begins = None
+    """No process can die without a word here, so nothing needs to know the last step."""
 
     def __init__(
         self,
         topology: Topology,
         parallelism: int,
         scheduler: Scheduler,
-        store: Store | None,
+        storage: ObjectStorage | None,
         generation: int,
         clock: Clock | None = None,
     ) -> None:
         self.parallelism = parallelism
-        self._program = Program(topology)
+        self._program = PreparedTopology(topology)
         self._scheduler = scheduler
-        self._store = store
+        self._storage = storage
         self._generation = generation
         self._clock = clock or ManualClock()
-        self._copies: dict[tuple[str, int], MemoryCopy] = {}
+        self._stores: dict[tuple[str, int], MemoryStateStore] = {}
         self._uncommitted: list[tuple[int, dict[str, Delta]]] = []
         self._numbers = count(1)
         self._epoch = 0
@@ -60,93 +62,98 @@ class LocalExecutor:
     # Executor
 
     def splits(self) -> int:
-        """One for each task."""
+        """Return the number of tasks."""
         return self.parallelism
 
-    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
-        """Level by level, task by task."""
+    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]) -> list[Message]:
+        """Run an epoch level by level, and the tasks of a level one by one in the scheduler's order."""
         self._epoch = spec.epoch
         self._uncommitted.clear()
         levels = len(self._program.levels)
-        travelling = list(rows)
-        work = work_rows(spec, splits)
+        in_flight = list(messages)
+        work = work_messages(spec, splits)
         for index in self._scheduler.task_order(spec.epoch, 0, range(len(work))):
             self._scheduler.step(f"run level 0 task {index}", spec.epoch)
-            travelling += read_splits(self._program, self, index, [work[index]])
+            in_flight += read_splits(self._program, self, index, [work[index]])
         for level in range(1, levels + 1):
-            travelling = self._run_level(spec, level, travelling)
-        return [row for row in travelling if row[1] == DRIVER]
+            in_flight = self._run_level(spec, level, in_flight)
+        return [message for message in in_flight if message[1] == DRIVER]
 
-    def _run_level(self, spec: EpochSpec, level: int, rows: list[Row]) -> list[Row]:
-        here: dict[int, list[Row]] = {task: [] for task in range(spec.tasks)}
-        out = []
-        for row in rows:
-            if row[1] == level:
-                here[row[0]].append(row)
-            else:
-                out.append(row)
+    def _run_level(self, spec: EpochSpec, level: int, messages: list[Message]) -> list[Message]:
+        """Run the tasks of a level on its messages; returns their output and the messages for deeper levels."""
+        by_task: dict[int, list[Message]] = {task: [] for task in range(spec.tasks)}
+        output: list[Message] = []
+        for message in messages:
+            target, target_level, *_ = message
+            (by_task[target] if target_level == level else output).append(message)
         for task in self._scheduler.task_order(spec.epoch, level, range(spec.tasks)):
             self._scheduler.step(f"run level {level} task {task}", spec.epoch)
-            arrived = self._scheduler.arrival_order(spec.epoch, level, here[task])
-            out += run_level(self._program, self, level, task, arrived)
-        return out
+            arrivals = self._scheduler.arrival_order(spec.epoch, level, by_task[task])
+            output += run_level(self._program, self, level, task, arrivals)
+        return output
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
-        """Copies of new intervals are made of those that had their keys, as `CopyPlan.origins` has it.
+        """Make the state stores of new intervals from the stores that had their keys, as with `FileChain.origins`.
 
-        After a restart they are made of the checkpoint.
+        After a restart, `state_store` makes them from the checkpoint instead.
         """
         for level, intervals in before.items():
             for name in self._program.levels[level - 1]:
                 self._divide(name, intervals, after[level])
 
     def _divide(self, name: str, before: IntervalMap, after: IntervalMap) -> None:
-        if {one.number for one in before} == {one.number for one in after}:
+        """Move the state of a computation from intervals that are removed to those that take their keys."""
+        if {interval.number for interval in before} == {interval.number for interval in after}:
             return
-        stay = {one.number for one in before} & {one.number for one in after}
-        gone = [old for old in before if old.number not in stay]
-        had = {old: copy for old in gone if (copy := self._copies.pop((name, old.number), None)) is not None}
-        for interval in (one for one in after if had and one.number not in stay):
-            copy = self._copies[name, interval.number] = MemoryCopy()
-            for old in filter(interval.overlaps, had):
-                for delta in had[old].dump():
-                    copy.apply(within(delta, (old.start, old.stop), (interval.start, interval.stop)))
+        kept = {interval.number for interval in before} & {interval.number for interval in after}
+        removed = [old for old in before if old.number not in kept]
+        old_stores = {
+            old: store for old in removed if (store := self._stores.pop((name, old.number), None)) is not None
+        }
+        for interval in (interval for interval in after if old_stores and interval.number not in kept):
+            store = self._stores[name, interval.number] = MemoryStateStore()
+            for old in filter(interval.overlaps, old_stores):
+                for delta in old_stores[old].dump():
+                    store.apply(within(delta, (old.start, old.stop), (interval.start, interval.stop)))
 
     def committed(self, epoch: int, records: int) -> None:
-        """What the tasks saved becomes the committed state."""
+        """Apply the deltas of the tasks to the state stores."""
         for interval, deltas in self._uncommitted:
             for name, delta in deltas.items():
-                self._copies[name, interval].apply(delta)
+                self._stores[name, interval].apply(delta)
         self._uncommitted.clear()
 
     def abandoned(self, epoch: int) -> None:
-        """Forget what the tasks saved."""
+        """Drop the deltas of the tasks."""
         self._uncommitted.clear()
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
-        """Made at once from the copies in memory, which are at the last commit."""
-        assert self._store is not None
-        made = []
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+        """Make the snapshots at once from the stores in memory, which are at the last commit."""
+        assert self._storage is not None
+        snapshots = []
         for order, _ in orders:
             names = self._program.levels[order.level - 1]
-            copies = {name: self._copies[name, order.interval] for name in names}
-            made.append(write_snapshot(self._store, order, copies))
-        return lambda: made
+            stores = {name: self._stores[name, order.interval] for name in names}
+            snapshots.append(write_snapshot(self._storage, order, stores))
+        return lambda: snapshots
 
-    def beside(self, release: Release) -> Call:
-        """At once, in this thread: of tasks and of the driver."""
+    def begin_release(self, release: Release) -> PendingCall:
+        """Release at once in this thread, both for tasks and for the driver."""
         call = PlainCall(release, self._clock)
         self._scheduler.step("released", self._epoch)
         return call
 
     def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
-        """User code that stays lives on; copies are read from the checkpoint again when they are needed."""
-        program = Program(topology)
+        """Prepare to run another topology. Instances of computations that are in both topologies are kept.
+
+        After the change, state stores are read from the checkpoint again when they are needed.
+        """
+        program = PreparedTopology(topology)
 
         def switch() -> None:
             self._program.give_way(program)
             self._program = program
-            self._copies.clear()
+            self._stores.clear()
 
         return topology, switch
 
@@ -157,31 +164,36 @@ class LocalExecutor:
     # Host
 
     def token(self) -> str:
-        """Tokens in order, so that a run repeats exactly; apart from those of drivers before it."""
+        """Return the next token. Tokens are consecutive, so that runs can be repeated, and unique among drivers."""
         return f"g{self._generation}n{next(self._numbers)}"
 
-    def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
-        """The copy in memory; after a restart it is first read from the checkpoint."""
-        place = (computation, interval)
-        if place not in self._copies:
-            loaded = plan.load(self._store, computation) if plan is not None and self._store is not None else {}
-            self._copies[place] = loaded.get(computation, MemoryCopy())
-        return self._copies[place]
+    def state_store(
+        self, computation: str, level: int, interval: int, epoch: int, chain: FileChain | None
+    ) -> StateStore:
+        """Return the state store in memory; if there is none, as after a restart, it is read from the checkpoint."""
+        key = (computation, interval)
+        if key not in self._stores:
+            loaded = chain.load(self._storage, computation) if chain is not None and self._storage is not None else {}
+            self._stores[key] = loaded.get(computation, MemoryStateStore())
+        return self._stores[key]
 
     def seconds(self) -> float:
-        """None: what a run does must not depend on how fast the machine is."""
+        """Return 0, because a run must not depend on the speed of the machine."""
         return 0.0
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
         """Keep the deltas for the commit, and write them if there is a checkpoint."""
         self._uncommitted.append((interval, deltas))
-        if self._store is None:
+        if self._storage is None:
             return None
         header = DeltaHeader(epoch, sender.level, interval, sender.token)
-        written = write_deltas(self._store, header, deltas)
+        file = write_deltas(self._storage, header, deltas)
         self._scheduler.step(f"saved level {sender.level} task {sender.index}", epoch)
-        return written
+        return file
 
-    def copies(self) -> dict[tuple[str, int], MemoryCopy]:
-        """Committed state by computation and interval: for tests that count what is left."""
-        return self._copies
+    def failed(self, error: Exception) -> None:
+        """Do nothing: state in memory cannot be damaged."""
+
+    def stores(self) -> dict[tuple[str, int], MemoryStateStore]:
+        """Return the committed state by computation and interval, for tests that count the remaining state."""
+        return self._stores

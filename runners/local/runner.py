@@ -1,28 +1,29 @@
-"""The local runner: any topology, in memory, deterministic; the reference that other runners are tested against."""
+"""The local runner: runs any topology in memory, deterministically; tests compare other runners with its results."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.durable import open_checkpoint
-from headrace.runners.engine.journal import Journal, NoJournal
-from headrace.runners.engine.optionrules import check_program
+from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.journal import Journal, NoJournal
+from headrace.runners.engine.driver.signals import heeding_signals
+from headrace.runners.engine.driver.topology_change import Changes, Running
+from headrace.runners.engine.option_rules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
-from headrace.runners.engine.running import Changes, Running
-from headrace.runners.engine.signals import heeding_signals
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.local.scheduler import Scheduler
 
 
 class LocalRunner:
-    """Runs in this process and thread, without Spark.
+    """Runs topologies in this process and thread, without Spark.
 
-    The clock stands still unless a test moves it; when only a wall-time timer can go on, it jumps there. With a
-    `checkpoint` in the options the run is durable by the same protocol as on Spark.
+    The default clock stands still unless a test moves it; if the run can only wait for a wall-time timer, the clock
+    jumps to the time of the timer. With a `checkpoint` in the options, the run is durable by the same protocol as on
+    Spark.
 
     >>> from headrace.lowlevel import BoundedInjector, Computation, CallSink
     >>> class Count(Computation):
@@ -45,29 +46,29 @@ class LocalRunner:
         self.scheduler = scheduler or Scheduler()
         self._intervals = intervals
         self._parallelism = parallelism
-        self.copies: dict[tuple[str, int], MemoryCopy] = {}
-        """Committed state of the last run, by computation and interval: for tests that count what is left."""
+        self.stores: dict[tuple[str, int], MemoryStateStore] = {}
+        """Committed state of the last run, by computation and interval, for tests that count the remaining state."""
 
     def keep_time(self) -> None:
-        """Go by the machine's clock, but without waiting, unless somebody has given or moved a clock.
+        """Use the machine's clock, but without waiting, unless the caller has given a clock or moved the default one.
 
-        Times are to be shown, and the clock that stands still is in 1970.
+        This is for runs whose times are shown, because the default clock stands still in 1970.
         """
         if self._has_own_clock and type(self.clock) is ManualClock and self.clock.now() == 0:
             self.clock = SkippingClock()
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`."""
+        """Run to the end of the input, or until a signal stops the run (see `runners.engine.driver.signals`)."""
         check_program(topology, options)
         options, changes = options or RunOptions(), Changes(topology)
         with heeding_signals(changes, options.checkpoint is not None):
             return self._run(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
-        """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
+        """Run in the background, where the topology can be changed; `Running.wait` raises the errors of the run."""
         options = options or RunOptions()
         if options.checkpoint is None:
-            # What comes and goes is found in the checkpoint.
+            # A change of topology needs a checkpoint.
             options = replace(options, checkpoint="memory://")
         topology.validate()
         return Running(topology, lambda changes: self._run(topology, options, changes))
@@ -83,5 +84,5 @@ class LocalRunner:
                 *(options.checkpoint, topology, self.clock, "local runner"), options.checkpoint_key, options.consent
             )
         executor = LocalExecutor(topology, self._parallelism, self.scheduler, store, journal.generation, self.clock)
-        self.copies = executor.copies()
+        self.stores = executor.stores()
         return Driver(topology, executor, journal, self.clock, options, self.scheduler, changes).run()

@@ -1,4 +1,4 @@
-"""What a run says of itself while it goes on: to a person at a terminal, to a log, to Prometheus and OpenTelemetry."""
+"""Reporters of the progress of a run: at a terminal, in a notebook, in a log, to Prometheus and to OpenTelemetry."""
 
 from headrace.runners.reporting.display import ProgressDisplay
 from headrace.runners.reporting.log import ProgressLog

@@ -1,4 +1,4 @@
-"""Progress at a terminal: drawn in place, and gone over to plain lines when it ends."""
+"""Progress of a run at a terminal: a display that is redrawn in place and remains on the screen at the end."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console, Group, RenderableType
+from rich.constrain import Constrain
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
 
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import Rates, step_figures
-from headrace.runners.reporting.table import Told, columns_for, heading
+from headrace.runners.reporting.table import SHARE_OF_NAMES, Told, columns_for, heading
 
+_CTRL_C = len("^C")
+"""Columns that stay free at the right: a terminal shows Ctrl-C behind the last line, which must not break that line."""
 _BESIDES_STEPS = 3
-"""Lines of a terminal that are needed for more than the heading and the steps."""
+"""Number of lines of the terminal that show neither the heading nor a step."""
 
 
 class ProgressDisplay:
-    """Shows a run on a terminal: the whole in three lines, then a line for each step. Use it in a `with` block."""
+    """Shows a run on a terminal: three lines for the run, then a line for each step. Use it in a `with` block."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
         self._console, self._clock = console, clock
@@ -34,8 +37,8 @@ class ProgressDisplay:
         self._live.start()
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Show the progress after an epoch."""
         self._rates.note(progress, self._clock())
         self._started = True
         self._live.update(drawn(progress, self._rates, self._console.width, self._console.height))
@@ -43,17 +46,19 @@ class ProgressDisplay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # What is shown last stays; that it was starting is not worth a line.
+        # The last display stays on the screen, except for "starting".
         self._live.transient = not self._started
         self._live.stop()
 
 
-def drawn(progress: Progress, rates: Rates, width: int = 120, height: int = 40) -> RenderableType:
-    """The display of one moment, in as many columns and lines as the terminal has."""
-    steps = step_figures(progress)
+def drawn(progress: EpochProgress, rates: Rates, width: int = 120, height: int = 40) -> RenderableType:
+    """Return the display of a run's progress, for a terminal of `width` columns and `height` lines."""
+    steps, width = step_figures(progress), width - _CTRL_C
     head = [line for told in heading(progress, rates, steps) for line in _folded(told, width)]
     names, rows = columns_for(width, steps)
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    # Only a table of full width shortens names alone.
+    has_long_names = any(len(row[0]) > width * SHARE_OF_NAMES for row in rows)
+    table = Table(box=None, expand=has_long_names, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     table.add_column(names[0], overflow="ellipsis", no_wrap=True, ratio=1)
     for name in names[1:]:
         table.add_column(name, justify="right", no_wrap=True)
@@ -62,11 +67,11 @@ def drawn(progress: Progress, rates: Rates, width: int = 120, height: int = 40) 
         table.add_row(*map(Text, row))
     if len(rows) > room:
         table.add_row(f"and {len(rows) - room} more")
-    return Group(*head, table)
+    return Constrain(Group(*head, table), width)
 
 
 def _folded(told: Sequence[Told], width: int) -> list[Text]:
-    """Lines of figures; a name is not torn from its value."""
+    """Return figures as lines of at most `width` characters; a line does not end between a name and its value."""
     lines = [Text()]
     for each in told:
         piece = Text.assemble((f"{each.name} ", "dim"), (each.value, "yellow" if each.alarming else ""))

@@ -1,4 +1,4 @@
-"""The figures of a run's progress: of each step, and how many records a second."""
+"""Figures of a run's progress for reporters: those of each step, the rates of records, and their text forms."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 
 from headrace.lowlevel.metric import ENGINE, CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 
 _SPAN = 10.0
-"""Seconds over which rates are taken."""
+"""Seconds over which rates are averaged."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepFigures:
-    """Of one computation, injector stream or sink; None where something has no meaning or is not known yet."""
+    """Figures of one computation, injector stream or sink; None for a figure that it lacks or that is not known yet."""
 
     step: str
     records_in: int | None = None
@@ -25,7 +25,7 @@ class StepFigures:
     dropped_late: int | None = None
     duplicates: int | None = None
     timers: int | None = None
-    """That have fired."""
+    """Number of timers that have fired."""
     watermark: int | None = None
     """Microseconds UTC."""
     lag: int | None = None
@@ -36,12 +36,12 @@ class StepFigures:
 _NAMES = frozenset(StepFigures.__slots__) - {"step"}
 
 
-def step_figures(progress: Progress) -> list[StepFigures]:
-    """Those of every step that has any, in the engine's order.
+def step_figures(progress: EpochProgress) -> list[StepFigures]:
+    """Return the figures of every step that has any, in the order of `progress.metrics`.
 
     >>> from headrace.lowlevel.metric import Metric
     >>> cells = {"Sum": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
-    >>> [figures] = step_figures(Progress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells))
+    >>> [figures] = step_figures(EpochProgress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells))
     >>> figures.step, figures.records_in, figures.late
     ('Sum', 3, None)
     """
@@ -59,27 +59,27 @@ def step_figures(progress: Progress) -> list[StepFigures]:
 
 
 def total(steps: Iterable[StepFigures], name: str) -> int:
-    """A figure summed over all steps that have it."""
+    """Return the sum of a figure over all steps that have it."""
     return sum(getattr(step, name) or 0 for step in steps)
 
 
 @dataclass(slots=True)
 class Rates:
-    """How many records come in and go out a second, over the last ten seconds.
+    """Rates of records in and out, averaged over the last ten seconds.
 
     >>> rates = Rates()
     >>> for second in range(1, 4):
-    ...     rates.note(Progress(second, 100 * second, 10 * second, 0, 0, 0, 0, 0, 1.0), at=float(second))
+    ...     rates.note(EpochProgress(second, 100 * second, 10 * second, 0, 0, 0, 0, 0, 1.0), at=float(second))
     >>> rates.per_second
     (100.0, 10.0)
     """
 
     _noted: deque[tuple[float, int, int]] = field(default_factory=deque)
 
-    def note(self, progress: Progress, at: float) -> None:
-        """Take in how far the run is at a time, seconds of any clock that only goes forward."""
+    def note(self, progress: EpochProgress, at: float) -> None:
+        """Note the progress of the run at time `at`, in seconds of a monotonic clock."""
         if not self._noted and progress.epoch == 1:
-            # Of a run that goes on it is not known what it had before.
+            # At a later epoch, the number of records of earlier runs on the checkpoint would not be known.
             self._noted.append((at - progress.seconds, 0, 0))
         self._noted.append((at, progress.records_in, progress.records_out))
         while len(self._noted) > 2 and self._noted[0][0] < at - _SPAN:
@@ -87,19 +87,19 @@ class Rates:
 
     @property
     def known(self) -> bool:
-        """Whether there is anything to take them from: the first epoch of a run that goes on tells nothing."""
+        """Whether rates are known. After the first epoch of a run that continues from a checkpoint, they are not."""
         return len(self._noted) > 1
 
     @property
     def per_second(self) -> tuple[float, float]:
-        """In and out."""
+        """The rates in and out, in records a second."""
         (began, read, written), (ended, reads, writes) = self._noted[0], self._noted[-1]
         seconds = max(ended - began, 1e-6)
         return (reads - read) / seconds, (writes - written) / seconds
 
 
 def shown_time(timestamp: int | None) -> str:
-    """A watermark for people.
+    """Return a watermark, in microseconds UTC, as text for people.
 
     >>> shown_time(None), shown_time(0), shown_time(MAX_TIMESTAMP)
     ('-', '1970-01-01 00:00:00', 'the end')
@@ -115,7 +115,7 @@ def shown_time(timestamp: int | None) -> str:
 
 
 def shown_span(micros: int | None) -> str:
-    """A span of time for people.
+    """Return a span of time, in microseconds, as text for people.
 
     >>> [shown_span(seconds * 1_000_000) for seconds in (0, 5, 75, 3_700, 90_000)]
     ['0 s', '5 s', '1 min 15 s', '1 h 1 min', '1 d 1 h']
@@ -133,7 +133,7 @@ def shown_span(micros: int | None) -> str:
 
 
 def shown_bytes(size: int | None) -> str:
-    """A size for people.
+    """Return a size, in bytes, as text for people.
 
     >>> [shown_bytes(size) for size in (0, 999, 20_480, 3 << 20)]
     ['0 B', '999 B', '20 KiB', '3.0 MiB']

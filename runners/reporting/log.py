@@ -1,4 +1,4 @@
-"""Progress as short lines of JSON, for logs: one a second at most, and the last one in any case."""
+"""Progress of a run as lines of JSON for logs: at most one line a second, and always one for the last epoch."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from types import TracebackType
 from typing import IO, Self
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import Rates, step_figures, total
 
 _EVERY = 1.0
-"""Seconds between two lines."""
+"""Default number of seconds between two lines."""
 
 
 class ProgressLog:
-    """Writes a line of JSON a second, with the figures of the whole run.
+    """Writes one line of JSON a second with the figures of the whole run.
 
     Args:
-        file: Where to.
-        every: Seconds between two lines.
-        clock: Seconds, of any clock that only goes forward.
-        details: Whether a line has rates of both ends, phases of the epoch and the figures of each step, too; that is
-            some 80 characters a step.
+        file: The text file to which the lines are written.
+        every: Least number of seconds between two lines.
+        clock: Returns the seconds of a monotonic clock.
+        details: Whether a line also has the rate of output, the phases of the epoch and the figures of each step, which
+            take about 80 characters a step.
 
     >>> import sys
     >>> with ProgressLog(sys.stdout, clock=lambda: 0.0) as log:
-    ...     log(Progress(1, 3, 2, 0, 0, MAX_TIMESTAMP, 0, 0, 0.5))
+    ...     log(EpochProgress(1, 3, 2, 0, 0, MAX_TIMESTAMP, 0, 0, 0.5))
     {"epoch": 1, "seconds": 0.5, "in": 3, "in_per_s": 6.0, "out": 2, "late": 0, "dropped": 0, "watermark": "end", ...}
     """
 
@@ -44,13 +44,13 @@ class ProgressLog:
         self._line = detailed_line if details else line_of
         self._rates = Rates()
         self._next: float | None = None
-        self._waiting: Progress | None = None
+        self._waiting: EpochProgress | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Note the progress after an epoch, and write a line if one is due."""
         now = self._clock()
         self._rates.note(progress, now)
         self._waiting = progress
@@ -69,8 +69,8 @@ class ProgressLog:
             self._waiting = None
 
 
-def line_of(progress: Progress, per_second: tuple[float, float]) -> Mapping[str, object]:
-    """The figures of a line; times in RFC 3339, spans in seconds."""
+def line_of(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """Return the figures of a line: times in RFC 3339, spans in seconds; `per_second` is the rates in and out."""
     return {
         "epoch": progress.epoch,
         "seconds": round(progress.seconds, 3),
@@ -84,8 +84,8 @@ def line_of(progress: Progress, per_second: tuple[float, float]) -> Mapping[str,
     }
 
 
-def detailed_line(progress: Progress, per_second: tuple[float, float]) -> Mapping[str, object]:
-    """All figures that there are; as `line_of`."""
+def detailed_line(progress: EpochProgress, per_second: tuple[float, float]) -> Mapping[str, object]:
+    """Return the figures of `line_of`, the rate of output, the phases, and all known figures of each step."""
     steps = step_figures(progress)
     return {
         **line_of(progress, per_second),
@@ -98,7 +98,7 @@ def detailed_line(progress: Progress, per_second: tuple[float, float]) -> Mappin
 
 
 def _told(figures: dict[str, object]) -> dict[str, object]:
-    """What is known of a step."""
+    """Return the known figures of a step, with times in RFC 3339 and spans in seconds."""
     told = {name: value for name, value in figures.items() if value is not None and name != "step"}
     if isinstance(lag := told.pop("lag", None), int):
         told["lag_s"] = lag / 1e6
@@ -108,7 +108,7 @@ def _told(figures: dict[str, object]) -> dict[str, object]:
 
 
 def _time(timestamp: int) -> str | None:
-    """None before there is one; `"end"` when nothing more can come."""
+    """Return a watermark in RFC 3339; None before the first watermark, `"end"` after the end of the input."""
     if timestamp == MIN_TIMESTAMP:
         return None
     if timestamp >= MAX_TIMESTAMP:

@@ -1,4 +1,4 @@
-"""Progress in a notebook: a table under the cell that runs the pipeline, brought up to date in place."""
+"""Progress of a run in a notebook: a table under the cell that runs the pipeline, updated in place."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from importlib import import_module
 from types import TracebackType
 from typing import Protocol, Self, cast
 
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import Rates, step_figures
 from headrace.runners.reporting.table import Told, columns_for, heading
 
 _EVERY = 0.25
-"""Seconds between two pictures: a notebook keeps up with no more, and a run may have hundreds of epochs a second."""
+"""Seconds between two updates. A run may have hundreds of epochs a second, and a notebook cannot show so many."""
 _WIDE = 1_000
-"""Characters: a page has room for all columns."""
+"""Width of the table in characters, which is enough for all columns."""
 
 
 class _Handle(Protocol):
@@ -24,11 +24,13 @@ class _Handle(Protocol):
 
 
 class NotebookDisplay:
-    """Shows a run under its cell. A pipeline that is run in a notebook has one by itself; use it in a `with` block.
+    """Shows the progress of a run under its cell; use it in a `with` block.
+
+    A pipeline that runs in a notebook uses this display by default.
 
     Args:
-        show: Puts something on the page and gives what changes it; by default IPython's own `display`.
-        clock: Seconds, of any clock that only goes forward.
+        show: Puts an object on the page and returns a handle that can replace it; by default IPython's `display`.
+        clock: Returns the seconds of a monotonic clock.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class NotebookDisplay:
     ) -> None:
         self._show, self._clock = show or _ipython, clock
         self._rates = Rates()
-        self._last: Progress | None = None
+        self._last: EpochProgress | None = None
         self._next = float("-inf")
         self._handle: _Handle | None = None
 
@@ -44,8 +46,8 @@ class NotebookDisplay:
         self._handle = self._show(Picture("starting", None, self._rates))
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Show the progress after an epoch, at most every quarter of a second."""
         now = self._clock()
         self._rates.note(progress, now)
         self._last = progress
@@ -72,13 +74,13 @@ def _ipython(shown: object) -> _Handle:
 
 
 class Picture:
-    """How a run stands at one moment, as a notebook shows it, and as text where it cannot.
+    """The progress of a run after one epoch, as HTML for notebooks and as text elsewhere.
 
-    >>> Picture("running", Progress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates())
+    >>> Picture("running", EpochProgress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates())
     running   epoch 7   in 1,200   out 40   late 0   dropped 0   duplicates 0
     """
 
-    def __init__(self, standing: str, progress: Progress | None, rates: Rates) -> None:
+    def __init__(self, standing: str, progress: EpochProgress | None, rates: Rates) -> None:
         self._standing = standing
         steps = [] if progress is None else step_figures(progress)
         self._heading: list[list[Told]] = [] if progress is None else heading(progress, rates, steps)
@@ -105,7 +107,7 @@ class Picture:
         return f'<table style="{_TABLE}"><thead>{head}</thead><tbody>{body}</tbody></table>'
 
 
-# On the elements themselves, as pages of notebooks drop style sheets; colours are the page's own, be it light or dark.
+# Styles are attributes of elements, because notebook pages drop style sheets; colours follow the theme of the page.
 _STYLE = "font-size:13px;line-height:1.6;font-variant-numeric:tabular-nums"
 _TABLE = "margin:6px 0 0 0;border-collapse:collapse;font-size:13px"
 

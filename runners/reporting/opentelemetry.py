@@ -1,4 +1,4 @@
-"""A run's figures for OpenTelemetry, by its own API (extra `opentelemetry`); the program chooses where they go."""
+"""Reports the figures of a run to OpenTelemetry by its API (extra `opentelemetry`); the program sets the exporter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import step_figures
 
 if TYPE_CHECKING:
@@ -19,14 +19,14 @@ _GAUGES = (("watermark", "s", 1e6), ("lag", "s", 1e6), ("state_bytes", "By", 1))
 
 
 class OpenTelemetryReporter:
-    """Tells a run's figures to a meter whenever its reader asks; give it to a run as `progress`.
+    """Passes the figures of a run to a meter each time that a metric reader collects them.
 
-    Instruments are `headrace.records_in`, `headrace.late`, `headrace.watermark` (seconds since 1970; none once nothing
-    more can come), … with the attribute `step`, `headrace.epoch`, and `headrace.epoch.seconds` with the attribute
-    `phase`.
+    Pass the reporter to a run as the option `progress`. The instruments are `headrace.records_in`, `headrace.late`,
+    `headrace.watermark` (seconds since 1970; no value once no more input can come), … with the attribute `step`;
+    `headrace.epoch`; and `headrace.epoch.seconds` with the attribute `phase`.
 
     Args:
-        meter: An `opentelemetry.metrics.Meter`; by default that of the program's meter provider.
+        meter: An `opentelemetry.metrics.Meter`; by default a meter of the program's meter provider.
 
     Raises:
         ImportError: The OpenTelemetry API is not installed.
@@ -40,7 +40,7 @@ class OpenTelemetryReporter:
                 "metrics for OpenTelemetry need its API: pip install 'headrace[opentelemetry]'"
             ) from error
         meter = meter or get_meter("headrace")
-        self._last: Progress | None = None
+        self._last: EpochProgress | None = None
         for name in _COUNTERS:
             meter.create_observable_counter(f"headrace.{name}", [partial(self._steps, name, 1)])
         for name, unit, size in _GAUGES:
@@ -51,14 +51,14 @@ class OpenTelemetryReporter:
     def __enter__(self) -> Self:
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Note the progress after an epoch, for the next collection."""
         self._last = progress
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What was told last is still told: a reader may ask once more when the program ends."""
+        """Keep the last figures, as a metric reader may collect them once more when the program ends."""
 
     def _steps(self, name: str, size: float, options: CallbackOptions) -> Iterable[Observation]:
         values = [] if self._last is None else [(each.step, getattr(each, name)) for each in step_figures(self._last)]

@@ -1,4 +1,4 @@
-"""A run's figures for Prometheus, by its own client library (extra `prometheus`)."""
+"""Serves the figures of a run to Prometheus, by the Prometheus client library (extra `prometheus`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.metric import ENGINE, CounterCell, DistributionCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures, step_figures
 
 if TYPE_CHECKING:
@@ -31,31 +31,32 @@ _GAUGES = {
     "state_bytes": ("state_bytes", "What is stored of the step.", 1),
 }
 LOOPBACK = "127.0.0.1"
-"""Reached from this machine only."""
+"""The default host: only this machine can connect."""
 _LAST_PORT = 65_535
 
 
 class PortError(HeadraceError, OSError):
-    """Metrics cannot be served where they were asked for. Nothing has run."""
+    """Metrics cannot be served at the given address. Nothing has run."""
 
 
 class PrometheusReporter:
-    """Serves a run's figures at `http://HOST:PORT/metrics`; give it to a run as `progress`.
+    """Serves the figures of a run at `http://HOST:PORT/metrics`; pass the reporter to a run as the option `progress`.
 
-    Names begin with `headrace_` and have the label `step`: `headrace_records_in_total`, `headrace_late_total`,
-    `headrace_watermark_seconds`, `headrace_lag_seconds`, … The epoch's number is `headrace_epoch`, the seconds of its
-    parts `headrace_epoch_seconds{phase=…}`. What user code counts is `headrace_user_…` with the labels `step`,
-    `namespace` and `name`.
+    The metrics of steps have the label `step`: `headrace_records_in_total`, `headrace_late_total`,
+    `headrace_watermark_seconds`, `headrace_lag_seconds`, … The number of the epoch is `headrace_epoch`, and the seconds
+    of its parts are `headrace_epoch_seconds{phase=…}`. The metrics of user code are `headrace_user_…` with the labels
+    `step`, `namespace` and `name`.
 
     Args:
-        port: Where to serve from between `__enter__` and `__exit__`; None to serve nothing, for a registry of your own.
+        port: TCP port that is open between `__enter__` and `__exit__`. With None no port is opened, for programs that
+            serve `registry` themselves.
         registry: A `prometheus_client.CollectorRegistry`; a new one by default.
-        host: Name or address of the interface to serve at. By default only programs of this machine reach it; `0.0.0.0`
-            is all interfaces. The figures name steps, and nobody is asked for a password.
+        host: Name or address of the interface to serve at. By default only programs of this machine can connect;
+            `0.0.0.0` means all interfaces. The figures name steps, and no password is required.
 
     Raises:
         ImportError: `prometheus_client` is not installed.
-        PortError: The port cannot be had, when the reporter is entered.
+        PortError: The port cannot be opened when the reporter is entered.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class PrometheusReporter:
         self.registry = CollectorRegistry() if registry is None else registry
         self.registry.register(self)
         self.host, self.port = host, port
-        """Where it is served while the run goes on; for 0 a free one is chosen."""
-        self._last: Progress | None = None
+        """The port; 0 becomes the number of the chosen free port when the reporter is entered."""
+        self._last: EpochProgress | None = None
         self._server: WSGIServer | None = None
 
     @classmethod
     def at(cls, address: str) -> PrometheusReporter:
-        """The reporter that serves at an address, `PORT` or `HOST:PORT`; without a host, to this machine only.
+        """Make a reporter from an address, `PORT` or `HOST:PORT`; without a host, it serves this machine only.
 
         Raises:
             ImportError: `prometheus_client` is not installed.
-            ValueError: It is no address.
+            ValueError: The text is not such an address.
 
         >>> reporter = PrometheusReporter.at("0.0.0.0:9464")
         >>> reporter.host, reporter.port, PrometheusReporter.at("[::1]:9464").host, PrometheusReporter.at("0").host
@@ -106,8 +107,8 @@ class PrometheusReporter:
             self.port = self._server.server_port
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Note the progress after an epoch, for the next request."""
         self._last = progress
 
     def __exit__(
@@ -119,7 +120,7 @@ class PrometheusReporter:
             self._server.server_close()
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus asks for: the figures of the last epoch."""
+        """Return the metrics after the last epoch; the registry calls this method at each request."""
         if (progress := self._last) is None:
             return
         yield from _of_run(progress)
@@ -127,7 +128,7 @@ class PrometheusReporter:
         yield from _of_users(progress)
 
 
-def _of_run(progress: Progress) -> Iterator[Metric]:
+def _of_run(progress: EpochProgress) -> Iterator[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     yield GaugeMetricFamily("headrace_epoch", "The last epoch that is committed.", value=progress.epoch)
@@ -154,11 +155,11 @@ def _of_steps(steps: list[StepFigures]) -> Iterator[Metric]:
         yield gauge
 
 
-def _of_users(progress: Progress) -> Iterator[Metric]:
+def _of_users(progress: EpochProgress) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     labels = ["step", "namespace", "name"]
-    # A counter of Beam's may also go down, which one of Prometheus's must not.
+    # Beam's counters may decrease, those of Prometheus must not.
     counts = GaugeMetricFamily("headrace_user_counter", "Counters of user code.", labels=labels)
     gauges = GaugeMetricFamily("headrace_user_gauge", "Gauges of user code.", labels=labels)
     numbers = CounterMetricFamily("headrace_user_distribution_count", "Values that were reported.", labels=labels)

@@ -1,4 +1,4 @@
-"""What shows how far a run is; which kind suits where it is shown."""
+"""The interface of reporters, which show the progress of a run, and the choice of one for a terminal or a log."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Protocol, Self
 
 from rich.console import Console
 
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 
 
 class Reporter(Protocol):
-    """Shows a run between `__enter__` and `__exit__`; called with the progress after each commit."""
+    """Shows the progress of a run between `__enter__` and `__exit__`; the run calls it after each commit."""
 
     def __enter__(self) -> Self: ...
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Take the progress after an epoch."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -25,10 +25,10 @@ class Reporter(Protocol):
 
 
 class Reporters:
-    """Several as one.
+    """A reporter that passes the progress on to several reporters.
 
     Args:
-        reporters: Entered in this order, and left in the opposite one.
+        reporters: The reporters, which are entered in this order and left in the opposite order.
     """
 
     def __init__(self, *reporters: Reporter) -> None:
@@ -42,8 +42,8 @@ class Reporters:
             self._entered = entered.pop_all()
         return self
 
-    def __call__(self, progress: Progress) -> None:
-        """Take in an epoch."""
+    def __call__(self, progress: EpochProgress) -> None:
+        """Pass the progress after an epoch on to all reporters."""
         for reporter in self._reporters:
             reporter(progress)
 
@@ -54,7 +54,9 @@ class Reporters:
 
 
 def reporter_for(console: Console, details: bool = False) -> Reporter:
-    """A display that is drawn in place where there is a terminal, lines of JSON elsewhere, if wanted with `details`.
+    """Return a display that is redrawn in place if the console is a terminal, else a reporter of lines of JSON.
+
+    `details` is that of `ProgressLog`; the display ignores it.
 
     >>> import io
     >>> type(reporter_for(Console(file=io.StringIO()))).__name__

@@ -1,28 +1,28 @@
-"""What people are shown of a run's progress, as words: a few lines of the whole, and a line for each step."""
+"""The progress of a run as names and texts: a few lines for the run, and a table with a line for each step."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import Rates, StepFigures, shown_bytes, shown_span, shown_time, total
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """A figure and its name."""
+    """A figure as text, with its name."""
 
     name: str
     value: str
     alarming: bool = False
-    """Something was late, dropped or came twice."""
+    """Whether the figure counts late, dropped or duplicate records, and is not 0."""
 
 
-def heading(progress: Progress, rates: Rates, steps: Sequence[StepFigures]) -> list[list[Told]]:
-    """Of the whole run: how much has come and gone, how far it is in event time, and how long the last epoch took.
+def heading(progress: EpochProgress, rates: Rates, steps: Sequence[StepFigures]) -> list[list[Told]]:
+    """Return three lines of figures of the whole run: counts of records, event time, and durations of the last epoch.
 
-    >>> flow, *_ = heading(Progress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates(), [])
+    >>> flow, *_ = heading(EpochProgress(7, 1_200, 40, 0, 0, 0, 0, 0, 0.25), Rates(), [])
     >>> " ".join(f"{told.name} {told.value}" for told in flow)
     'epoch 7 in 1,200 out 40 late 0 dropped 0 duplicates 0'
     """
@@ -56,26 +56,29 @@ COLUMNS: tuple[Column, ...] = (
 )
 
 _MOST_TELLING = ("lag", "in", "watermark", "late", "state", "out", "dropped")
-"""Columns in the order in which they are taken into a narrow table; of most others, the heading has the sum."""
+"""Names of columns by importance. A narrow table has the first ones; for most others, the heading has the sum."""
 _GAP = 2
 _SHORTEST_NAME = 12
+SHARE_OF_NAMES = 1 / 3
+"""Part of the width that is kept free for the names of steps."""
 
 
 def columns_for(width: int, steps: Sequence[StepFigures]) -> tuple[list[str], list[list[str]]]:
-    """As much as fits into so many characters: headings, and the cells of each step.
+    """Return headings, and the cells of each step, with as many columns as fit into `width` characters.
 
     >>> steps = [StepFigures("Sum", records_in=120, late=3, watermark=0, lag=5_000_000)]
     >>> columns_for(36, steps)
     (['step', 'in', 'late', 'lag'], [['Sum', '120', '3', '5 s']])
     """
     known = {column[0]: column for column in COLUMNS if any(column[1](step) for step in steps)}
-    room, names = width - _SHORTEST_NAME, set()
+    longest = max((len(step.step) for step in steps), default=0)
+    room, names = width - max(_SHORTEST_NAME, min(longest, int(width * SHARE_OF_NAMES))), set()
     for name in _MOST_TELLING:
         if name in known and (needed := _width(known[name], steps)) <= room:
             room -= needed
             names.add(name)
     chosen = [column for name, column in known.items() if name in names]
-    # What reads comes first, as it does in the pipeline.
+    # Steps that read input come first, as in the pipeline; they have no records in.
     steps = sorted(steps, key=lambda step: step.records_in is not None)
     return (
         ["step", *(heading for heading, _ in chosen)],

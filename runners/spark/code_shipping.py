@@ -1,8 +1,9 @@
-"""What Python needs to import in the workers: headrace itself, and the modules of the program that runs.
+"""Makes headrace and the modules of the user's program importable in Spark's Python workers.
 
-On this machine the workers get this program's own search path. Other machines get files: a zip with the package, and
-one with the modules that the program has imported from its own folders (`headrace.runners.spark.ownfiles`). The main
-program is neither: what a pipeline uses of it travels with the pipeline.
+Workers on this machine get the search path of this program. Workers on other machines get two zip files: the headrace
+package, and the modules that the program has imported from its own folders
+(`headrace.runners.spark.program_modules`). The main module is in neither: functions and classes of the main module that
+a pipeline uses are pickled with the pipeline.
 """
 
 from __future__ import annotations
@@ -17,17 +18,22 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from pyspark.sql import SparkSession
 
-import headrace
-from headrace.runners.spark.ownfiles import Files, is_own, program_files
-from headrace.runners.spark.session import is_local
+from headrace.runners.spark.program_modules import Files, is_own, program_files
+from headrace.runners.spark.pyspark_private import (
+    set_worker_python,
+    temporary_folder,
+    worker_environment,
+    worker_python,
+)
+from headrace.runners.spark.session import is_local, state_of
 
 
 def prepare_workers(session: SparkSession) -> None:
-    """Let the session's workers import what this program imports."""
+    """Make the modules that this program imports importable in the workers of the session."""
     if is_local(session):
         _use_this_python(session)
         return
-    sent: set[str] = session.__dict__.setdefault("_headrace_sent", set())
+    sent = state_of(session).sent
     for name, files in (("headrace", package_files()), ("program", program_files())):
         data = _digest(files)
         if files and data not in sent:
@@ -36,30 +42,37 @@ def prepare_workers(session: SparkSession) -> None:
 
 
 def _folder(session: SparkSession) -> Path:
-    """A new folder for a file that executors may fetch as long as the session lasts.
+    """Make a new folder for a file that executors may fetch as long as the session exists.
 
-    It lies in the temporary folder of the session's Java process, which that process deletes when it ends, also after
-    this one was killed.
+    The folder is inside the temporary folder of the session's Java process. The Java process deletes the temporary
+    folder when it ends, even if this Python process was killed.
     """
-    return Path(tempfile.mkdtemp(prefix="headrace-", dir=session.sparkContext._temp_dir))
+    return Path(tempfile.mkdtemp(prefix="headrace-", dir=temporary_folder(session)))
 
 
 def _use_this_python(session: SparkSession) -> None:
-    """Workers run under this interpreter, as only it is sure to have the packages, and look where it looks.
+    """Make workers run this interpreter, which is certain to have the installed packages, with its search path.
 
-    Spark takes what PYSPARK_PYTHON named when the session was made, by default whatever `python3` is.
+    By default Spark uses the interpreter that PYSPARK_PYTHON named when the session was made, else `python3`.
     """
-    context = session.sparkContext
-    if shutil.which(context.pythonExec) != sys.executable:
-        context.pythonExec = sys.executable
-    given = context.environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
-    own = [str(Path(headrace.__file__).absolute().parents[1]), *(entry for entry in sys.path if is_own(entry))]
-    context.environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *own])))
+    if shutil.which(worker_python(session)) != sys.executable:
+        set_worker_python(session, sys.executable)
+    environment = worker_environment(session)
+    given = environment.get("PYTHONPATH", os.environ.get("PYTHONPATH", "")).split(os.pathsep)
+    own = [str(_package_folder().parent), *(entry for entry in sys.path if is_own(entry))]
+    environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(filter(None, [*given, *own])))
+
+
+def _package_folder() -> Path:
+    """Return the folder from which Python has imported the headrace package."""
+    file = sys.modules["headrace"].__file__
+    assert file is not None, "the package has an __init__.py"
+    return Path(file).absolute().parent
 
 
 def package_files() -> Files:
-    """The files of the headrace package, those behind its symbolic links included."""
-    root = Path(headrace.__file__).absolute().parent
+    """Return the files of the headrace package; symbolic links to folders are followed."""
+    root = _package_folder()
     found = {}
     for folder, _, names in os.walk(root, followlinks=True):
         for name in names:
@@ -77,7 +90,7 @@ def _digest(files: Files) -> str:
 
 
 def zipped(files: Files, path: Path) -> Path:
-    """Write the files into a zip; the same files give the same bytes."""
+    """Write files into a zip at `path`; equal files give equal bytes."""
     # Python finds a package without an `__init__.py` in a zip only if its folder is an entry.
     folders = {f"{parent}/" for name in files for parent in Path(name).parents if parent.name}
     with ZipFile(path, "w", ZIP_DEFLATED) as archive:

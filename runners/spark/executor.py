@@ -1,4 +1,4 @@
-"""Runs the tasks of an epoch on Spark."""
+"""The executor of the Spark runner: runs the tasks of each epoch as Spark jobs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,36 @@ from typing import cast
 
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
-from headrace.lowlevel.injector import Split
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.repeatable import obstacle_to_reading_twice
-from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.beside import Call, Release, Threads
-from headrace.runners.engine.epoch import EpochSpec, Row, unpack, work_rows
-from headrace.runners.spark.extent import Extent
-from headrace.runners.spark.job import EpochJob, fits_one
-from headrace.runners.spark.leaving import ask_to_leave
-from headrace.runners.spark.level import WORKED
-from headrace.runners.spark.onestage import limited, was_too_much, was_unlike
-from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.snapshots import Making
-from headrace.runners.spark.streams import close_streams
+from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
+from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.topology.redundant_reads import obstacle_to_reading_twice
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.background_calls import PendingCall, Release, Threads
+from headrace.runners.engine.messages import EpochSpec, Message, unpack, work_messages
+from headrace.runners.spark.dataframe.streaming import close_streams
+from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
+from headrace.runners.spark.jobs.single_stage import limited, was_too_much, was_unlike
+from headrace.runners.spark.jobs.snapshot_job import SnapshotJob
+from headrace.runners.spark.jobs.stage_function import WORKED
+from headrace.runners.spark.jobs.stage_policy import StageExtent
+from headrace.runners.spark.jobs.teardown_job import ask_to_leave
+from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 _log = logging.getLogger(__name__)
 
 
 class SparkExecutor:
-    """The `Executor` of the Spark runner."""
+    """The `Executor` of the Spark runner: one Spark job for an epoch, two if the first gave up.
+
+    Args:
+        session: The engine's session.
+        topology: The topology as the program gave it.
+        code: What `packed` made of the topology.
+        bind: Returns a topology with injectors of the Spark runner in place of DataFrames.
+        pack_payload: Makes the payload of tasks from what `packed` returned.
+        one_task_epochs: Whether an epoch of little work may run in one stage.
+    """
 
     def __init__(
         self,
@@ -38,120 +47,135 @@ class SparkExecutor:
         topology: Topology,
         code: bytes,
         bind: Callable[[Topology], Topology],
-        ship: Callable[[bytes], Shipment],
+        pack_payload: Callable[[bytes], TaskPayload],
         one_task_epochs: bool,
     ) -> None:
         self.parallelism = session.sparkContext.defaultParallelism
         self._session = session
-        self._bind, self._ship = bind, ship
+        self._bind, self._pack_payload = bind, pack_payload
         self._given = topology
+        """The topology as the program gave it."""
         self.topology = bind(topology)
-        """With this engine's readers in their places."""
-        self._shipment = ship(code)
+        """The topology in which injectors of the Spark runner have replaced the DataFrames."""
+        self._payload = pack_payload(code)
         self._threads = Threads()
         self._jobs: dict[int, EpochJob] = {}
         self._one_task_epochs = one_task_epochs
         self._extent = self._new_extent()
-        self._snapshots: Making | None = None
+        self._snapshots: SnapshotJob | None = None
 
     def splits(self) -> int:
-        """One where each task is likely to read them all: of a file that is cut, each part is opened by itself."""
+        """Return into how many splits input should be cut.
+
+        The number is 1 if each task of the next epoch is likely to read all splits, as each part of a file is opened
+        separately; else it is the number of tasks that run at once.
+        """
         return 1 if self._extent.foresees_one_reader() else self.parallelism
 
-    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
-        """One Spark job, or a second one if the epoch turns out not to be for one stage; raises `SparkJobError`."""
-        if (found := self._run_in_one_stage(spec, splits, rows)) is not None:
-            return found
-        self._extent.is_spread()
+    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]) -> list[Message]:
+        """Run an epoch as a Spark job. Raises `SparkJobError`.
+
+        If the epoch is tried in one stage and turns out to be unsuitable for it, a second job runs it with shuffles.
+        """
+        if (results := self._run_in_one_stage(spec, splits, messages)) is not None:
+            return results
+        self._extent.run_level_by_level()
         began = time.perf_counter()
-        found = self._job(spec).run(spec.epoch, [*work_rows(spec, splits), *rows], self.parallelism)
-        return self._noted(found, began, is_one=False)
+        results = self._job(spec).run(spec.epoch, [*work_messages(spec, splits), *messages], self.parallelism)
+        return self._noted(results, began, is_one=False)
 
     def _run_in_one_stage(
-        self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]
-    ) -> list[Row] | None:
-        """The epoch in one stage, if it seems small and was."""
+        self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]
+    ) -> list[Message] | None:
+        """Run an epoch in one stage if the expected amount of work suits that.
+
+        Returns None if it does not, or if the tasks gave up because the epoch is too large or their input differs.
+        """
         reading = [split for _, split in splits]
-        is_one = self._extent.is_one(reading)
+        is_one = self._extent.choose_one_task(reading)
         if not is_one and not self._extent.is_alike():
             return None
-        given = [*work_rows(spec, limited(splits, self._extent.limit(reading))), *rows]
-        if not fits_one(given):
+        inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
+        if not fits_one(inputs):
             return None
         began = time.perf_counter()
-        found = self._job(spec).run_in_one_stage(spec.epoch, given, 1 if is_one else min(spec.tasks, self.parallelism))
-        if was_too_much(found):
-            self._extent.was_too_much()
+        width = 1 if is_one else min(spec.tasks, self.parallelism)
+        results = self._job(spec).run_in_one_stage(spec.epoch, inputs, width)
+        if was_too_much(results):
+            self._extent.avoid_one_stage()
             return None
-        if was_unlike(found):
+        if was_unlike(results):
             _log.info("epoch %d: what it reads may differ from reader to reader, so it is read once", spec.epoch)
-            self._extent.was_unlike()
+            self._extent.forbid_reading_alike()
             return None
-        return self._noted(found, began, is_one)
+        return self._noted(results, began, is_one)
 
-    def _noted(self, rows: Sequence[Row], began: float, is_one: bool) -> list[Row]:
-        """Without what tasks say of themselves, which is noted."""
-        busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in rows if kind == WORKED)
+    def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
+        """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
+        busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
-        return [row for row in rows if row[2] != WORKED]
+        return [message for message in messages if message[2] != WORKED]
 
-    def _new_extent(self) -> Extent:
-        alike = obstacle_to_reading_twice(self.topology) is None
-        return Extent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, alike)
+    def _new_extent(self) -> StageExtent:
+        may_read_twice = obstacle_to_reading_twice(self.topology) is None
+        return StageExtent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, may_read_twice)
 
     def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:
             job = self._jobs[spec.tasks] = EpochJob(
-                self._session, self._shipment, len(self.topology.levels()), spec.tasks
+                self._session, self._payload, len(self.topology.levels()), spec.tasks
             )
         return job
 
     def rearrange(self, before: Mapping[int, IntervalMap], after: Mapping[int, IntervalMap]) -> None:
-        """Tasks make copies of new intervals when they need them."""
+        """Do nothing: tasks make the state stores of new intervals when they need them."""
 
     def committed(self, epoch: int, records: int) -> None:
-        """Copies of the state advance when the next task needs them."""
+        """Note the number of records; state stores apply the commit when the next task needs them."""
         self._extent.read(records)
 
     def abandoned(self, epoch: int) -> None:
-        """What the tasks wrote is named by no commit."""
+        """Do nothing: no commit names the files that the tasks of the epoch wrote."""
 
-    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, CopyPlan]]) -> Callable[[], list[Snapshot] | None]:
-        """A job beside the epochs."""
-        self._snapshots = Making(self._session, self._shipment, orders)
+    def snapshots(self, orders: Sequence[tuple[SnapshotOrder, FileChain]]) -> Callable[[], list[Snapshot] | None]:
+        """Start a Spark job beside the epochs that makes the snapshots; returns what `SnapshotJob` returns."""
+        self._snapshots = SnapshotJob(self._session, self._payload, orders)
         return self._snapshots
 
-    def beside(self, release: Release) -> Call:
-        """In a thread of the driver."""
+    def begin_release(self, release: Release) -> PendingCall:
+        """Start a release in a thread of the driver."""
         return self._threads.begin(release)
 
     def prepare(self, topology: Topology) -> tuple[Topology, Callable[[], None]]:
-        """Pack it; readers of DataFrames that are given again go on. Raises `ShippingError`."""
-        shipment = self._ship(packed(topology))
-        own = self._given.injectors
-        same = {
+        """Pack another topology; returns it with its injectors, and a function that makes the executor use it.
+
+        An injector of a DataFrame that both topologies have goes on where it is. Raises `ShippingError`.
+        """
+        payload = self._pack_payload(packed(topology))
+        kept = {
             stream: self.topology.injectors[stream]
-            for stream, it in topology.injectors.items()
-            if it is own.get(stream)
+            for stream, injector in topology.injectors.items()
+            if injector is self._given.injectors.get(stream)
         }
-        anew = self._bind(topology)
-        ready = replace(anew, injectors=anew.injectors | same)
+        bound = self._bind(topology)
+        ready = replace(bound, injectors=bound.injectors | kept)
 
         def switch() -> None:
-            stays = list(map(id, ready.injectors.values()))
-            close_streams(one for one in self.topology.injectors.values() if id(one) not in stays)
-            self._given, self.topology, self._shipment = topology, ready, shipment
+            used = set(map(id, ready.injectors.values()))
+            close_streams(injector for injector in self.topology.injectors.values() if id(injector) not in used)
+            self._given, self.topology, self._payload = topology, ready, payload
             self._jobs.clear()
             self._extent = self._new_extent()
 
         return ready, switch
 
     def close(self, at_once: bool = False) -> None:
-        """Let what runs beside the epochs end, and ask workers to tear down, if there is anything.
+        """End the snapshot job, and run a job that lets workers tear down, if a computation has a teardown.
 
-        As many tasks as run at once reach all workers that wait for work.
+        The job has as many tasks as Spark runs at once, so it reaches all idle workers. With `at_once` there is no
+        teardown, and the snapshot job is cancelled.
         """
         if self._snapshots is not None:
             self._snapshots.end(at_once)
-        if not at_once and any(place.computation.has_teardown() for place in self.topology.places()):
-            ask_to_leave(self._session, self._shipment, self.parallelism)
+        if not at_once and any(node.computation.has_teardown() for node in self.topology.nodes()):
+            ask_to_leave(self._session, self._payload, self.parallelism)

@@ -1,7 +1,8 @@
-"""Starts Spark's Java process, whose standard error goes on to this program's without what Java says at every start.
+"""Starts Spark's Java process, and passes its standard error on without a warning that Java prints at every start.
 
-Spark always loads an incubator module, and Java has no switch that keeps it from saying so. The process therefore
-writes into a pipe. Only the lines of its start are looked at; everything else is passed on as it comes, byte for byte.
+Spark always loads an incubator module, and no switch of Java turns the warning about this module off. The standard
+error of the Java process is therefore a pipe. Only its first lines are compared with the warning; all other bytes are
+passed on unchanged.
 """
 
 from __future__ import annotations
@@ -10,54 +11,51 @@ import atexit
 import os
 import subprocess
 import threading
-from collections.abc import Callable
-from typing import cast
 
-from py4j.java_gateway import JavaGateway
-from pyspark import SparkConf, SparkContext, java_gateway
+from pyspark import SparkConf
+
+from headrace.runners.spark.pyspark_private import has_java, launch_java
 
 _NOISE = (b"WARNING: Using incubator modules: jdk.incubator.vector",)
-"""Lines that say nothing about this run."""
+"""Lines that are not passed on, as they say nothing about the run."""
 _LOOKED_AT = 20
-"""Lines of the start among which the noise is."""
+"""Number of first lines that are compared with `_NOISE`."""
 _PATIENCE_SECONDS = 5.0
-"""How long a process that is over, or asked to be, is given for its last words."""
+"""How long to wait for the last output of a Java process that has ended or was asked to end."""
 
 
 def start_java(conf: SparkConf) -> None:
-    """Start the Java process of this program's Spark contexts, unless there is one.
+    """Start the Java process of this program's Spark contexts, unless it is running already.
 
-    Raises `pyspark.errors.PySparkRuntimeError` if it does not come up; what it said of that has been passed on.
+    Raises `pyspark.errors.PySparkRuntimeError` if the process cannot be started; its error output was passed on before.
     """
-    if SparkContext._gateway is not None:
+    if has_java():
         return
     reading, writing = os.pipe()
     passing = threading.Thread(target=pass_on, args=(reading, 2), name="headrace-java-errors", daemon=True)
     passing.start()
     try:
-        # Spark says nothing of its types.
-        launch = cast("Callable[[SparkConf, dict[str, int]], JavaGateway]", java_gateway.launch_gateway)
-        gateway = launch(conf, {"stderr": writing})
+        java = launch_java(conf, writing)
     except BaseException:
         os.close(writing)
         passing.join(_PATIENCE_SECONDS)
         raise
     os.close(writing)
-    SparkContext._ensure_initialized(gateway=gateway)
-    atexit.register(_end, gateway.proc, passing)
+    atexit.register(_end, java, passing)
 
 
 def _end(java: subprocess.Popen[bytes], passing: threading.Thread) -> None:
-    """Have the process end, as it does when its input ends, and pass its last words on."""
+    """Close the input of the Java process, at which it ends, and pass its last output on."""
     if java.stdin is not None:
         java.stdin.close()
     passing.join(_PATIENCE_SECONDS)
 
 
 def pass_on(source: int, target: int) -> None:
-    """Copy what comes from one file descriptor to another until it ends, without the noise of a start.
+    """Copy all bytes from one file descriptor to another until the source ends, without the lines in `_NOISE`.
 
-    A line of the start is passed on when it is whole or can be no noise, so a question without an end of line is seen.
+    Of the first lines, an incomplete one is passed on as soon as it cannot become noise, so that a prompt without an
+    end of line is visible.
     """
     waiting = b""
     looked_at = 0
@@ -80,5 +78,5 @@ def _write(target: int, data: bytes) -> None:
         try:
             data = data[os.write(target, data) :]
         except OSError:
-            # Nobody listens any more; the process must not wait for that.
+            # The target is closed. Reading goes on, as the Java process must not block on a full pipe.
             return

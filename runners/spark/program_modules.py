@@ -1,8 +1,8 @@
-"""Which of the modules that a program has imported are its own: those that no installation owns.
+"""Finds the modules of the user's program: those modules among all imported ones that no installer has put there.
 
-A module counts as installed by what installers leave behind, wherever its folder stands on the search path: a `.pth`
-file, PYTHONPATH and `pip install --target` lead to installed packages as well as site-packages does. A project that is
-installed as editable is the program's own, as its files are on this machine only.
+Whether a module is installed is decided by the metadata that installers write, not by its folder: `.pth` files,
+PYTHONPATH and `pip install --target` make installed packages available outside of site-packages. A project that is
+installed as editable belongs to the program, because its files exist on this machine only.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ from typing import NamedTuple
 _log = logging.getLogger(__name__)
 
 Files = dict[str, Path]
-"""Name in the zip -> file."""
+"""Maps a name in the zip to a file on this machine."""
 
 _PLACES = ("stdlib", "platstdlib", "purelib", "platlib", "scripts")
 
 
 class _Own(NamedTuple):
-    """A module of the program's own."""
+    """A module that belongs to the program."""
 
     top: str
-    """Name of the package, or module, that it is found by."""
+    """First part of the module's dotted name: its top-level package or module."""
     name: str
-    """In a zip."""
+    """Path of the module's file in the zip."""
     file: Path
 
 
 def program_files() -> Files:
-    """The files of the modules that the program has imported and that are not installed.
+    """Return the files of all imported modules that are not installed.
 
-    A package with compiled modules is left out and named in a warning: from a zip, Python cannot load those.
+    A package with compiled modules is left out and named in a warning: Python cannot load compiled modules from a zip.
     """
     own = [found for module in list(sys.modules.values()) for found in _own_module(module)]
     compiled = {found.top: found.file for found in own if _is_compiled(found.file)}
@@ -55,7 +55,7 @@ def program_files() -> Files:
 
 
 def is_own(path: str) -> bool:
-    """Whether a file or folder is the program's: in no place of Python's, of its installers', or of Spark's."""
+    """Return whether a file or folder exists outside of the folders of Python, of installers and of Spark."""
     whole = Path(path).absolute()
     return bool(path) and whole.exists() and not any(place in (whole, *whole.parents) for place in _installers_places())
 
@@ -80,9 +80,10 @@ def _is_compiled(path: Path) -> bool:
 
 
 def _is_installed(path: Path, root: Path) -> bool:
-    """Whether an installer put a module into this folder of the search path.
+    """Return whether the module at `path` is installed in `root`, a folder of the search path.
 
-    What belongs to a package goes with it, also files that no installer knows: sent alone, they would hide the rest.
+    A file inside an installed package counts as installed even if no installer lists it: if such a file were sent
+    alone, it would hide the rest of the package.
     """
     known = _installed_files(root)
     folders = [folder for folder in reversed(path.parents) if folder != root and folder.is_relative_to(root)]
@@ -92,7 +93,10 @@ def _is_installed(path: Path, root: Path) -> bool:
 
 @cache
 def _installed_files(root: Path) -> frozenset[Path]:
-    """Files that installers put into a folder of the search path; of those that list no files, what is at the top."""
+    """Return the files that installers put into `root`, a folder of the search path.
+
+    For a distribution that lists no files, the result has its top-level packages and modules.
+    """
     found: set[Path] = set()
     for distribution in distributions(path=[str(root)]):
         if distribution.read_text("RECORD"):
@@ -103,7 +107,7 @@ def _installed_files(root: Path) -> frozenset[Path]:
 
 
 def _is_beside_sources(distribution: Distribution, root: Path) -> bool:
-    """Whether these are the metadata that building a project leaves beside its source code."""
+    """Return whether these metadata were left beside the source code of a project by a build of the project."""
     built = distribution.read_text("SOURCES.txt") and not distribution.read_text("installed-files.txt")
     return bool(built) and root.suffix != ".egg"
 

@@ -1,4 +1,4 @@
-"""The Spark runner: topologies on the program's Spark session, or on a local one."""
+"""The Spark runner: runs topologies on the program's Spark session, or on a new local one."""
 
 from __future__ import annotations
 
@@ -10,41 +10,42 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.durable import open_checkpoint
-from headrace.runners.engine.optionrules import check_program
+from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.signals import heeding_signals
+from headrace.runners.engine.driver.topology_change import Changes, Running
+from headrace.runners.engine.hooks import Hooks
+from headrace.runners.engine.option_rules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
-from headrace.runners.engine.running import Changes, Running
-from headrace.runners.engine.signals import heeding_signals
-from headrace.runners.engine.steps import Steps
-from headrace.runners.spark.copies import Copies
+from headrace.runners.spark.code_shipping import prepare_workers
+from headrace.runners.spark.dataframe.bounded import bound
+from headrace.runners.spark.dataframe.streaming import StreamError, StreamOptions, close_streams
 from headrace.runners.spark.executor import SparkExecutor
-from headrace.runners.spark.frames import bound
-from headrace.runners.spark.joberror import SparkJobError
-from headrace.runners.spark.packages import prepare_workers
+from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
-from headrace.runners.spark.shipment import Shipment, packed
-from headrace.runners.spark.streams import StreamError, StreamOptions, close_streams
+from headrace.runners.spark.statestore.store_cache import StoreCache
+from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 
 class SparkRunner:
-    """Runs on Spark, one job and one commit for each epoch.
+    """Runs topologies on Spark, with one job and one commit for each epoch.
 
-    Code reaches the workers by itself: what a topology uses of the main program travels inside it; on a cluster, the
-    modules that the program has imported from its own folders are sent as files, and so is headrace. Installed
-    packages must be installed on the executors too; data files are not sent.
+    The runner sends code to the workers: functions and classes of the main module are pickled with the topology; on a
+    cluster, headrace and the modules that the program has imported from its own folders are sent as files. Installed
+    packages must be installed on the executors, too; data files are not sent.
 
     Args:
-        session: The Spark session to use; without one the program's active session, else a new local one.
-        intervals: Key intervals of each computation, so how many tasks it runs as; by default as many as Spark runs
-            at once, or what a checkpoint has. With another number its state is divided anew.
-        trigger: How Spark reads streaming DataFrames: arguments of its `trigger`, as `{"availableNow": True}` to end
-            with what is there now.
-        stream_location: Where Spark keeps its progress in streaming DataFrames, as it writes the place; by default a
-            folder of the checkpoint, which must be a directory then.
-        steps: For tests: chooses the size of epochs, and is told of every step of the protocol.
+        session: The Spark session to use; by default the program's active session, else a new local one.
+        intervals: Number of key intervals of each computation, which is the number of its tasks; by default that of the
+            checkpoint, else the number of tasks that Spark runs at once. If a checkpoint has another number, its state
+            is divided again.
+        trigger: How Spark reads streaming DataFrames: arguments of Spark's `trigger`, such as `{"availableNow": True}`,
+            which ends the input with the rows that are available now.
+        stream_location: Directory or URL, in Spark's notation, in which Spark stores its progress in streaming
+            DataFrames; by default a folder of the checkpoint, which must be a directory in this case.
+        steps: For tests: hooks that choose the size of epochs and are called at every step of the protocol.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class SparkRunner:
         intervals: int | None = None,
         trigger: Mapping[str, object] | None = None,
         stream_location: str | None = None,
-        steps: Steps | None = None,
+        steps: Hooks | None = None,
     ) -> None:
         self._session = session
         self._intervals = intervals
@@ -61,12 +62,12 @@ class SparkRunner:
         self._steps = steps
 
     def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input, or until a signal stops the run: see `headrace.runners.engine.signals`.
+        """Run to the end of the input, or until a signal stops the run (see `headrace.runners.engine.driver.signals`).
 
         Raises:
-            ShippingError: Something that the topology holds cannot be sent to the workers. Nothing has run.
+            ShippingError: An object in the topology cannot be sent to the workers. Nothing has run.
             SparkSetupError: Java or Spark is missing or too old. Nothing has run.
-            SparkJobError: Spark gave a job up. Earlier epochs are committed.
+            SparkJobError: A Spark job failed. Earlier epochs are committed.
         """
         check_program(topology, options)
         options, changes = options or RunOptions(), Changes(topology)
@@ -74,7 +75,7 @@ class SparkRunner:
             return self._open(topology, options, changes)
 
     def start(self, topology: Topology, options: RunOptions | None = None) -> Running:
-        """Run in the background; the topology can be changed meanwhile. Errors show in `Running.wait`."""
+        """Run in the background, where the topology can be changed; `Running.wait` raises the errors of the run."""
         topology.validate()
         return Running(topology, lambda changes: self._open(topology, options or RunOptions(), changes))
 
@@ -84,11 +85,11 @@ class SparkRunner:
         topology.validate()
         code = packed(topology)
         session = checked(self._session) if self._session is not None else open_session()
-        # As Spark does itself at Ctrl-C.
+        # Spark does the same at Ctrl-C.
         changes.let_go = session.sparkContext.cancelAllJobs
         prepare_workers(session)
-        with _checkpoint_place(options, session) as place:
-            return self._run(topology, code, options, session, place, changes)
+        with _checkpoint_location(options, session) as location:
+            return self._run(topology, code, options, session, location, changes)
 
     def _run(
         self,
@@ -96,33 +97,30 @@ class SparkRunner:
         code: bytes,
         options: RunOptions,
         session: SparkSession,
-        place: str,
+        location: str,
         changes: Changes,
     ) -> RunResult:
         clock = SystemClock()
         journal, store = open_checkpoint(
-            *(place, topology, clock, "Spark runner"), options.checkpoint_key, options.consent
+            *(location, topology, clock, "Spark runner"), options.checkpoint_key, options.consent
         )
         bind = partial(bound, store=store, options=self._streams)
-        ship = partial(Shipment.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
-        executor = SparkExecutor(engine_session(session), topology, code, bind, ship, options.one_task_epochs)
-        goes_on = options.checkpoint is not None
+        pack_payload = partial(TaskPayload.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
+        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, options.one_task_epochs)
         try:
-            result = Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
-            # If the input has ended: started again, there is nothing to do.
-            goes_on = goes_on and not changes.finished
-            return result
+            return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
         finally:
-            with ExitStack() as last:
-                last.callback(make_active, session)
-                last.callback(close_streams, executor.topology.injectors.values())
-                if not goes_on:
-                    Copies(journal.identity).discard()
+            with ExitStack() as cleanup:
+                cleanup.callback(make_active, session)
+                cleanup.callback(close_streams, executor.topology.injectors.values())
+                # Nothing goes on from here without a checkpoint, or once the input has ended: state stores may go.
+                if options.checkpoint is None or changes.finished:
+                    StoreCache(journal.identity).discard()
 
 
 @contextmanager
-def _checkpoint_place(options: RunOptions, session: SparkSession) -> Iterator[str]:
-    """Where the run commits: the place given, else a folder that lasts as long as the run."""
+def _checkpoint_location(options: RunOptions, session: SparkSession) -> Iterator[str]:
+    """Yield the location of the checkpoint: the given one, else a temporary folder that exists during the run."""
     if options.checkpoint is not None:
         yield options.checkpoint
         return

@@ -1,92 +1,114 @@
-"""The Spark session that a run works with: the program's own, or a quiet local one.
+"""The Spark session of a run: the program's active session, or a new local one that prints little.
 
-What can be wrong with Java, Spark or the workers' Python is found here, before anything starts, and said in a sentence.
+This module checks Java and Spark before anything runs, and reports a problem in one sentence (`SparkSetupError`).
 """
 
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.engine.signals import FORKS
-from headrace.runners.spark import lastwords
-from headrace.runners.spark.launch import start_java
+from headrace.runners.engine.driver.signals import FORKS
+from headrace.runners.spark.java_gateway import start_java
+from headrace.runners.spark.pyspark_private import (
+    has_context,
+    let_java_end_quietly,
+    make_active_in_java,
+    make_active_in_python,
+)
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (4, 1)
-_SIBLING = "_headrace_sibling"
 _RETRIES = 4
-"""How often Spark runs a task before it gives a job up; a local master would otherwise not try again."""
+"""Attempts at a task before Spark fails the job; by default a local master makes only one attempt."""
 _GIB = 1 << 30
 _FEW_CORES = 4
 _LAUNCHED = {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"}
-"""Environment variables of a program that was started for a session which is described elsewhere."""
+"""Environment variables of a program that a launcher, such as `spark-submit`, started for a session of its own."""
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 
 _QUIET = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.adaptive.enabled": "false",
-    # Over TCP, the short messages of a tiny epoch wait for each other: 90 ms an epoch.
+    # Over TCP, the short messages of a tiny epoch wait for acknowledgements: 90 ms an epoch.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "headrace.runners.spark.daemon",
-    # Compressing what goes from one process to another of the same machine costs more than it saves.
+    "spark.python.daemon.module": "headrace.runners.spark.worker.daemon",
+    # Compression of data between processes of the same machine costs more time than it saves.
     "spark.shuffle.compress": "false",
     "spark.locality.wait": "0",
 }
-"""Of a session of our own, when it is made."""
-_OURS = {
-    # Plans that only pass blobs on: adapting or compiling them takes longer than running them.
+"""Settings of a local session that headrace makes itself."""
+_ENGINE_SETTINGS = {
+    # The plans only pass blobs on: to adapt or compile them takes longer than to run them.
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
-    # A table given by the driver becomes partitions batch by batch, as it was cut.
+    # Each batch of a table that the driver sends becomes a partition.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     # Blobs may be large: a batch ends before Arrow's 2 GiB do, and a task need not hold many of them twice.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
-    # Attempts at a task always differ, by their tokens, and the driver sees to it that they are not mixed: it runs the
-    # epoch again. Spark, where it compares attempts, would give the job up instead.
+    # Attempts at a task always have different output, because of their tokens. The driver does not mix attempts: it
+    # runs the epoch again. If Spark compared the output of attempts, it would fail the job instead.
     "spark.sql.shuffle.orderIndependentChecksum.enabled": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch": "false",
     "spark.sql.shuffle.orderIndependentChecksum.enableQueryLevelRollbackOnMismatch": "false",
-    # What a worker process that dies was doing.
-    lastwords.SETTING: "true",
+    # The fault handler says what a crashed worker process was doing, see `runners.spark.worker.last_step`.
+    "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",
 }
-"""Of the engine's jobs, in whatever session; set on a sibling of it, so that the program's own jobs keep theirs."""
+"""Settings for the engine's jobs. They are set on a sibling of the session, so the program's own jobs keep theirs."""
 
 
 class SparkSetupError(HeadraceError, RuntimeError):
-    """Spark cannot run here as things are. Nothing has run."""
+    """Spark cannot run with the installed Java, the installed Spark or the given session. Nothing has run."""
+
+
+@dataclass(slots=True)
+class SessionState:
+    """What this process has set up for one of the program's Spark sessions; it lasts as long as the session object."""
+
+    sibling: SparkSession | None = None
+    """The engine's session on the same cluster; None until a run needs it."""
+    sent: set[str] = field(default_factory=set)
+    """Digests of the zip files that were sent to the executors of the session."""
+
+
+_STATES: WeakKeyDictionary[SparkSession, SessionState] = WeakKeyDictionary()
+
+
+def state_of(session: SparkSession) -> SessionState:
+    """Return the state of a session, the same object at each call."""
+    return _STATES.setdefault(session, SessionState())
 
 
 def open_session() -> SparkSession:
-    """The active session of this program, else a new one. Raises `SparkSetupError`."""
+    """Return the active session of this program, or a new one if there is none. Raises `SparkSetupError`."""
     _require_spark(pyspark.__version__, "is installed")
     session = SparkSession.getActiveSession()
     if session is None:
-        launched = SparkContext._active_spark_context is not None or _LAUNCHED & os.environ.keys()
+        launched = has_context() or _LAUNCHED & os.environ.keys()
         session = SparkSession.builder.getOrCreate() if launched else local_session()
     return checked(session)
 
 
 def checked(session: SparkSession) -> SparkSession:
-    """The session, if it can be worked with. Raises `SparkSetupError`."""
+    """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark, or for Spark Connect."""
     _require_spark(session.version, "is what the session runs on")
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise SparkSetupError(
@@ -97,60 +119,38 @@ def checked(session: SparkSession) -> SparkSession:
 
 
 def engine_session(session: SparkSession) -> SparkSession:
-    """A sibling of the session, on the same cluster, with the settings that the engine's jobs need.
+    """Return a sibling of the session, on the same cluster, with the settings that the engine's jobs need.
 
-    There is one for all runs on a session: Spark takes longer to set another one up than to run a small epoch.
+    All runs on a session share one sibling, because Spark takes longer to make a session than to run a small epoch.
     """
-    sibling: SparkSession | None = session.__dict__.get(_SIBLING)
-    if sibling is None:
+    state = state_of(session)
+    if state.sibling is None:
         sibling = session.newSession()
-        for name, value in _OURS.items():
+        for name, value in _ENGINE_SETTINGS.items():
             sibling.conf.set(name, value)
-        session.__dict__[_SIBLING] = sibling
-        _let_java_end_quietly(session)
-    return sibling
-
-
-def _let_java_end_quietly(session: SparkSession) -> None:
-    """Keep Spark and Py4J from printing tracebacks when the Java process ends: whoever needs Java says so."""
-    logging.getLogger().addFilter(_is_news)
-    server = getattr(session.sparkContext, "_accumulatorServer", None)
-    if server is None:
-        return
-    told: Callable[[object, object], None] = server.handle_error
-
-    def handle_error(request: object, address: object) -> None:
-        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
-            told(request, address)
-
-    server.handle_error = handle_error
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """False for an error that Py4J logs, by the root logger, and then raises: that Java is gone."""
-    gone = record.exc_info is not None and isinstance(record.exc_info[1], (EOFError, ConnectionError, Py4JError))
-    return not (gone and record.module == "java_gateway")
+        state.sibling = sibling
+        let_java_end_quietly(session)
+    return state.sibling
 
 
 def make_active(session: SparkSession) -> None:
-    """Make a session the program's active one again.
+    """Make a session the active one of the program again.
 
-    Spark makes that session active which a DataFrame was last made from rows with, so our sibling of the program's.
+    `createDataFrame` makes its session the active one, so the engine's jobs leave the engine's sibling session active.
     """
-    with suppress(Py4JError, ConnectionError):  # Java may be gone, which is an error of its own.
-        # pyspark says that a session may have no JVM; one that is no Connect session has.
-        session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
-    SparkSession._activeSession = session
+    with suppress(Py4JError, ConnectionError):  # If Java has ended, the job has raised an error that says so.
+        make_active_in_java(session)
+    make_active_in_python(session)
 
 
 def is_local(session: SparkSession) -> bool:
-    """Whether all tasks run on this machine, in processes that see its files."""
+    """Return whether all tasks of the session run on this machine, in processes that can read its files."""
     master = session.sparkContext.master or ""
     return master == "local" or master.startswith("local[")
 
 
 def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
-    """A new quiet session on this machine; `master` says how many tasks run at once and how often one is tried.
+    """Make a local session that prints little; `master` gives the number of concurrent tasks and attempts per task.
 
     Raises `SparkSetupError`.
     """
@@ -161,7 +161,8 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
     conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
-        # Java would end at a signal to all processes of a service, and could not end the epoch. It ends with this one.
+        # Java ignores a signal that a service sends to all its processes: the epoch needs Java until its commit. Java
+        # ends when this process ends.
         with FORKS.ignoring():
             start_java(conf)
         session = SparkSession.builder.config(conf=conf).getOrCreate()
@@ -170,7 +171,7 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
             f"Spark could not start its Java process with {_java()} ({error}); "
             f"point JAVA_HOME at a complete Java {OLDEST_JAVA} or 21"
         ) from error
-    # Else the workers complain about the end of their Java process.
+    # Without a stop, the workers print errors about the end of their Java process.
     atexit.register(_stop, session)
     return session
 
@@ -183,13 +184,13 @@ def _stop(session: SparkSession) -> None:
 def _java_options() -> str:
     options = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     if (os.cpu_count() or 1) <= _FEW_CORES:
-        # Java's second compiler would take half of two cores for minutes, to speed up code that only passes blobs on.
+        # Java's second compiler would use one of two cores for minutes, to speed up code that only passes blobs on.
         options += " -XX:TieredStopAtLevel=1"
     return options
 
 
 def _driver_gib() -> int:
-    """A quarter of the machine, as Python's workers need the rest."""
+    """Return the memory of the Java process in GiB: a quarter of the machine's, from 1 to 8; workers need the rest."""
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(min(max(total // 4 // _GIB, 1), 8))
 
@@ -221,7 +222,7 @@ def _require_java() -> None:
 
 
 def _java() -> str | None:
-    """The Java that Spark would start: JAVA_HOME's, else the one on the PATH."""
+    """Return the path of the Java that Spark would start: that of JAVA_HOME, else the one on the PATH."""
     if home := os.environ.get("JAVA_HOME"):
         java = Path(home) / "bin" / "java"
         return str(java) if os.access(java, os.X_OK) else None
@@ -229,7 +230,10 @@ def _java() -> str | None:
 
 
 def _java_version(java: str) -> int | None:
-    """Its feature release, None if it does not say. The file next to it answers without starting it."""
+    """Return the feature release of a Java, such as 17; None if it is not known.
+
+    The file `release` of the installation is read if it exists, as that is faster than `java -version`.
+    """
     release = Path(java).resolve().parent.parent / "release"
     text = release.read_text() if release.exists() else _ask(java)
     found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)

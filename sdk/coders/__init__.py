@@ -1,1 +1,1 @@
-"""Bytes for values of a type (`apache_beam.coders`)."""
+"""Coders: the encoding of values of a type as bytes (`apache_beam.coders`)."""

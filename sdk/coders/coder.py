@@ -1,18 +1,25 @@
-"""What a coder is: values of one type as bytes and back (`apache_beam.coders.Coder`, MillWheel paper §4.4)."""
+"""Coders: values of one type as bytes and back (`apache_beam.coders.Coder`, MillWheel paper §4.4)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
-if TYPE_CHECKING:
-    from headrace.sdk.coders.registry import CoderRegistry
+from headrace.lowlevel.stored_names import public_name
+
+
+class TypeCoders(Protocol):
+    """Looks up the coders of types, for composite coders; `CoderRegistry` is one."""
+
+    def get_coder(self, hint: object) -> Coder:
+        """The coder for a type hint."""
 
 
 class Coder:
-    """Subclass it and define `encode` and `decode`; `is_deterministic` too if equal values always give equal bytes.
+    """Encodes values of one type as bytes and decodes them.
 
-    Only a deterministic coder makes a type a key. The bytes are kept in checkpoints, so a coder that changes must still
-    read what its earlier version wrote.
+    A subclass defines `encode` and `decode`, and `is_deterministic` if equal values always give equal bytes. Values of
+    a type can be keys only if the type's coder is deterministic. The bytes are kept in checkpoints, so a changed coder
+    must still read the bytes that its earlier version wrote.
 
     >>> class ColourCoder(Coder):
     ...     def encode(self, colour):
@@ -26,11 +33,11 @@ class Coder:
     """
 
     def encode(self, value: object) -> bytes:
-        """Bytes of a value."""
+        """The bytes of a value. Raises `TypeError` if the class does not define the method."""
         raise TypeError(f"{type(self).__name__} does not define encode(self, value)")
 
     def decode(self, data: bytes) -> object:
-        """The value of the bytes."""
+        """The value that `encode` gave these bytes for. Raises `TypeError` if the class does not define the method."""
         raise TypeError(f"{type(self).__name__} does not define decode(self, data)")
 
     def is_deterministic(self) -> bool:
@@ -38,10 +45,10 @@ class Coder:
         return False
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
-        """This coder, or another for the same values that is deterministic.
+        """This coder, or another coder for the same values that is deterministic.
 
         Raises:
-            ValueError: There is none; the message names the step.
+            ValueError: No deterministic coder exists; the message names the step.
         """
         if self.is_deterministic():
             return self
@@ -52,16 +59,16 @@ class Coder:
         )
 
     def estimate_size(self, value: object) -> int:
-        """About how many bytes the value takes."""
+        """The approximate size of an encoded value, in bytes."""
         return len(self.encode(value))
 
     def to_type_hint(self) -> object:
-        """The type of its values."""
+        """The type of the values that the coder encodes."""
         return object
 
     @classmethod
-    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
-        """The coder for a type; `registry` knows those of the types inside it."""
+    def from_type_hint(cls, hint: object, registry: TypeCoders) -> Self:
+        """The coder for a type hint; `registry` gives the coders of the types inside the hint."""
         return cls()
 
     def __eq__(self, other: object) -> bool:
@@ -71,4 +78,4 @@ class Coder:
         return hash(type(self))
 
     def __repr__(self) -> str:
-        return type(self).__name__
+        return public_name(type(self)).rpartition(".")[2]

@@ -1,26 +1,26 @@
-"""Coders of values that hold others (`apache_beam.coders.TupleCoder` and its like)."""
+"""Coders of containers (`apache_beam.coders.TupleCoder` and the like)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Self, cast, get_args
 
-from headrace.sdk.coders.coder import Coder
+from headrace.lowlevel.stored_names import named, public_name
+from headrace.sdk.coders.coder import Coder, TypeCoders
 from headrace.sdk.coders.plain import read_varint, varint
-from headrace.sdk.coders.registry import CoderRegistry
-from headrace.sdk.row import Row
-from headrace.sdk.types.fields import fields_of, made_of
+from headrace.sdk.model.row import Row
+from headrace.sdk.typehints.row_type import fields_of, made_of
 
 
 class _Composite(Coder):
-    """Deterministic if its parts are."""
+    """Base of coders that consist of other coders: deterministic if all of these are."""
 
     def parts(self) -> Sequence[Coder]:
-        """The coders of what is inside."""
+        """The coders that this coder consists of."""
         return ()
 
     def _of(self, parts: Sequence[Coder]) -> Coder:
-        """The same coder with other parts."""
+        """A coder like this one that consists of other coders."""
         return type(self)(*parts)
 
     def is_deterministic(self) -> bool:
@@ -28,23 +28,24 @@ class _Composite(Coder):
         return all(part.is_deterministic() for part in self.parts())
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
-        """The same with deterministic parts."""
+        """The same coder with deterministic parts."""
         if self.is_deterministic():
             return self
         return self._of([part.as_deterministic_coder(step_label, error_message) for part in self.parts()])
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}{list(self.parts())}"
+        return f"{public_name(type(self)).rpartition('.')[2]}{list(self.parts())}"
 
 
+@named("NullableCoder")
 class NullableCoder(_Composite):
-    """Values of a coder, or None."""
+    """Encodes None, and the values of another coder."""
 
     def __init__(self, value_coder: Coder) -> None:
         self._value = value_coder
 
     def parts(self) -> Sequence[Coder]:
-        """See above."""
+        """See `_Composite`."""
         return (self._value,)
 
     def encode(self, value: object) -> bytes:
@@ -56,25 +57,26 @@ class NullableCoder(_Composite):
         return None if data == b"\x00" else self._value.decode(data[1:])
 
 
+@named("TupleCoder")
 class TupleCoder(_Composite):
-    """Tuples of a fixed number of values, each with a coder of its own."""
+    """Encodes tuples of a fixed number of values, with one coder for each position."""
 
     def __init__(self, components: Iterable[Coder]) -> None:
         self._components = tuple(components)
 
     def parts(self) -> Sequence[Coder]:
-        """See above."""
+        """See `_Composite`."""
         return self._components
 
     def _of(self, parts: Sequence[Coder]) -> Coder:
         return TupleCoder(parts)
 
     def coders(self) -> tuple[Coder, ...]:
-        """Those of the components."""
+        """The coders of the components."""
         return self._components
 
     def is_kv_coder(self) -> bool:
-        """Whether its values are pairs."""
+        """Whether the encoded tuples are pairs."""
         return len(self._components) == 2
 
     def encode(self, value: object) -> bytes:
@@ -87,19 +89,20 @@ class TupleCoder(_Composite):
         return tuple(coder.decode(part) for coder, part in zip(self._components, _split(data), strict=True))
 
     @classmethod
-    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+    def from_type_hint(cls, hint: object, registry: TypeCoders) -> Self:
         """See `Coder`."""
         return cls(map(registry.get_coder, get_args(hint)))
 
 
+@named("ListCoder")
 class ListCoder(_Composite):
-    """Lists of values of one coder."""
+    """Encodes lists, with one coder for all items."""
 
     def __init__(self, element_coder: Coder) -> None:
         self._element = element_coder
 
     def parts(self) -> Sequence[Coder]:
-        """See above."""
+        """See `_Composite`."""
         return (self._element,)
 
     def encode(self, value: object) -> bytes:
@@ -111,31 +114,34 @@ class ListCoder(_Composite):
         return list(map(self._element.decode, _split(data)))
 
     @classmethod
-    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+    def from_type_hint(cls, hint: object, registry: TypeCoders) -> Self:
         """See `Coder`."""
         return cls(registry.get_coder((get_args(hint) or (object,))[0]))
 
 
+@named("IterableCoder")
 class IterableCoder(ListCoder):
-    """Anything that can be iterated over; it comes back as a list."""
+    """Encodes iterables, with one coder for all items; the decoded value is a list."""
 
 
+@named("TupleSequenceCoder")
 class TupleSequenceCoder(ListCoder):
-    """Tuples of any length with values of one coder."""
+    """Encodes tuples of any length, with one coder for all items."""
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""
         return tuple(map(self._element.decode, _split(data)))
 
 
+@named("MapCoder")
 class MapCoder(_Composite):
-    """Dicts; entries stand in the order of their keys' bytes, so that equal dicts have equal bytes."""
+    """Encodes dicts; entries are sorted by the bytes of their keys, so equal dicts have equal bytes."""
 
     def __init__(self, key_coder: Coder, value_coder: Coder) -> None:
         self._key, self._value = key_coder, value_coder
 
     def parts(self) -> Sequence[Coder]:
-        """See above."""
+        """See `_Composite`."""
         return (self._key, self._value)
 
     def encode(self, value: object) -> bytes:
@@ -151,14 +157,15 @@ class MapCoder(_Composite):
         return {self._key.decode(key): self._value.decode(item) for key, item in pairs}
 
     @classmethod
-    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+    def from_type_hint(cls, hint: object, registry: TypeCoders) -> Self:
         """See `Coder`."""
         key, value = get_args(hint) or (object, object)
         return cls(registry.get_coder(key), registry.get_coder(value))
 
 
+@named("RowCoder")
 class RowCoder(_Composite):
-    """Rows of fields with known types, as `Row`, or as the `NamedTuple` or dataclass that states them.
+    """Encodes rows whose field types are known: a `Row`, or a `NamedTuple` or dataclass that declares the fields.
 
     >>> from typing import NamedTuple
     >>> from headrace.sdk.coders.registry import registry
@@ -174,7 +181,7 @@ class RowCoder(_Composite):
         self._kind, self._fields = kind, dict(fields)
 
     def parts(self) -> Sequence[Coder]:
-        """See above."""
+        """See `_Composite`."""
         return tuple(self._fields.values())
 
     def _of(self, parts: Sequence[Coder]) -> Coder:
@@ -194,7 +201,7 @@ class RowCoder(_Composite):
         return self._kind
 
     @classmethod
-    def from_type_hint(cls, hint: object, registry: CoderRegistry) -> Self:
+    def from_type_hint(cls, hint: object, registry: TypeCoders) -> Self:
         """See `Coder`. Raises `ValueError` for a type whose fields are not known."""
         fields = fields_of(hint)
         if fields is None:

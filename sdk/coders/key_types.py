@@ -1,4 +1,4 @@
-"""Which types can be keys, so far as a type hint says (MillWheel paper §4.2, §4.4)."""
+"""Check whether values of a type can be keys, from type hints alone (MillWheel paper §4.2, §4.4)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import inspect
 from enum import Enum
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.lowlevel.keykinds import VALUE_TYPES, is_frozen
+from headrace.lowlevel.coders.key_types import VALUE_TYPES, is_frozen
 from headrace.sdk.coders.registry import CoderRegistry
-from headrace.sdk.types.fields import RowTypeConstraint, fields_of
-from headrace.sdk.types.hints import normal, shown
+from headrace.sdk.typehints.hints import normal
+from headrace.sdk.typehints.row_type import RowTypeConstraint, fields_of
+from headrace.sdk.typehints.type_names import type_name
 
 _PLAIN = frozenset([str, int, bytes, float, bool, type(None), tuple, list, set, frozenset, dict, *VALUE_TYPES])
 _REMEDY = (
@@ -20,7 +21,7 @@ _REMEDY = (
 
 
 def key_problem(hint: object, coders: CoderRegistry) -> str | None:
-    """Why values of a type cannot be keys, with the remedy; None if they can, or if the hint does not say.
+    """Why values of a type cannot be keys, with the remedy; None if they can be keys, or if the hint does not tell.
 
     >>> from headrace.sdk.coders.registry import registry
     >>> key_problem(tuple[str, int], registry), key_problem(Any, registry)
@@ -53,7 +54,7 @@ def _coder_problem(hint: object, coders: CoderRegistry) -> str | None:
     except ValueError:
         coder = coders.get_coder(hint)
         return (
-            f"the coder {coder} of keys of type {shown(hint)} is not deterministic; define is_deterministic() to "
+            f"the coder {coder} of keys of type {type_name(hint)} is not deterministic; define is_deterministic() to "
             "return True if equal values always have equal bytes, or use another type of key"
         )
     return None
@@ -64,7 +65,7 @@ def _is_plain(kind: object) -> bool:
 
 
 def _class_problem(kind: type, coders: CoderRegistry) -> str | None:
-    """Why instances of a class cannot be keys; a class that others may be made of says nothing of these."""
+    """Why instances of a class cannot be keys; None for a class whose subclasses may be keys."""
     if dataclasses.is_dataclass(kind) and not is_frozen(kind):
         return f"keys of the dataclass {kind.__name__} could change; make it @dataclass(frozen=True)"
     if (fields := fields_of(kind)) is not None:

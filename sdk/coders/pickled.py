@@ -6,12 +6,14 @@ import pickle
 
 import cloudpickle
 
-from headrace.lowlevel.coder import KeyCoder
+from headrace.lowlevel.coders.coder import KeyCoder
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.coders.coder import Coder
 
 
+@named("PickleCoder")
 class PickleCoder(Coder):
-    """Any value that can be pickled; as keys, the values that the engine encodes deterministically."""
+    """Encodes any value that can be pickled. Keys use `DeterministicFastPrimitivesCoder` instead."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -22,12 +24,13 @@ class PickleCoder(Coder):
         return pickle.loads(data)
 
     def as_deterministic_coder(self, step_label: str, error_message: str | None = None) -> Coder:
-        """One that refuses values without a deterministic encoding when it meets them."""
+        """A coder that raises for values without a deterministic encoding."""
         return DeterministicFastPrimitivesCoder(step_label)
 
 
+@named("CloudpickleCoder")
 class CloudpickleCoder(PickleCoder):
-    """Also functions, and objects of classes that are defined inside functions."""
+    """Encodes with cloudpickle: also functions, and objects of classes that are defined inside functions."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -35,23 +38,25 @@ class CloudpickleCoder(PickleCoder):
         return data
 
 
+@named("FastPrimitivesCoder")
 class FastPrimitivesCoder(PickleCoder):
-    """The coder of values of which nothing is known."""
+    """Encodes values of unknown type, with pickle."""
 
 
+@named("DeterministicFastPrimitivesCoder")
 class DeterministicFastPrimitivesCoder(Coder):
-    """Values that are keys by themselves; see `headrace.lowlevel.coder.KeyCoder` for which these are.
+    """Encodes keys deterministically; `headrace.lowlevel.coders.coder.KeyCoder` says which values can be keys.
 
     Args:
-        step_label: The step whose keys they are.
-        keys: What knows the coders of further types.
+        step_label: Label of the step that uses the keys.
+        keys: Key coder, which may have coders for further types; the engine's own one if None.
     """
 
     def __init__(self, step_label: str = "", keys: KeyCoder | None = None) -> None:
         self._step, self._keys = step_label, keys or KeyCoder()
 
     def encode(self, value: object) -> bytes:
-        """See `Coder`. Raises `KeyEncodingError`."""
+        """See `Coder`. Raises `KeyEncodingError` for a value without a deterministic encoding."""
         return self._keys.encode(value)
 
     def decode(self, data: bytes) -> object:

@@ -1,4 +1,4 @@
-"""Coders of plain values; their bytes are those of Beam's coders of the same names."""
+"""Coders of plain values, with the same bytes as Beam's coders of the same names."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import cast
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.coders.coder import Coder
 
 _DOUBLE = struct.Struct(">d")
 _WORD = 1 << 64
 _SMALL = tuple(bytes([number]) for number in range(0x80))
-"""What small whole numbers are as `varint`."""
+"""Whole number below 128 -> its `varint`."""
 
 
 class _Deterministic(Coder):
-    """Equal values have equal bytes."""
+    """Base of coders that give equal values equal bytes."""
 
     def is_deterministic(self) -> bool:
         """See `Coder`."""
         return True
 
 
+@named("BytesCoder")
 class BytesCoder(_Deterministic):
-    """Bytes as they are."""
+    """Leaves bytes unchanged."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -40,8 +42,9 @@ class BytesCoder(_Deterministic):
         return bytes
 
 
+@named("StrUtf8Coder")
 class StrUtf8Coder(_Deterministic):
-    """Text as UTF-8."""
+    """Encodes text as UTF-8."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -56,8 +59,9 @@ class StrUtf8Coder(_Deterministic):
         return str
 
 
+@named("BooleanCoder")
 class BooleanCoder(_Deterministic):
-    """True and False as one byte."""
+    """Encodes True and False as one byte: 1 and 0."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -72,8 +76,9 @@ class BooleanCoder(_Deterministic):
         return bool
 
 
+@named("FloatCoder")
 class FloatCoder(_Deterministic):
-    """A number in eight bytes."""
+    """Encodes a float as eight bytes: IEEE 754 double precision, big-endian."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -88,8 +93,9 @@ class FloatCoder(_Deterministic):
         return float
 
 
+@named("VarIntCoder")
 class VarIntCoder(_Deterministic):
-    """Whole numbers of at most 64 bits; small ones take one byte.
+    """Encodes whole numbers of at most 64 bits; 0 to 127 take one byte, negative numbers take ten.
 
     >>> VarIntCoder().encode(300).hex()
     'ac02'
@@ -116,8 +122,9 @@ class VarIntCoder(_Deterministic):
         return int
 
 
+@named("BigIntegerCoder")
 class BigIntegerCoder(_Deterministic):
-    """Whole numbers of any size."""
+    """Encodes whole numbers of any size: two's complement, big-endian."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -134,7 +141,7 @@ class BigIntegerCoder(_Deterministic):
 
 
 class _TextCoder(_Deterministic):
-    """Values that a short text says in full."""
+    """Base of coders that encode a value as text, in UTF-8."""
 
     write: Callable[..., str]
     read: Callable[[str], object]
@@ -148,8 +155,9 @@ class _TextCoder(_Deterministic):
         return type(self).read(data.decode())
 
 
+@named("DecimalCoder")
 class DecimalCoder(_TextCoder):
-    """Decimal numbers with all their digits; 1.5 and 1.50 are told apart."""
+    """Encodes decimal numbers with all their digits, as text; 1.5 and 1.50 have different bytes."""
 
     write, read = str, Decimal
 
@@ -158,8 +166,9 @@ class DecimalCoder(_TextCoder):
         return Decimal
 
 
+@named("TimestampCoder")
 class TimestampCoder(_Deterministic):
-    """Instants, to the microsecond; the bytes are in the instants' order."""
+    """Encodes timestamps as eight bytes, in microseconds; the bytes sort in the order of the timestamps."""
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -175,7 +184,7 @@ class TimestampCoder(_Deterministic):
 
 
 def varint(number: int) -> bytes:
-    """A number that is not negative, seven bits a byte, least first."""
+    """A non-negative number in base 128: seven bits a byte, least significant bits first."""
     parts = bytearray()
     while number >= 0x80:
         parts.append(number & 0x7F | 0x80)
@@ -185,7 +194,7 @@ def varint(number: int) -> bytes:
 
 
 def read_varint(data: bytes, at: int) -> tuple[int, int]:
-    """The number that `varint` wrote at a place, and the place after it."""
+    """The number that `varint` encoded at offset `at`, and the offset after it, in bytes."""
     number = shift = 0
     while True:
         part = data[at]

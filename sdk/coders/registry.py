@@ -1,4 +1,4 @@
-"""Which coder goes with which type (`apache_beam.coders.registry`)."""
+"""The registry of coders by type (`apache_beam.coders.registry`)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import cast, get_args, get_origin
 
-from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
-from headrace.lowlevel.coder import Coder as LowCoder
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.coders.coder import Coder as LowCoder
+from headrace.lowlevel.coders.unusable_coder import UnusableCoder, told
 from headrace.lowlevel.errors import CoderError
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.unusable import UnusableCoder, told
-from headrace.sdk.coders.coder import Coder
+from headrace.sdk.coders import composite
+from headrace.sdk.coders.coder import Coder, TypeCoders
 from headrace.sdk.coders.pickled import FastPrimitivesCoder
 from headrace.sdk.coders.plain import (
     BooleanCoder,
@@ -22,8 +23,9 @@ from headrace.sdk.coders.plain import (
     TimestampCoder,
     VarIntCoder,
 )
-from headrace.sdk.types.fields import fields_of
-from headrace.sdk.types.hints import normal, union_members
+from headrace.sdk.typehints.hints import normal
+from headrace.sdk.typehints.row_type import fields_of
+from headrace.sdk.typehints.type_names import union_members
 
 _PLAIN: dict[type, type[Coder]] = {
     bool: BooleanCoder,
@@ -37,7 +39,7 @@ _PLAIN: dict[type, type[Coder]] = {
 
 
 class CoderRegistry:
-    """Coders by type. What a program registers goes with its pipelines to the workers.
+    """Looks up the coder for a type. The coders that a program registers are sent to the workers with its pipelines.
 
     >>> from headrace.sdk.coders.registry import registry
     >>> registry.get_coder(dict[str, int])
@@ -50,10 +52,10 @@ class CoderRegistry:
         self._registered: dict[type, type[Coder] | Coder] = {}
 
     def register_coder(self, kind: type, coder: type[Coder] | Coder) -> None:
-        """Let values of exactly this type have a coder: a class of coders, or one.
+        """Register a coder, or a class of coders, for values of exactly this type.
 
         Raises:
-            TypeError: `kind` is no class, or `coder` is no coder.
+            TypeError: `kind` is not a class, or `coder` is neither a coder nor a class of coders.
         """
         if not isinstance(kind, type):
             raise TypeError(f"a coder is registered for a class, got {kind!r}; its values are known by their class")
@@ -62,7 +64,11 @@ class CoderRegistry:
         self._registered[kind] = coder
 
     def get_coder(self, hint: object) -> Coder:
-        """The coder for a type hint; `FastPrimitivesCoder`, which takes any value, where nothing better is known."""
+        """The coder for a type hint; `FastPrimitivesCoder`, which takes any value, for a type without a coder.
+
+        Raises:
+            CoderError: The class registered for the type could not be instantiated.
+        """
         hint = normal(hint)
         members = union_members(hint)
         if len(members) > 1:
@@ -76,17 +82,15 @@ class CoderRegistry:
         return make(hint, self) if make is not None else FastPrimitivesCoder()
 
     def _of_union(self, members: Sequence[object]) -> Coder:
-        from headrace.sdk.coders.composite import NullableCoder
-
         others = [member for member in members if member is not type(None)]
-        return NullableCoder(self.get_coder(others[0])) if len(others) == 1 else FastPrimitivesCoder()
+        return composite.NullableCoder(self.get_coder(others[0])) if len(others) == 1 else FastPrimitivesCoder()
 
     def get_custom_type_coder_tuples(self, kinds: Iterable[type]) -> list[tuple[type, type[Coder] | Coder]]:
-        """Those of the types that have a registered coder, with it."""
+        """(type, registered coder) for each of the types that has a registered coder."""
         return [(kind, self._registered[kind]) for kind in kinds if kind in self._registered]
 
     def verify_deterministic(self, key_coder: Coder, op_name: str, silent: bool = True) -> Coder:
-        """A deterministic coder for the keys of a step. Raises `ValueError` if there is none."""
+        """A deterministic coder for the keys of a step. Raises `ValueError` if no deterministic coder exists."""
         return key_coder.as_deterministic_coder(op_name)
 
     def _own(self, kind: object) -> Coder | None:
@@ -104,7 +108,7 @@ class CoderRegistry:
         return kind in self._registered
 
     def key_coder(self) -> KeyCoder:
-        """What encodes keys: the registered coders for their types, the engine's own encoding for all others."""
+        """The key coder: registered coders for their types, the engine's own encoding for all other types."""
         own: dict[type, LowCoder] = {}
         for kind in self._registered:
             try:
@@ -112,10 +116,10 @@ class CoderRegistry:
                 assert coder is not None
                 own[kind] = coder.as_deterministic_coder("keys")
             except CoderError as error:
-                # No matter to a pipeline that has no such keys.
+                # A pipeline without keys of this type must run all the same.
                 own[kind] = UnusableCoder(error.kind, error.coder, error.problem)
             except ValueError:
-                # Left out: a key of it is refused where it is met, or where a hint says that it will be.
+                # The type is left out: a key of this type fails at run time, or at build time if a hint tells.
                 continue
         return KeyCoder(own) if own else STANDARD_KEYS
 
@@ -124,10 +128,8 @@ def _is_coder(what: object) -> bool:
     return isinstance(what, Coder) or (isinstance(what, type) and issubclass(what, Coder))
 
 
-def _maker(hint: object) -> Callable[[object, CoderRegistry], Coder] | None:
-    """What makes the coder of a composite type."""
-    from headrace.sdk.coders import composite
-
+def _maker(hint: object) -> Callable[[object, TypeCoders], Coder] | None:
+    """The `from_type_hint` of the coder class for a composite type; None for any other type."""
     origin, arguments = get_origin(hint), get_args(hint)
     if fields_of(hint) is not None:
         return composite.RowCoder.from_type_hint
@@ -145,4 +147,4 @@ def _maker(hint: object) -> Callable[[object, CoderRegistry], Coder] | None:
 
 
 registry = CoderRegistry()
-"""The one that pipelines use."""
+"""The registry that pipelines use."""

@@ -1,4 +1,4 @@
-"""What: combiners that keep some of the values, or all of them."""
+"""What: combiners that collect values, all or a selection."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from collections.abc import Callable, Hashable, Iterable
 from itertools import chain, islice
 from typing import TypeVar, cast
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.transforms.combinefn import CombineFn
-from headrace.sdk.transforms.numbers import is_whole
+from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.typehints.values import is_whole
 
 T = TypeVar("T")
 H = TypeVar("H", bound=Hashable)
 K = TypeVar("K", bound=Hashable)
 
 
+@named("ToListCombineFn")
 class ToListCombineFn(CombineFn[T, list[T], list[T]]):
-    """All values, in no particular order."""
+    """Collects all values in a list, in no particular order."""
 
     def create_accumulator(self) -> list[T]:
         """See `CombineFn`."""
@@ -36,7 +38,7 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
         return accumulator
 
     def remove_input(self, accumulator: list[T], element: T) -> list[T]:
-        """See `CombineFn`. It looks through the values for one that is equal."""
+        """See `CombineFn`. The time is linear in the number of values."""
         accumulator.remove(element)
         return accumulator
 
@@ -49,8 +51,9 @@ class ToListCombineFn(CombineFn[T, list[T], list[T]]):
         return accumulator
 
 
+@named("ToSetCombineFn")
 class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
-    """Each different value once; how often each came is kept, so that values can be taken back.
+    """Collects the distinct values in a set; values are counted, so that they can be retracted.
 
     >>> to_set = ToSetCombineFn()
     >>> to_set.extract_output(to_set.remove_input(to_set.add_inputs(to_set.create_accumulator(), "aab"), "b"))
@@ -90,8 +93,9 @@ class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
         return set(accumulator)
 
 
+@named("ToDictCombineFn")
 class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
-    """Pairs as a dict; of several values of a key, one."""
+    """Collects pairs (key, value) in a dict; one of several values of a key is kept."""
 
     def create_accumulator(self) -> dict[K, T]:
         """See `CombineFn`."""
@@ -115,13 +119,17 @@ class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
         return accumulator
 
 
+@named("TopCombineFn")
 class TopCombineFn(CombineFn[T, list[T], list[T]]):
-    """The n greatest values, the greatest first; with `reverse` the n least, the least first.
+    """Collects the n greatest values, the greatest first; with `reverse` the n least, the least first.
 
     Args:
-        n: How many.
-        key: From a value to what is compared instead of it.
-        reverse: Whether the least are wanted.
+        n: Number of values.
+        key: Function from a value to the sort key that is compared instead of the value.
+        reverse: Whether the least values are wanted.
+
+    Raises:
+        ValueError: `n` is not a whole number of at least 0.
 
     >>> TopCombineFn(2).apply([3, 7, 5]), TopCombineFn(2, key=len, reverse=True).apply(["abc", "d", "ef"])
     ([7, 5], ['d', 'ef'])
@@ -141,7 +149,7 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
 
     def add_inputs(self, accumulator: list[T], elements: Iterable[T]) -> list[T]:
         """See `CombineFn`."""
-        # What is compared has no common type that says so.
+        # Sort keys have no common type that declares an order.
         key = cast(Callable[[T], int], self._key or _itself)
         choose = heapq.nsmallest if self._reverse else heapq.nlargest
         return choose(self._n, [*accumulator, *elements], key)
@@ -155,27 +163,30 @@ class TopCombineFn(CombineFn[T, list[T], list[T]]):
         return accumulator
 
 
+@named("Largest")
 class Largest(TopCombineFn[T]):
-    """The n greatest values.
+    """Collects the n greatest values, the greatest first.
 
     >>> Largest(2).default_label(), Largest(2).apply([3, 7, 5])
     ('Largest(2)', [7, 5])
     """
 
     def default_label(self) -> str:
-        """With the number."""
+        """The name with the number `n`."""
         return f"{type(self).__name__}({self._n})"
 
 
+@named("Smallest")
 class Smallest(Largest[T]):
-    """The n least values."""
+    """Collects the n least values, the least first."""
 
     def __init__(self, n: int) -> None:
         super().__init__(n, reverse=True)
 
 
+@named("SampleCombineFn")
 class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
-    """n values, each set of n as likely as any other: those for which the dice fell highest."""
+    """Collects a uniform random sample of n values: those with the greatest of random numbers drawn for each value."""
 
     def __init__(self, n: int) -> None:
         _require_number(n)
@@ -205,8 +216,9 @@ class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
         return [value for _, value in accumulator]
 
 
+@named("AtMostCombineFn")
 class AtMostCombineFn(CombineFn[T, list[T], list[T]]):
-    """At most n values, whichever come first.
+    """Collects at most n arbitrary values.
 
     >>> AtMostCombineFn(2).apply("a")
     ['a']
@@ -246,8 +258,9 @@ def _dice(thrown: tuple[float, object]) -> float:
     return thrown[0]
 
 
+@named("LatestCombineFn")
 class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp | None], T | None]):
-    """Of pairs (value, timestamp) the value with the latest timestamp; None of none."""
+    """Gives the value with the latest timestamp among pairs (value, timestamp); None if there are no pairs."""
 
     def create_accumulator(self) -> tuple[T | None, Timestamp | None]:
         """See `CombineFn`."""

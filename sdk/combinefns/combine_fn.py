@@ -1,4 +1,4 @@
-"""What: how many values become one (`apache_beam.transforms.core.CombineFn`)."""
+"""What: combiners, which turn many values into one (`apache_beam.transforms.core.CombineFn`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
-from headrace.sdk.ptransform import label_of
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.model.labels import label_of
 
 ElementT = TypeVar("ElementT")
 AccumulatorT = TypeVar("AccumulatorT")
 ResultT = TypeVar("ResultT")
+CombineFnT = TypeVar("CombineFnT", bound="SomeCombineFn")
 _BUFFER = 10
+_KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = []
+"""Pairs of a built-in function and a maker of its CombineFn; `computes` adds to the list."""
 
 
 class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
-    """An associative and commutative function on values, taken in any order and in parts.
+    """An associative and commutative function of values, which are combined in any order and in parts.
 
-    The parts are accumulators: they are kept as state, so they must be picklable; `add_input` and `merge_accumulators`
-    may change the (first) accumulator that they are given, and no other argument.
+    An accumulator holds the values of a part. Accumulators are kept as state, so they must be picklable. `add_input`
+    and `merge_accumulators` may change the (first) accumulator that is passed, but no other argument.
 
     >>> class Product(CombineFn):
     ...     def create_accumulator(self):
@@ -38,101 +42,113 @@ class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
     """
 
     def setup(self) -> None:
-        """Called once in each process before anything is combined."""
+        """Prepare for combining; called once in each process before any other method."""
 
     def create_accumulator(self) -> AccumulatorT:
         """The accumulator of no values."""
         raise TypeError(f"{type(self).__name__} does not define create_accumulator(self)")
 
     def add_input(self, accumulator: AccumulatorT, element: ElementT) -> AccumulatorT:
-        """The accumulator with a value more."""
+        """The accumulator with one more value."""
         raise TypeError(f"{type(self).__name__} does not define add_input(self, accumulator, element)")
 
     def add_inputs(self, accumulator: AccumulatorT, elements: Iterable[ElementT]) -> AccumulatorT:
-        """The accumulator with many values more."""
+        """The accumulator with more values."""
         for element in elements:
             accumulator = self.add_input(accumulator, element)
         return accumulator
 
     def remove_input(self, accumulator: AccumulatorT, element: ElementT) -> AccumulatorT:
-        """The accumulator with a value less: the inverse of `add_input`, for values that are taken back.
+        """The accumulator without a value: the inverse of `add_input`, for retracted values.
 
-        It need not be defined; `has_inverse` says whether it is. The value is in the accumulator, whatever else was
-        added or merged since.
+        The method is optional; `has_inverse` tells whether it is defined. The value was added to the accumulator, or to
+        one that was merged into it.
         """
         raise TypeError(
             f"{type(self).__name__} has no inverse: it does not define remove_input(self, accumulator, element)"
         )
 
     def is_invertible(self) -> bool:
-        """Whether `remove_input` can be called; a CombineFn that is made of others overrides it.
+        """Whether `remove_input` can be called; a CombineFn that consists of others overrides this method.
 
-        A subclass with an `add_input` of its own has an inverse only if it defines that too.
+        A subclass that defines `add_input` has an inverse only if it also defines `remove_input`.
         """
         remove, add = (_defines(type(self), name) for name in ("remove_input", "add_input"))
         return remove is not CombineFn and issubclass(remove, add)
 
     def merge_accumulators(self, accumulators: Iterable[AccumulatorT]) -> AccumulatorT:
-        """One accumulator of the values of several."""
+        """One accumulator with the values of all accumulators."""
         raise TypeError(f"{type(self).__name__} does not define merge_accumulators(self, accumulators)")
 
     def compact(self, accumulator: AccumulatorT) -> AccumulatorT:
-        """The same accumulator in fewer bytes; called before it is kept or sent."""
+        """An equivalent accumulator in fewer bytes; called before an accumulator is stored or sent."""
         return accumulator
 
     def extract_output(self, accumulator: AccumulatorT) -> ResultT:
-        """The result."""
+        """The result for the values of the accumulator."""
         raise TypeError(f"{type(self).__name__} does not define extract_output(self, accumulator)")
 
     def teardown(self) -> None:
-        """Called when the run is over, once for each `setup`; not in a process that is killed."""
+        """Release resources; called when the run is over, once for each `setup`, except in a process that is killed."""
 
     def has_teardown(self) -> bool:
         """Whether `teardown` does anything."""
         return type(self).teardown is not CombineFn.teardown
 
     def apply(self, elements: Iterable[ElementT]) -> ResultT:
-        """The result for the values given."""
+        """The result for the given values."""
         return self.extract_output(self.add_inputs(self.create_accumulator(), elements))
 
     def default_label(self) -> str:
-        """The name in labels."""
+        """The name of the combiner in step labels."""
         return type(self).__name__
 
     def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> CombineFn[object, object, object]:
-        """The CombineFn whose methods are these, called with further arguments."""
+        """A CombineFn that calls the methods of this one with further arguments."""
         return CurriedCombineFn(cast("CombineFn[object, object, object]", self), args, kwargs)
 
     @staticmethod
     def from_callable(function: Callable[..., object]) -> CombineFn[object, list[object], object]:
-        """The CombineFn of a function from an iterable of values (or of its own results) to one."""
+        """A CombineFn that calls a function from an iterable of values (or of its own results) to a value."""
         return CallableCombineFn(function)
 
     @staticmethod
     def maybe_from_callable(
         function: CombineFn[ElementT, AccumulatorT, ResultT] | Callable[..., object],
     ) -> CombineFn[ElementT, AccumulatorT, ResultT]:
-        """A CombineFn as it is; of a function the CombineFn that computes it, a quicker one where it is known."""
+        """A CombineFn unchanged; for a function, its registered CombineFn, or one that calls the function.
+
+        Raises:
+            TypeError: The argument is neither a CombineFn nor callable.
+        """
         if isinstance(function, CombineFn):
             return function
         if not callable(function):
             raise TypeError(f"expected a CombineFn or a function of an iterable, got {function!r:.200}")
-        from headrace.sdk.transforms.numeric import KNOWN_CALLABLES
-
-        known = next((make for builtin, make in KNOWN_CALLABLES if builtin is function), None)
+        known = next((make for builtin, make in _KNOWN_CALLABLES if builtin is function), None)
         made: object = known() if known else CallableCombineFn(function)
         return cast("CombineFn[ElementT, AccumulatorT, ResultT]", made)
 
 
+def computes(function: object) -> Callable[[type[CombineFnT]], type[CombineFnT]]:
+    """Class decorator that registers a CombineFn for a built-in function, for `CombineFn.maybe_from_callable`."""
+
+    def register(combine_fn_class: type[CombineFnT]) -> type[CombineFnT]:
+        _KNOWN_CALLABLES.append((function, combine_fn_class))
+        return combine_fn_class
+
+    return register
+
+
 def _defines(kind: type, name: str) -> type:
-    """The class that a class has a method from."""
+    """The class that defines a method of a class."""
     return next(base for base in kind.__mro__ if name in vars(base))
 
 
 def has_inverse(combine_fn: object) -> bool:
-    """Whether values can be taken out of a CombineFn's accumulators with `remove_input`.
+    """Whether a CombineFn has an inverse, `remove_input`.
 
-    >>> from headrace.sdk.transforms.numeric import MaxFn, SumFn
+    >>> from headrace.sdk.combinefns.numeric import MaxFn, SumFn
     >>> has_inverse(SumFn()), has_inverse(MaxFn())
     (True, False)
     """
@@ -140,7 +156,7 @@ def has_inverse(combine_fn: object) -> bool:
 
 
 class SomeCombineFn(Protocol):
-    """A `CombineFn` of whatever types: what all have in common. So a typed one fits where any will do."""
+    """A `CombineFn` of any types, as an argument type that accepts every typed CombineFn."""
 
     def setup(self) -> None:
         """See `CombineFn`."""
@@ -156,13 +172,16 @@ class SomeCombineFn(Protocol):
 
 
 AnyCombineFn: TypeAlias = CombineFn[object, object, object]
-"""A CombineFn as the engine sees it, which hands values on without a look."""
+"""A CombineFn of values of unknown types, as the engine calls it."""
 Combining: TypeAlias = SomeCombineFn | Callable[..., object]
-"""What combines: a CombineFn, or a function from an iterable of values (or of its own results) to one."""
+"""A CombineFn, or a function from an iterable of values (or of its own results) to a value."""
+Fanout: TypeAlias = int | Callable[[object], int]
+"""Number of shards of a key, or a function from a key to this number."""
 
 
+@named("CallableCombineFn")
 class CallableCombineFn(CombineFn[object, list[object], object]):
-    """Keeps values until there are some, and replaces them with the function's result for them.
+    """Combines by a function: buffers up to ten values, then replaces the values with the function's result.
 
     >>> CallableCombineFn(lambda values: "".join(sorted(values))).apply("hydrant")
     'adhnrty'
@@ -172,11 +191,11 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
         self.function = function
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The label of the function."""
         return label_of(self.function)
 
     def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> AnyCombineFn:
-        """That of the function with further arguments: its other methods have none to give them to."""
+        """A CombineFn that calls the function with further arguments."""
         return cast(AnyCombineFn, CallableCombineFn(WithArguments(self.function, args, kwargs)))
 
     def create_accumulator(self) -> list[object]:
@@ -207,8 +226,9 @@ class CallableCombineFn(CombineFn[object, list[object], object]):
         return self.function(accumulator)
 
 
+@named("CurriedCombineFn")
 class CurriedCombineFn(CombineFn[object, object, object]):
-    """A CombineFn whose methods take further arguments, with these arguments."""
+    """A CombineFn that passes further arguments to the methods of another one."""
 
     def __init__(
         self, combine_fn: CombineFn[object, object, object], args: tuple[object, ...], kwargs: dict[str, object]
@@ -219,14 +239,14 @@ class CurriedCombineFn(CombineFn[object, object, object]):
         return method(*given, *self._args, **self._kwargs)
 
     def _call_defined(self, name: str, *given: object) -> object:
-        """Call a method that need not be defined: what `CombineFn` does instead takes no further arguments."""
+        """Call an optional method; the default in `CombineFn` takes no further arguments."""
         method = getattr(self.inner, name)
         if getattr(type(self.inner), name) is getattr(CombineFn, name):
             return method(*given)
         return self._call(method, *given)
 
     def default_label(self) -> str:
-        """That of the function."""
+        """The label of the inner combiner."""
         return self.inner.default_label()
 
     def setup(self) -> None:
@@ -266,14 +286,14 @@ class CurriedCombineFn(CombineFn[object, object, object]):
         self._call_defined("teardown")
 
     def has_teardown(self) -> bool:
-        """Whether the function's does anything."""
+        """Whether the `teardown` of the inner combiner does anything."""
         return self.inner.has_teardown()
 
 
 def curried(
     function: Combining, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
 ) -> AnyCombineFn:
-    """The CombineFn of a function or CombineFn with further arguments.
+    """A CombineFn for a function or CombineFn with further arguments.
 
     >>> curried(lambda values, factor: factor * sum(values), (1,), {}).apply([2, 3])
     5
@@ -293,7 +313,7 @@ def curried(
 def require_combiner(
     function: object, args: tuple[object, ...] = (), kwargs: Mapping[str, object] = MappingProxyType({})
 ) -> None:
-    """Refuse a function that cannot be called with an iterable of values, and the further arguments behind it.
+    """Raise TypeError for a function that cannot be called with an iterable of values and further arguments.
 
     >>> require_combiner(lambda a, b: a + b)
     Traceback (most recent call last):
@@ -307,7 +327,7 @@ def require_combiner(
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
-        # Not every function that is written in C can be asked.
+        # Some functions written in C have no signature.
         return
     try:
         signature.bind((), *args, **kwargs)
@@ -321,15 +341,15 @@ def require_combiner(
 
 
 class WithArguments:
-    """A function of an iterable with its further arguments; its label is the function's."""
+    """A function of an iterable, bound to further arguments; the label is the function's."""
 
     def __init__(self, function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> None:
         self.function, self._args, self._kwargs = function, args, kwargs
 
     def __call__(self, values: Iterable[object]) -> object:
-        """The function's result."""
+        """The function's result for values and the further arguments."""
         return self.function(values, *self._args, **self._kwargs)
 
     def default_label(self) -> str:
-        """That of the function."""
+        """The label of the function."""
         return label_of(self.function)

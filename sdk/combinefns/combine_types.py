@@ -1,19 +1,19 @@
-"""Types of what a `CombineFn` takes and gives, by decorators or the annotations of its methods."""
+"""Types of the values and the result of a `CombineFn`, from decorators or annotations of its methods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from headrace.sdk.transforms.combinefn import CallableCombineFn, CombineFn, CurriedCombineFn, WithArguments
-from headrace.sdk.types.annotations import annotations_of
-from headrace.sdk.types.hints import item, normal
+from headrace.sdk.combinefns.combine_fn import CallableCombineFn, CombineFn, CurriedCombineFn, WithArguments
+from headrace.sdk.typehints.annotations import annotations_of
+from headrace.sdk.typehints.hints import item, normal
 
 
 def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object, object]:
-    """The type of the values and that of the result; `Any` where nothing is said.
+    """The types of the values and of the result; `Any` for a type that is not declared.
 
-    >>> from headrace.sdk.transforms.numeric import CountCombineFn
+    >>> from headrace.sdk.combinefns.numeric import CountCombineFn
     >>> combine_types(CountCombineFn())
     (typing.Any, <class 'int'>)
     """
@@ -26,26 +26,26 @@ def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object
 
 
 def _stated(stating: object, taken: object, given: object) -> tuple[object, object]:
-    """What decorators say, else what annotations do."""
+    """The types that decorators declare, else the given types from annotations."""
     hints, _ = getattr(stating, "input_hints", ((), {}))
     result, _ = getattr(stating, "output_hints", (None, {}))
     return normal(hints[0] if hints else taken), normal(given if result is None else result)
 
 
 def _of_function(function: Callable[..., object]) -> tuple[object, object]:
-    """A function takes an iterable of values, and iterables of its own results; so both kinds of hints say it."""
+    """The types for a function of an iterable; the hint of its parameter may be the iterable or the single value."""
     if isinstance(function, WithArguments):
         function = function.function
     if isinstance(function, type):
         return Any, Any
     values, given = _stated(function, _parameter(function, 0), annotations_of(function)[1])
     taken = item(values)
-    # One value for an iterable of them: what was meant is known nevertheless.
+    # A hint that is not iterable means the type of the values.
     return (values if taken is None else taken), given
 
 
 def _parameter(function: Callable[..., object], place: int) -> object:
-    """The type of a parameter."""
+    """The type of the parameter at a place, from 0 and without `self`; `Any` if there is no annotation."""
     types, _ = annotations_of(function)
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     names = code.co_varnames[: code.co_argcount] if code is not None else ()

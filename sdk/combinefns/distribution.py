@@ -1,24 +1,27 @@
-"""What: what is kept of values to tell about where they lie: accumulators that can be pickled."""
+"""What: the KLL sketch, the picklable accumulator of approximate quantiles."""
 
 from __future__ import annotations
 
 import math
 import random
 from collections.abc import Callable, Iterable
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Protocol, TypeAlias, cast
+
+from headrace.lowlevel.stored_names import stored_as
 
 Key: TypeAlias = Callable[[object], object]
 Weighed: TypeAlias = tuple[object, float]
-"""A value and how many it stands for."""
+"""A value and its weight."""
 
 
 class _Ordered(Protocol):
     def __lt__(self, other: object, /) -> bool: ...
 
 
+@stored_as("RankedValue", parts=attrgetter("rank", "value"))
 class _Ranked:
-    """A value with what is compared instead of it."""
+    """A value with its sort key."""
 
     __slots__ = ("rank", "value")
 
@@ -27,9 +30,6 @@ class _Ranked:
 
     def __lt__(self, other: _Ranked) -> bool:
         return bool(self.rank < other.rank)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return _Ranked, (self.rank, self.value)
 
 
 def _ranked(value: object, key: Key | None) -> object:
@@ -40,29 +40,31 @@ def _plain(item: object) -> object:
     return item.value if isinstance(item, _Ranked) else item
 
 
+@stored_as("Distribution")
 class Distribution:
-    """Values by weight, as a KLL sketch keeps them: all, and from some number on every second one for two.
+    """A KLL sketch of weighted values: it keeps all values up to some number, then one of each two.
 
-    Values of about the same weight, within a factor of 2, are on one level. Where they become too many, neighbours in
-    order are paired, and one of them is kept with the weight of both, by chance as its share of that weight says. So
-    what is off at any rank is at most one pair in each turn. Chance is a fixed sequence: the same values in the same
-    parts give the same result in every run (Karnin, Lang and Liberty, "Optimal quantile approximation in streams").
+    Values whose weights are within a factor of 2 are on one level. If a level has too many values, neighbours in sort
+    order are paired, and one of each pair is kept with the weight of both, at random in proportion to the weights. So
+    the error at any rank is at most one pair for each halving. The random numbers are a fixed sequence: the same values
+    in the same parts give the same result in every run (Karnin, Lang and Liberty, "Optimal quantile approximation in
+    streams").
 
     Args:
-        k: How many values the highest level has before it gives some up; those below have two thirds of the one above.
-        exact: Up to so many values all are kept.
+        k: Capacity of the highest level, in values; each level below has two thirds of the capacity of the one above.
+        exact: Number of values up to which all values are kept.
     """
 
     def __init__(self, k: int, exact: int) -> None:
         self._k, self._exact, self._turns, self._count = k, exact, 0, 0
         self._alike = True
-        """Whether all values of a level have the same weight."""
+        """Whether all values of each level have the same weight."""
         self._levels: dict[int, list[Weighed]] = {}
         self._extremes: list[object] = []
-        """Least and greatest of what was given up, as they are compared; empty of no values."""
+        """Least and greatest of the discarded values; empty if no value was discarded."""
 
     def add(self, values: Iterable[Weighed], key: Key | None) -> None:
-        """Add values with their weights, to be compared by their keys."""
+        """Add pairs (value, weight), compared by the sort keys of the values. Raises `ValueError` for a bad weight."""
         for value, weight in values:
             if not weight >= 0:
                 raise ValueError(f"value {value!r:.80} has the weight {weight!r:.80}; a weight must be 0 or more")
@@ -72,12 +74,12 @@ class Distribution:
                 self._levels.setdefault(_level(weight), []).append((item, weight))
                 self._count += 1
             else:
-                # It is no part of the distribution, but one of the values.
+                # A value of weight 0 counts only for the extremes.
                 self._widen(item, item)
         self._shrink()
 
     def add_plain(self, values: Iterable[object], key: Key | None) -> None:
-        """Add values of weight 1."""
+        """Add values of weight 1, compared by their sort keys."""
         items = values if key is None else (_ranked(value, key) for value in values)
         level = self._levels.setdefault(_level(1), [])
         before = len(level)
@@ -86,7 +88,7 @@ class Distribution:
         self._shrink()
 
     def merge(self, other: Distribution) -> None:
-        """Add what another of the same kind has seen."""
+        """Merge another accumulator of the same kind."""
         for number, level in other._levels.items():
             self._levels.setdefault(number, []).extend(level)
             self._count += len(level)
@@ -97,14 +99,14 @@ class Distribution:
         self._shrink()
 
     def extremes(self) -> tuple[object, object] | None:
-        """Least and greatest value seen; None of no values."""
+        """The least and the greatest value added; None if no value was added."""
         kept = [item for level in self._levels.values() for item, _ in level] + self._extremes
         if not kept:
             return None
         return _plain(min(cast("list[int]", kept))), _plain(max(cast("list[int]", kept)))
 
     def by_rank(self, reverse: bool) -> list[Weighed]:
-        """The values kept, in order."""
+        """The kept values with their weights, sorted."""
         kept = _in_order([pair for level in self._levels.values() for pair in level], reverse)
         return [(_plain(item), weight) for item, weight in kept]
 

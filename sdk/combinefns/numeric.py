@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 from typing import Any, Protocol, TypeVar
 
-from headrace.sdk.transforms.combinefn import CombineFn
-from headrace.sdk.typehints import with_input_types, with_output_types
+from headrace.lowlevel.stored_names import named, stored_as
+from headrace.sdk.combinefns.combine_fn import CombineFn, computes
+from headrace.sdk.typehints.decorators import with_input_types, with_output_types
 
 Number = int | float
-"""In fact anything that can be added, and divided for the mean."""
+"""A number: any type with addition, and with division for the mean."""
 T = TypeVar("T")
 
 
+@stored_as("NoExtreme")
 class _Nothing(Enum):
-    """The accumulator of no values where no value can stand for it; an enum, so that a copy is still the same."""
+    """The accumulator of no values if no number can represent it; an enum, so that a copy is the same object."""
 
     NOTHING = 0
 
@@ -31,17 +33,19 @@ class _Ordered(Protocol):
 OrderedT = TypeVar("OrderedT", bound=_Ordered)
 
 
+@computes(sum)
+@named("SumFn")
 @with_input_types(T)
 @with_output_types(T)
 class SumFn(CombineFn[Number, Number, Number]):
-    """The sum; what the function `sum` means as a combiner.
+    """The sum; the combiner of the function `sum`.
 
     >>> SumFn().apply([1, 2, 3])
     6
     """
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The name of the built-in function."""
         return "sum"
 
     def create_accumulator(self) -> Number:
@@ -57,7 +61,7 @@ class SumFn(CombineFn[Number, Number, Number]):
         return sum(elements, accumulator)
 
     def remove_input(self, accumulator: Number, element: Number) -> Number:
-        """See `CombineFn`. Exact for whole numbers; floats leave what rounding leaves."""
+        """See `CombineFn`. The result is exact for whole numbers; floats keep rounding errors."""
         return accumulator - element
 
     def merge_accumulators(self, accumulators: Iterable[Number]) -> Number:
@@ -69,8 +73,9 @@ class SumFn(CombineFn[Number, Number, Number]):
         return accumulator
 
 
+@named("CountCombineFn")
 class CountCombineFn(CombineFn[object, int, int]):
-    """How many values there are.
+    """Counts the values.
 
     >>> CountCombineFn().apply("abc")
     3
@@ -101,10 +106,11 @@ class CountCombineFn(CombineFn[object, int, int]):
         return accumulator
 
 
+@named("MeanCombineFn")
 @with_input_types(Any)
 @with_output_types(Any)
 class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
-    """The arithmetic mean; not a number where there are no values.
+    """The arithmetic mean; NaN if there are no values.
 
     >>> MeanCombineFn().apply([1, 2, 6])
     3.0
@@ -125,7 +131,7 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
         return sum(values, accumulator[0]), accumulator[1] + len(values)
 
     def remove_input(self, accumulator: tuple[Number, int], element: Number) -> tuple[Number, int]:
-        """See `CombineFn`. As exact as that of `SumFn`."""
+        """See `CombineFn`. The result is as exact as that of `SumFn`."""
         total, count = accumulator
         return total - element, count - 1
 
@@ -141,7 +147,7 @@ class MeanCombineFn(CombineFn[Number, tuple[Number, int], float]):
 
 
 class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
-    """The value that comes first in an order."""
+    """Base of the combiners that give the greatest or the least value. Raises `ValueError` if there are no values."""
 
     _name: str
 
@@ -149,7 +155,7 @@ class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
         raise TypeError("a subclass says which value comes first")
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The name of the built-in function."""
         return self._name
 
     def create_accumulator(self) -> OrderedT | _Nothing:
@@ -174,8 +180,10 @@ class _ExtremeFn(CombineFn[OrderedT, OrderedT | _Nothing, OrderedT]):
         return accumulator
 
 
+@computes(max)
+@named("MaxFn")
 class MaxFn(_ExtremeFn[OrderedT]):
-    """The greatest value; what the function `max` means as a combiner.
+    """The greatest value; the combiner of the function `max`.
 
     >>> MaxFn().apply([3, 7, 5])
     7
@@ -191,8 +199,10 @@ class MaxFn(_ExtremeFn[OrderedT]):
         return element if isinstance(accumulator, _Nothing) or element > accumulator else accumulator
 
 
+@computes(min)
+@named("MinFn")
 class MinFn(_ExtremeFn[OrderedT]):
-    """The least value; what the function `min` means as a combiner.
+    """The least value; the combiner of the function `min`.
 
     >>> MinFn().apply([3, 7, 5])
     3
@@ -209,7 +219,7 @@ class MinFn(_ExtremeFn[OrderedT]):
 
 
 class _VotesFn(CombineFn[object, int, bool]):
-    """Counts the values that settle the question, so that they can be taken back."""
+    """Base of `any` and `all`: counts the values that decide the result, so that values can be retracted."""
 
     _settles: bool
 
@@ -234,8 +244,10 @@ class _VotesFn(CombineFn[object, int, bool]):
         return self._settles if accumulator else not self._settles
 
 
+@computes(any)
+@named("AnyFn")
 class AnyFn(_VotesFn):
-    """Whether any value is true; what the function `any` means as a combiner.
+    """Whether any value is true; the combiner of the function `any`.
 
     >>> AnyFn().apply([0, 1]), AnyFn().apply([])
     (True, False)
@@ -244,12 +256,14 @@ class AnyFn(_VotesFn):
     _settles = True
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The name of the built-in function."""
         return "any"
 
 
+@computes(all)
+@named("AllFn")
 class AllFn(_VotesFn):
-    """Whether all values are true; what the function `all` means as a combiner.
+    """Whether all values are true; the combiner of the function `all`.
 
     >>> AllFn().apply([0, 1]), AllFn().apply([])
     (False, True)
@@ -258,15 +272,5 @@ class AllFn(_VotesFn):
     _settles = False
 
     def default_label(self) -> str:
-        """The function's name."""
+        """The name of the built-in function."""
         return "all"
-
-
-KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = [
-    (sum, SumFn),
-    (max, MaxFn),
-    (min, MinFn),
-    (any, AnyFn),
-    (all, AllFn),
-]
-"""Built-in functions, each with the combiner that computes it."""

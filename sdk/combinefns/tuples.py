@@ -1,4 +1,4 @@
-"""What: several combiners at once, on the same values or on the items of tuples."""
+"""What: tuples of combiners, on the same values or on the items of tuples."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import cast
 
-from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn, Combining, curried
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn, Combining, curried
 
 
+@named("SingleInputTupleCombineFn")
 class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[object, ...]]):
-    """Several combiners on the same values; the result is the tuple of their results.
+    """Applies several combiners to the same values; the result is the tuple of their results.
 
     >>> SingleInputTupleCombineFn(min, max).apply([3, 7, 5])
     (3, 7)
@@ -20,16 +22,16 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         self._combiners = list(map(curried, combiners))
 
     def with_arguments(self, args: tuple[object, ...], kwargs: dict[str, object]) -> AnyCombineFn:
-        """The same with further arguments, which go to all of them."""
+        """The same combiners with further arguments for all of them."""
         return cast(AnyCombineFn, type(self)(*(part.with_arguments(args, kwargs) for part in self._combiners)))
 
     @property
     def combiners(self) -> list[AnyCombineFn]:
-        """The single ones."""
+        """The combiners, in order."""
         return self._combiners
 
     def setup(self) -> None:
-        """See `CombineFn`. If one fails, those before it are torn down."""
+        """See `CombineFn`. If a combiner fails, the combiners before it are torn down."""
         with ExitStack() as ending:
             for combiner in self._combiners:
                 combiner.setup()
@@ -54,7 +56,7 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         return tuple(combiner.remove_input(part, value) for combiner, part, value in parts)
 
     def is_invertible(self) -> bool:
-        """Whether all of them are."""
+        """Whether all combiners have an inverse."""
         return all(combiner.is_invertible() for combiner in self._combiners)
 
     def merge_accumulators(self, accumulators: Iterable[tuple[object, ...]]) -> tuple[object, ...]:
@@ -73,18 +75,19 @@ class SingleInputTupleCombineFn(CombineFn[object, tuple[object, ...], tuple[obje
         return tuple(combiner.extract_output(part) for combiner, part in zip(self._combiners, accumulator, strict=True))
 
     def teardown(self) -> None:
-        """See `CombineFn`. All of them are torn down, even if one fails."""
+        """See `CombineFn`. All combiners are torn down, even if one fails."""
         with ExitStack() as ending:
             for combiner in self._combiners:
                 ending.callback(combiner.teardown)
 
     def has_teardown(self) -> bool:
-        """Whether that of one of them does anything."""
+        """Whether any combiner has a `teardown`."""
         return any(combiner.has_teardown() for combiner in self._combiners)
 
 
+@named("TupleCombineFn")
 class TupleCombineFn(SingleInputTupleCombineFn):
-    """A combiner for each item of tuples; the result is the tuple of their results.
+    """Applies one combiner to each item of tuples; the result is the tuple of their results.
 
     >>> TupleCombineFn(sum, max).apply([(1, "a"), (2, "c"), (3, "b")])
     (6, 'c')
@@ -94,5 +97,5 @@ class TupleCombineFn(SingleInputTupleCombineFn):
         return cast(tuple[object, ...], element)
 
     def with_common_input(self) -> SingleInputTupleCombineFn:
-        """The same combiners, all on the whole value."""
+        """The same combiners, each applied to the whole value."""
         return SingleInputTupleCombineFn(*self._combiners)

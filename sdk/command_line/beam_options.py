@@ -1,4 +1,4 @@
-"""Names of Beam's options that mean nothing here: those of other runners, of cloud services and of their tools."""
+"""Names of Beam's options that have no effect in Headrace: options of other runners, cloud services and tools."""
 
 from __future__ import annotations
 
@@ -40,4 +40,4 @@ wait_until_finish_duration worker_disk_type worker_harness_container_image worke
 worker_region worker_zone zone
 """
 BEAM_OPTIONS = frozenset(_NAMES.split())
-"""Of Beam 2.77 (`apache_beam.options.pipeline_options`), with underscores."""
+"""The options of Beam 2.77 that are ignored (`apache_beam.options.pipeline_options`), with underscores."""

@@ -1,4 +1,4 @@
-"""Options that nobody reads are refused, so that a slip of the pen is not taken for "no checkpoint"."""
+"""Checks of option names, so that a misspelt option is an error."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
-from headrace.sdk.beamoptions import BEAM_OPTIONS
+from headrace.sdk.command_line.beam_options import BEAM_OPTIONS
 from headrace.sdk.options import PipelineOptions
 
 _log = logging.getLogger(__name__)
@@ -16,23 +16,23 @@ VARIABLES: Mapping[str, str] = {
     "HEADRACE_CALL_FUNCTIONS": "`1`: every function is called, and none is computed by column",
     "HEADRACE_CHECKPOINT": "the place of the checkpoint, where `--checkpoint` is not given",
     "HEADRACE_CHECKPOINT_KEY": "the secret that checkpoints are signed with",
-    "HEADRACE_COPIES": "the folder of a host's copies of state (Spark)",
+    "HEADRACE_STATE_STORES": "the folder of a host's state stores (Spark)",
     "HEADRACE_RUNNER": "`local` or `spark`, where no runner is given",
 }
 """Environment variable -> its meaning."""
 _PREFIX = "HEADRACE_"
 _SLIP = 0.75
-"""How alike (0 to 1) names are of which one may be meant for the other, where others than ours are to be expected."""
+"""Least similarity (0 to 1) to an option at which a name from the program's arguments counts as a misspelling."""
 
 
 def check_known(options: PipelineOptions, environment: Mapping[str, str] = os.environ) -> None:
-    """Refuse options that no class declares. One that Beam has, and that means nothing here, is named in a warning.
+    """Refuse options that no class declares; options of Beam that have no effect here only cause a warning.
 
-    What was only found in `sys.argv`, and variables of the environment, may be somebody else's: they are refused where
-    their name is nearly that of an option.
+    Arguments from `sys.argv` and environment variables may belong to other programs, so they are refused only if the
+    name is close to the name of an option or variable.
 
     Raises:
-        ValueError: Names each of them, and the option that is nearest.
+        ValueError: The message names each refused option or variable, and the nearest known one.
 
     >>> check_known(PipelineOptions(["--chekpoint=there"]))
     Traceback (most recent call last):
@@ -54,11 +54,11 @@ def check_known(options: PipelineOptions, environment: Mapping[str, str] = os.en
 
 
 def _wrong(flags: Sequence[str], names: Sequence[str], ignored: list[str]) -> Iterator[str]:
-    """What is wrong with each flag that nobody declares; those of Beam go to the ignored."""
+    """The problem with each undeclared flag; options of Beam are added to `ignored` instead."""
     behind = False
     for flag in flags:
         if not flag.startswith("-"):
-            # The value of the flag before it, if that has none yet.
+            # This is the value of the flag before it, unless that flag already has a value.
             if not behind:
                 yield f"{flag!r} belongs to no option; write --name=value."
             behind = False
@@ -88,7 +88,7 @@ def _variables(environment: Mapping[str, str]) -> Iterator[str]:
 
 
 def _names(flags: Iterable[str]) -> Iterator[str]:
-    """Names of flags, values left out."""
+    """The names of flags, with underscores and without values."""
     for flag in flags:
         if flag.startswith("-"):
             yield flag.partition("=")[0].lstrip("-").replace("-", "_")

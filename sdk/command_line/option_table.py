@@ -1,4 +1,4 @@
-"""Options as a reader needs them: how each is written, its type and default, and what it means."""
+"""The table of options for readers: syntax, type, default and meaning of each option."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS: Mapping[object, str] = {int: "whole number", float: "number"}
 
 @dataclass(frozen=True, slots=True)
 class OptionEntry:
-    """An option.
+    """A row of the table of options: one option.
 
     >>> from headrace.sdk.options import TypeOptions
     >>> entry = entries(TypeOptions)[0]
@@ -22,23 +22,25 @@ class OptionEntry:
     """
 
     written: str
-    """With a word for its value that says the unit."""
+    """The flag, with a placeholder for the value that names the unit."""
     kind: str
+    """`switch`, `whole number`, `number` or `text`."""
     default: str
+    """The default as text; empty if the option has no default."""
     meaning: str
 
 
 def option_classes() -> list[type[PipelineOptions]]:
-    """The classes that declare options, each once."""
+    """The subclasses of `PipelineOptions` that declare options, without duplicates."""
     return list(dict.fromkeys(kind for kind in subclasses(PipelineOptions) if "_add_argparse_args" in vars(kind)))
 
 
 def entries(kind: type[PipelineOptions], defaults: Mapping[str, object] | None = None) -> list[OptionEntry]:
-    """The options that a class declares, its bases' left out.
+    """The options that a class itself declares, without those of its base classes.
 
     Args:
         kind: The class.
-        defaults: Defaults of options that are None where they are declared.
+        defaults: Option name -> default, for options that are declared with the default None.
     """
     parser = argparse.ArgumentParser(add_help=False)
     kind._add_argparse_args(parser)

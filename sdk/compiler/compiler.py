@@ -11,75 +11,61 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import itemgetter
 from typing import cast
 
-from headrace.lowlevel.computation import Computation
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.lowlevel.record import KeyExtractor
-from headrace.lowlevel.redelivery import Once, by_record_id
-from headrace.lowlevel.sink import ReleasingSink
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.arrivals import InputForm
+from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.sinks.sink import ReleasingSink
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.redelivery import Once, by_record_id
+from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.coders.registry import registry
-from headrace.sdk.columns.choice import obstacle
-from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
-from headrace.sdk.columns.panegrouping import ColumnPanes
-from headrace.sdk.columns.reducers import reducers_of
-from headrace.sdk.columns.sessiongrouping import ColumnSessions, gap_of
-from headrace.sdk.columns.sessionlifting import SessionLifting
-from headrace.sdk.fanout import Shards, Spread
-from headrace.sdk.fusion.plan import Exit, Form, StagePlan, WindowStep
-from headrace.sdk.fusion.stage import Stage
-from headrace.sdk.graph import (
+from headrace.sdk.compiler.collection_graph import CollectionGraph, planned_step
+from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping_strategy, one_for_each_step
+from headrace.sdk.compiler.groupings import GroupingPlan, add_grouping, key_of
+from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
+from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.graph.pvalue import BasePipeline, Step
+from headrace.sdk.model.element_form import ElementForm, GroupingInputForm
+from headrace.sdk.operators.fusion.stage import Stage
+from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
+from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
+from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
+from headrace.sdk.transforms.core.combine_by_key import CombineByKey
+from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
+from headrace.sdk.transforms.core.run_computation import RunComputation
+from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.steps import (
     GROUPING,
     Collection,
-    Graph,
+    declared_state,
     is_fused,
     par_do_of,
-    planned_step,
-    sides_of,
-    stateful_signature,
+    side_inputs_of,
     stream_of,
 )
-from headrace.sdk.lifting import LiftedCombine, liftable
-from headrace.sdk.mixedgrouping import MixedGrouping
-from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.shipping import shipped
-from headrace.sdk.shuffling import Route, Scatter, Shuffle
-from headrace.sdk.sides.topology import add_gate, add_side_input
-from headrace.sdk.stateful.computation import StatefulParDo, StatefulPlan
-from headrace.sdk.stateful.signature import Signature
-from headrace.sdk.transforms.combine import CombinePerKey, Fanout
-from headrace.sdk.transforms.combinefn import AnyCombineFn
-from headrace.sdk.transforms.computation import RunComputation
-from headrace.sdk.transforms.flatten import Flatten
-from headrace.sdk.transforms.percentile import PercentileWatermark
-from headrace.sdk.transforms.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
-from headrace.sdk.transforms.source import Source
-from headrace.sdk.transforms.window_into import WindowInto
-from headrace.sdk.transforms.write import Write
-from headrace.sdk.way import Way, one_for_each_step
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.transforms.core.watermark_percentile import PercentileWatermark
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.transforms.core.write import Write
 
-_log = logging.getLogger(__name__)
-_key_of = cast(KeyExtractor, itemgetter(0))
-"""Written in C: it is called for every record that goes to a grouping."""
+_log = logging.getLogger("headrace.sdk.compile")
 
 
-def _key_of_sided(value: object) -> object:
-    """The key of a pair in the form SIDED."""
+def _key_behind_gate(value: object) -> object:
+    """The key of a pair that has passed a gate, in the form SIDED."""
     (key, _), *_ = cast("tuple[tuple[object, object], object, object, object]", value)
     return key
 
 
-def compile_pipeline(pipeline: Pipeline) -> Topology:
+def compile_pipeline(pipeline: BasePipeline) -> Topology:
     """The topology of a pipeline. Raises `TopologyError` for one that cannot run.
 
-    >>> from headrace.sdk.transforms.create import Create
-    >>> from headrace.sdk.transforms.element import Map
-    >>> pipeline = Pipeline("LocalRunner")
+    >>> from headrace.sdk.transforms.core.create import Create
+    >>> from headrace.sdk.transforms.core.par_do import Map
+    >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
+    >>> from headrace.sdk.options import PipelineOptions
+    >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | "Numbers" >> Create([1, 2]) | "Double" >> Map(lambda number: 2 * number)
     >>> topology = compile_pipeline(pipeline)
     >>> list(topology.injectors), list(topology.inlines)
@@ -89,49 +75,55 @@ def compile_pipeline(pipeline: Pipeline) -> Topology:
 
 
 def compile_steps(steps: Sequence[Step]) -> Topology:
-    """The topology of a pipeline's steps, with more than the pipeline has. As `compile_pipeline`."""
-    return _Compiler(Graph(steps)).topology()
+    """The topology of steps, which may include steps that are not part of a pipeline. As `compile_pipeline`."""
+    return _Compiler(CollectionGraph(steps)).topology()
 
 
-def ways_of(pipeline: Pipeline) -> list[Way]:
-    """Which way each step of a pipeline goes, the quick one or the general one, and why.
+def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
+    """Whether each step of a pipeline is vectorized, and why not.
 
-    >>> from headrace.sdk.transforms.create import Create
-    >>> from headrace.sdk.transforms.group import GroupByKey
-    >>> pipeline = Pipeline("LocalRunner")
+    >>> from headrace.sdk.transforms.core.create import Create
+    >>> from headrace.sdk.transforms.core.group_by_key import GroupByKey
+    >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
+    >>> from headrace.sdk.options import PipelineOptions
+    >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
-    >>> print(ways_of(pipeline)[-1])
-    step 'GroupByKey' takes key by key: it keeps all elements; combine them (CombinePerKey) if that is enough
+    >>> print(execution_strategies(pipeline)[-1])
+    step 'GroupByKey' processes key by key: it keeps all elements; combine them (CombinePerKey) if that is enough
     """
-    compiler = _Compiler(Graph(pipeline.steps))
+    compiler = _Compiler(CollectionGraph(pipeline.steps))
     compiler.topology()
-    return compiler.ways
+    return compiler.strategies
 
 
 class _Compiler:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: CollectionGraph) -> None:
         self._graph = graph
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
-        self._grouped: list[Way] = []
-        self._elements: list[Way] = []
+        self._of_groupings: list[ExecutionStrategy] = []
+        self._of_elements: list[ExecutionStrategy] = []
 
     @property
-    def ways(self) -> list[Way]:
-        """One for each step, in the order of the topology."""
-        return one_for_each_step(self._grouped, self._elements)
+    def strategies(self) -> list[ExecutionStrategy]:
+        """The execution strategy of each step, in the order of the topology."""
+        return one_for_each_step(self._of_groupings, self._of_elements)
 
     def topology(self) -> Topology:
         """Add every step in the order of the program."""
         for step in self._graph.steps:
             self._add(step)
         for collection, name in self._graph.side_inputs.items():
-            streams, takes_back = _forms(self._into_side(collection)), self._graph.may_retract(collection)
             add_side_input(
-                self._topology, name, collection.windowing, streams, takes_back, self._graph.lookers(collection)
+                self._topology,
+                name,
+                collection.windowing,
+                _grouping_inputs(self._exit_to_side_input(collection)),
+                takes_back=self._graph.may_retract(collection),
+                readers=self._graph.side_input_readers(collection),
             )
-        for way in self.ways if _log.isEnabledFor(logging.INFO) else ():
-            _log.info("%s", way)
+        for strategy in self.strategies if _log.isEnabledFor(logging.INFO) else ():
+            _log.info("%s", strategy)
         return self._topology
 
     def _add(self, step: Step) -> None:
@@ -144,28 +136,28 @@ class _Compiler:
                 self._topology.injector(self._stream(output), transform.injector_of(tag))
         elif isinstance(transform, GROUPING):
             self._group(step)
-        elif (signature := stateful_signature(step)) is not None:
-            self._stateful(step, signature)
+        elif (state := declared_state(step)) is not None:
+            self._stateful(step, state)
         elif isinstance(transform, Shuffling):
             self._shuffle(step, transform)
         elif isinstance(transform, RunComputation):
-            streams = [self._into(step, index).stream for index in range(len(step.inputs))]
+            streams = [self._exit_to(step, index).stream for index in range(len(step.inputs))]
             inputs = dict(zip(streams, transform.keys, strict=True))
-            by_columns = isinstance(transform.computation, IntervalComputation)
-            against = None if by_columns else f"{type(transform.computation).__name__} is no ColumnComputation"
-            self._grouped.append(Way(label, "all keys at once", "key by key", against))
+            is_vectorized = isinstance(transform.computation, IntervalComputation)
+            obstacle = None if is_vectorized else f"{type(transform.computation).__name__} is no ColumnComputation"
+            self._of_groupings.append(ExecutionStrategy(label, "all keys at once", "key by key", obstacle))
             self._topology.computation(label, transform.computation, inputs, transform.streams, transform.dead_letters)
         elif isinstance(transform, Write):
-            stream, sink = self._into(step, 0).stream, transform.sink()
+            stream, sink = self._exit_to(step, 0).stream, transform.sink()
             self._topology.sink(label, stream if isinstance(sink, ReleasingSink) else self._once(stream), sink)
-        elif sides_of(step):
-            self._begin_sided(step)
+        elif side_inputs_of(step):
+            self._add_stage_behind_gate(step)
         for output in step.outputs.values():
             if self._graph.begins_stage(output):
                 self._stage(output)
 
     def _once(self, stream: str) -> str:
-        """The stream for a reader that cannot know a record again, as what combines or goes by columns has no ids."""
+        """The stream for a reader that cannot detect duplicates, such as a combiner or a vectorized stage."""
         once = f"{stream}#once"
         if stream not in self._topology.id_slacks():
             return stream
@@ -181,7 +173,7 @@ class _Compiler:
             )
         self._streams[stream] = label
 
-    # Streams
+    # Streams and exits
 
     def _stream(self, collection: Collection) -> str:
         """The stream that carries a collection which begins a stage."""
@@ -192,18 +184,18 @@ class _Compiler:
             return collection.tag
         return stream_of(collection)
 
-    def _into(self, step: Step, index: int) -> Exit:
-        """How the elements of an input reach a step that is no part of a stage."""
+    def _exit_to(self, step: Step, index: int) -> Exit:
+        """The exit for the elements of an input of a step outside a stage; `_plan_readers` sets its source."""
         collection = self._graph.inputs(step)[index]
         label, transform = step.full_label, step.transform
-        if sides_of(step):
-            return Exit(label, 0, f"{label}#main", Form.WINDOWED)
+        if side_inputs_of(step):
+            return Exit(label, 0, f"{label}#main", ElementForm.WINDOWED)
         if isinstance(transform, Flatten):
             output = step.outputs[None]
             spare = f"{label}#windowed" if self._graph.has_spare(output) else None
             return Exit(label, 0, label, self._graph.forms[output], spare=spare)
-        if isinstance(transform, (*GROUPING, ReshufflePerKey)) or stateful_signature(step) is not None:
-            form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
+        if isinstance(transform, (*GROUPING, ReshufflePerKey)) or declared_state(step) is not None:
+            form = ElementForm.PLAIN if self._graph.forms[collection] is ElementForm.PLAIN else ElementForm.WINDOWED
             spare = f"{label}#in windowed" if self._graph.has_spare(collection) else None
             return Exit(label, 0, f"{label}#in", form, keyed=True, spare=spare)
         if isinstance(transform, Reshuffle):
@@ -213,27 +205,27 @@ class _Compiler:
             return Exit(label, 0, self._stream(collection), None)
         return Exit(label, 0, f"{label}#in{index}", None)
 
-    def _into_side(self, collection: Collection) -> Exit:
-        """How the elements of a side input reach its grouping."""
+    def _exit_to_side_input(self, collection: Collection) -> Exit:
+        """The exit for the elements of a side input, which leads to its grouping."""
         name = self._graph.side_inputs[collection]
-        form = Form.PLAIN if self._graph.forms[collection] is Form.PLAIN else Form.WINDOWED
+        form = ElementForm.PLAIN if self._graph.forms[collection] is ElementForm.PLAIN else ElementForm.WINDOWED
         spare = f"{name}#windowed" if self._graph.has_spare(collection) else None
         return Exit(name, 0, f"{name}#in", form, spare=spare)
 
     def _is_bare(self, collection: Collection) -> bool:
-        """Whether a stream of the topology has the values of a collection, and nothing but them."""
+        """Whether a stream of the topology carries the bare values of a collection."""
         graph = self._graph
-        plain = graph.forms[collection] is Form.PLAIN and not graph.has_spare(collection)
+        plain = graph.forms[collection] is ElementForm.PLAIN and not graph.has_spare(collection)
         return plain and graph.begins_stage(collection)
 
     # Stages
 
     def _stage(self, root: Collection) -> None:
-        """Add the stage on a collection, if anything is to be done with it there."""
+        """Add the stage of a collection, if any step or exit belongs to it."""
         stream = self._stream(root)
         plan = StagePlan({stream: self._graph.forms[root]}, [root.windowing])
         if self._graph.has_spare(root):
-            plan.entries[f"{stream}#windowed"] = Form.WINDOWED
+            plan.entries[f"{stream}#windowed"] = ElementForm.WINDOWED
         self._plan_readers(plan, root, 0)
         if plan.steps or plan.exits:
             self._add_stage(plan, stream)
@@ -243,32 +235,33 @@ class _Compiler:
         if any(step.finishes() for step in plan.element_steps()):
             plan.entries = {self._once(entry): form for entry, form in plan.entries.items()}
         stage = Stage(name, plan)
-        self._elements += [
-            Way(step, "columns if they come", "elements one by one", against) for step, against in stage.paths()
+        self._of_elements += [
+            ExecutionStrategy(step, "columns where its input has them", "elements one by one", obstacle)
+            for step, obstacle in stage.paths()
         ]
         self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
     def _gate(self, step: Step) -> str:
-        """Add the gate of a step with side inputs; the stream of what it lets go."""
+        """Add the gate of a step with side inputs; returns the stream of elements that pass it."""
         main = self._graph.inputs(step)[0].windowing
-        sides = [(self._graph.side_inputs[side.pvalue], side) for side in sides_of(step)]
-        return add_gate(self._topology, step.full_label, main, sides, self._into(step, 0).stream)
+        sides = [(self._graph.side_inputs[side.pvalue], side) for side in side_inputs_of(step)]
+        return add_gate(self._topology, step.full_label, main, sides, self._exit_to(step, 0).stream)
 
-    def _begin_sided(self, step: Step) -> None:
-        """Add a step with side inputs, and the stage that it begins."""
+    def _add_stage_behind_gate(self, step: Step) -> None:
+        """Add the gate of a step with side inputs, and the stage that begins with this step."""
         ready = self._gate(step)
-        plan = StagePlan({ready: Form.SIDED}, [self._graph.inputs(step)[0].windowing])
+        plan = StagePlan({ready: ElementForm.SIDED}, [self._graph.inputs(step)[0].windowing])
         self._plan_step(plan, step, 0)
         self._add_stage(plan, ready)
 
     def _plan_readers(self, plan: StagePlan, collection: Collection, node: int) -> None:
         for step, index in self._graph.readers.get(collection, ()):
-            if is_fused(step) and not sides_of(step):
+            if is_fused(step) and not side_inputs_of(step):
                 self._plan_step(plan, step, node)
-            elif (leave := self._into(step, index)).stream not in plan.entries:
+            elif (leave := self._exit_to(step, index)).stream not in plan.entries:
                 plan.exits.append(replace(leave, source=node))
         if collection in self._graph.side_inputs:
-            plan.exits.append(replace(self._into_side(collection), source=node))
+            plan.exits.append(replace(self._exit_to_side_input(collection), source=node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
         outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
@@ -286,75 +279,26 @@ class _Compiler:
 
     def _group(self, step: Step) -> None:
         transform, label = step.transform, step.full_label
-        streams = _forms(self._into(step, 0))
+        streams = _grouping_inputs(self._exit_to(step, 0))
         windowing = self._graph.inputs(step)[0].windowing
-        combine = transform.combine_fn if isinstance(transform, CombinePerKey) else None
+        combine = transform.combine_fn if isinstance(transform, CombineByKey) else None
         if combine is not None:
             streams = {self._once(stream): form for stream, form in streams.items()}
         takes_back = self._graph.may_retract(self._graph.inputs(step)[0])
-        fanout = transform.fanout if isinstance(transform, CombinePerKey) else None
-        against = obstacle(windowing, combine, takes_back=takes_back, spread=fanout is not None)
-        self._grouped.append(Way(label, "all keys at once", "key by key", against))
-        if combine is not None and against is None and gap_of(windowing) is not None:
-            self._sessions(step, windowing, combine, streams)
-            return
-        if combine is not None and not takes_back and all(liftable(windowing, form) for form in streams.values()):
-            streams = self._lift(label, windowing, combine, streams)
-        if combine is not None and fanout is not None and not takes_back and not windowing.trigger.needs_values:
-            streams = self._fan_out(label, windowing, combine, fanout, streams)
-        # Each part has a copy of its own, so that each is set up once.
-        own, reducers = shipped(combine, label), None if combine is None else reducers_of(combine)
-        grouping: Computation = MixedGrouping(windowing, own, streams, label, takes_back)
-        if own is not None and reducers is not None and against is None:
-            kind = ColumnGrouping if has_columns(windowing) else ColumnPanes
-            grouping = kind(windowing, own, reducers, label)
-        inputs = dict.fromkeys(streams, _key_of)
-        percentile = _percentile_of(transform)
-        self._topology.computation(label, grouping, inputs, [label], watermark_percentile=percentile)
-
-    def _lift(
-        self, label: str, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, InputForm]
-    ) -> dict[str, InputForm]:
-        """Combine before the shuffle; the stream that comes of it."""
-        lifted = f"{label}#lifted"
-        for stream, form in streams.items():
-            own = shipped(combine, label)
-            combining = LiftedCombine(windowing, own, form, lifted, self._topology.key_coder, label)
-            self._topology.inline(f"{stream} combined", combining, [stream], [lifted], step=label)
-        return {lifted: InputForm.LIFTED}
-
-    def _sessions(self, step: Step, windowing: Windowing, combine: AnyCombineFn, streams: dict[str, InputForm]) -> None:
-        """Combine in the sessions of all keys at once."""
-        label, gap, reducers = step.full_label, gap_of(windowing), reducers_of(combine)
-        assert gap is not None and reducers is not None, "obstacle() has looked"
-        lifted = f"{label}#lifted"
-        for stream, form in streams.items():
-            lifting = SessionLifting(shipped(combine, label), reducers, gap, form, lifted)
-            self._topology.inline(f"{stream} combined", lifting, [stream], [lifted], step=label)
-        sessions = ColumnSessions(windowing, shipped(combine, label), reducers, label)
-        self._topology.computation(
-            label, sessions, {lifted: _key_of}, [label], watermark_percentile=_percentile_of(step.transform)
+        fanout = transform.fanout if isinstance(transform, CombineByKey) else None
+        strategy = grouping_strategy(
+            windowing, combine, streams.values(), takes_back=takes_back, has_fanout=fanout is not None
         )
-
-    def _fan_out(
-        self, label: str, windowing: Windowing, combine: AnyCombineFn, fanout: Fanout, streams: dict[str, InputForm]
-    ) -> dict[str, InputForm]:
-        """Combine in shards of each key first; the stream that comes of it."""
-        spread: dict[str, InputForm] = {}
-        for stream, form in streams.items():
-            spread[f"{stream} spread"] = form
-            spreading = Spread(fanout, f"{stream} spread")
-            self._topology.inline(f"{stream} spreading", spreading, [stream], [f"{stream} spread"], step=label)
-        shards = Shards(windowing, shipped(combine, label), spread, f"{label}#shards")
-        self._topology.computation(f"{label}#shards", shards, dict.fromkeys(spread, _key_of), [f"{label}#shards"])
-        return {f"{label}#shards": shards.output_form}
+        self._of_groupings.append(strategy.of_step(label))
+        plan = GroupingPlan(label, windowing, combine, fanout, takes_back, _percentile_of(transform), strategy)
+        add_grouping(self._topology, plan, streams)
 
     def _shuffle(self, step: Step, transform: Shuffling) -> None:
-        entry, stream = self._into(step, 0), self._stream(step.outputs[None])
+        entry, stream = self._exit_to(step, 0), self._stream(step.outputs[None])
         assert entry.form is not None, "a shuffle's exit has a form"
         routes = {entry.stream: Route(entry.form, stream)}
         if entry.spare is not None:
-            routes[entry.spare] = Route(Form.WINDOWED, f"{stream}#windowed")
+            routes[entry.spare] = Route(ElementForm.WINDOWED, f"{stream}#windowed")
         if isinstance(transform, Reshuffle):
             for source in list(routes):
                 scattered, once = f"{source} scattered", self._once(source)
@@ -363,35 +307,35 @@ class _Compiler:
                 routes[scattered] = routes.pop(source)
         shuffle = Shuffle(routes, keep_keys=isinstance(transform, ReshufflePerKey))
         outputs = [route.output_stream for route in routes.values()]
-        self._topology.computation(step.full_label, shuffle, dict.fromkeys(routes, _key_of), outputs)
+        self._topology.computation(step.full_label, shuffle, dict.fromkeys(routes, key_of), outputs)
 
     # State and timers
 
-    def _stateful(self, step: Step, signature: Signature) -> None:
+    def _stateful(self, step: Step, state: DeclaredState) -> None:
         forms, key_of = self._stateful_inputs(step)
         outputs = {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
         windowing = self._graph.inputs(step)[0].windowing
         par_do = par_do_of(step)
-        plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, signature, windowing, forms, outputs)
+        plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs)
         self._topology.computation(
             step.full_label, StatefulParDo(plan), dict.fromkeys(forms, key_of), list(outputs.values())
         )
 
-    def _stateful_inputs(self, step: Step) -> tuple[dict[str, Form], KeyExtractor]:
+    def _stateful_inputs(self, step: Step) -> tuple[dict[str, ElementForm], KeyExtractor]:
         """The streams into a stateful step, and where the key is in their values."""
-        if sides_of(step):
-            return {self._gate(step): Form.SIDED}, _key_of_sided
-        entry = self._into(step, 0)
+        if side_inputs_of(step):
+            return {self._gate(step): ElementForm.SIDED}, _key_behind_gate
+        entry = self._exit_to(step, 0)
         assert entry.form is not None, "a keyed exit has a form"
-        spares = {} if entry.spare is None else {entry.spare: Form.WINDOWED}
-        return {entry.stream: entry.form, **spares}, _key_of
+        spares = {} if entry.spare is None else {entry.spare: ElementForm.WINDOWED}
+        return {entry.stream: entry.form, **spares}, key_of
 
 
-def _forms(entry: Exit) -> dict[str, InputForm]:
+def _grouping_inputs(entry: Exit) -> dict[str, GroupingInputForm]:
     """The streams into a grouping, and how they carry windows."""
-    streams = {entry.stream: InputForm.PLAIN if entry.form is Form.PLAIN else InputForm.WINDOWED}
+    streams = {entry.stream: GroupingInputForm.PLAIN if entry.form is ElementForm.PLAIN else GroupingInputForm.WINDOWED}
     if entry.spare is not None:
-        streams[entry.spare] = InputForm.WINDOWED
+        streams[entry.spare] = GroupingInputForm.WINDOWED
     return streams
 
 

@@ -1,4 +1,4 @@
-"""Side inputs in a topology: a grouping for each collection, a gate for each step that looks at some."""
+"""Side inputs in a topology: a grouping for each collection, a gate for each step with side inputs."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import cast
 
-from headrace.lowlevel.injector import BoundedInjector
-from headrace.lowlevel.record import KeyExtractor
+from headrace.lowlevel.injectors.injector import BoundedInjector
+from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.sides.arguments import AsSideInput
-from headrace.sdk.sides.gate import Gate, SideArgument
-from headrace.sdk.sides.mapping import SideWindows
-from headrace.sdk.sides.materialise import SideGrouping, Tell, no_key
-from headrace.sdk.sides.sharding import Sharding
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.topology.topology import Topology
+from headrace.sdk.graph.side_inputs import AsSideInput
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
+from headrace.sdk.operators.side_inputs.sharding import Sharding
+from headrace.sdk.operators.side_inputs.view_grouping import SideGrouping, Tell, no_key
+from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
+from headrace.sdk.windows.windowing import Windowing
 
 _shard_of = cast(KeyExtractor, itemgetter(0))
 
@@ -25,19 +25,19 @@ def add_side_input(
     topology: Topology,
     name: str,
     windowing: Windowing,
-    streams: Mapping[str, InputForm],
+    streams: Mapping[str, GroupingInputForm],
     takes_back: bool,
     readers: Sequence[str],
 ) -> None:
-    """Add what makes a side input of a collection.
+    """Add the computations that make a side input of a collection.
 
     Args:
-        topology: To add to.
-        name: For the side input; other streams' names begin with it.
-        windowing: Of the collection.
+        topology: The topology to add to.
+        name: The name of the side input; its streams have names that begin with it.
+        windowing: The windowing of the collection.
         streams: Streams with its elements, and how they carry windows.
         takes_back: Whether some elements may be retractions.
-        readers: Labels of the steps that look at it.
+        readers: Labels of the steps that read it.
     """
     begin, panes = f"{name}#begin", f"{name}#panes"
     topology.injector(begin, BoundedInjector([(None, MIN_TIMESTAMP)]))
@@ -49,11 +49,11 @@ def add_side_input(
 def add_gate(
     topology: Topology, label: str, main: Windowing, sides: Sequence[tuple[str, AsSideInput]], entry: str
 ) -> str:
-    """Add the gate of a step whose main input comes on `entry`; the stream of what it lets go.
+    """Add the gate of a step whose main input comes on `entry`; returns the stream of elements that pass it.
 
     Args:
-        topology: To add to.
-        label: The step's.
+        topology: The topology to add to.
+        label: The label of the step.
         main: The windowing of its main input.
         sides: Its side inputs in the order of its arguments, each with the name under which it was added.
         entry: Stream of elements in the form WINDOWED.
@@ -74,5 +74,5 @@ def add_gate(
 
 
 def _messages(name: str) -> str:
-    """The stream on which a side input tells its views."""
+    """The stream on which a side input sends its views."""
     return f"{name}#messages"

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.arrays import numbers_in
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.columns.vector import EXACT, Vector, constant, either_unsure, fitting, require, strict
+from headrace.sdk.expressions.arrow_vector import EXACT, Vector, constant, either_unsure, fitting, require, strict
 
 _LEAST = -(1 << 63)
 

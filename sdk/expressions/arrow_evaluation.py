@@ -1,8 +1,8 @@
-"""What: column expressions computed by Arrow, where that is certain to give what Python gives for each element.
+"""What: column expressions computed by Arrow, where the results are certain to equal Python's.
 
-What Python raises for an element, or gives as a value that no column holds, is marked as *unsure*: if any such row is
-left in the end, the batch goes the general way. So `col.delay.is_not_null() & (col.delay > 15)` is computed by column
-also where there are nulls: rows at which the right side fails do not ask for it.
+A row for which Python would raise, or give a value that no column holds, is marked as *unsure*. If an unsure row
+remains in the result, the batch is processed per element. So `col.delay.is_not_null() & (col.delay > 15)` is vectorized
+also where there are nulls: their rows do not need the right side.
 """
 
 from __future__ import annotations
@@ -14,11 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.columns import Shape
-from headrace.lowlevel.shapes import Named
-from headrace.sdk.columns.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
-from headrace.sdk.columns.conditions import (
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.records.value_schema import Named
+from headrace.sdk.expressions.arithmetic import add, arithmetic, divide, signed, to_float, to_int, to_str, whole
+from headrace.sdk.expressions.arrow_vector import Vector, constant, normal, require
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single
+from headrace.sdk.expressions.expression_tree import (
+    Attribute,
+    FieldOf,
+    FromEngine,
+    ItemOf,
+    Literal,
+    Node,
+    Operation,
+    expression_text,
+)
+from headrace.sdk.expressions.predicates import (
     either,
     equality,
     fill_null,
@@ -29,58 +42,54 @@ from headrace.sdk.columns.conditions import (
     order,
     truth,
 )
-from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single
-from headrace.sdk.columns.texts import length, replaced, stripped, text
-from headrace.sdk.columns.tree import Attribute, FieldOf, FromEngine, ItemOf, Literal, Node, Operation, shown
-from headrace.sdk.columns.vector import Vector, constant, normal, require
-from headrace.sdk.columns.view import Unable, View
+from headrace.sdk.expressions.string_functions import length, replaced, stripped, text
 
 
-def shape_of(node: Node, view: View) -> Shape:
-    """The shape of an expression's values; columns for them come into the view. Raises `Unable` or Arrow's errors."""
+def shape_of(node: Node, view: BatchView) -> ValueSchema:
+    """The shape of an expression's values, whose columns are added to the view. Raises `Unable` or Arrow's errors."""
     if isinstance(node, (FieldOf, ItemOf)):
-        return _found(node, view)
-    vector = _settled(evaluated(node, view))
+        return _element_shape(node, view)
+    vector = _require_sure(evaluated(node, view))
     if vector.kind == "other":
         raise Unable(f"values of the type {vector.values.type} are not computed by column")
     values = vector.values
-    place = view.add(pa.repeat(values, len(view.times)) if vector.is_constant else values)
-    return Instant(place) if vector.kind == "instant" else Single(place)
+    index = view.add(pa.repeat(values, len(view.times)) if vector.is_constant else values)
+    return Instant(index) if vector.kind == "instant" else Single(index)
 
 
-def mask_of(node: Node, view: View) -> pa.Array:
-    """Where an expression's value is true, as Python sees it: no nulls. Raises `Unable` or Arrow's errors."""
-    mask = _settled(truth(evaluated(node, view))).values
+def mask_of(node: Node, view: BatchView) -> pa.Array:
+    """Where an expression is true by Python's rules, without nulls. Raises `Unable` or Arrow's errors."""
+    mask = _require_sure(truth(evaluated(node, view))).values
     return pa.repeat(mask, len(view.times)) if isinstance(mask, pa.Scalar) else mask
 
 
-def _settled(vector: Vector) -> Vector:
+def _require_sure(vector: Vector) -> Vector:
     if vector.unsure is not None and pc.any(vector.unsure).as_py():
         raise Unable("some elements have values that the operations do not take, or give some that no column holds")
     return vector
 
 
-def _found(node: FieldOf | ItemOf, view: View) -> Shape:
+def _element_shape(node: FieldOf | ItemOf, view: BatchView) -> ValueSchema:
     if isinstance(node, ItemOf):
         return item(view.shape, node)
     find = getattr(view.shape, "field", None)
-    shape: Shape | None = find(node.name) if find else None
+    shape: ValueSchema | None = find(node.name) if find else None
     if shape is None:
         raise Unable(f"the elements have no column {node.name!r}")
     return shape
 
 
-def item(shape: Shape, node: ItemOf) -> Shape:
-    """The shape of what is found in values of a shape. Raises `Unable`."""
-    for step in node.way:
-        found = _step(shape, step)
-        if found is None:
-            raise Unable(f"the elements have no column {shown(node)}")
-        shape = found
+def item(shape: ValueSchema, node: ItemOf) -> ValueSchema:
+    """The shape of an item of values of a shape. Raises `Unable`."""
+    for step in node.path:
+        inner = _step(shape, step)
+        if inner is None:
+            raise Unable(f"the elements have no column {expression_text(node)}")
+        shape = inner
     return shape
 
 
-def _step(shape: Shape, step: str | int | Attribute) -> Shape | None:
+def _step(shape: ValueSchema, step: str | int | Attribute) -> ValueSchema | None:
     if isinstance(step, int):
         return shape.part(step)
     is_dict = isinstance(shape, Named) or (isinstance(shape, Fields) and shape.kind is FieldsKind.DICT)
@@ -95,11 +104,11 @@ def micros(vector: Vector) -> Vector:
     return Vector("int", vector.values, vector.unsure)
 
 
-def evaluated(node: Node, view: View) -> Vector:
+def evaluated(node: Node, view: BatchView) -> Vector:
     """The values of a node. Raises `Unable` or Arrow's errors."""
     match node:
         case FieldOf() | ItemOf():
-            shape = _found(node, view)
+            shape = _element_shape(node, view)
             return normal(view.column(shape), isinstance(shape, Instant))
         case Literal(value):
             return constant(value)
@@ -122,7 +131,7 @@ def evaluated(node: Node, view: View) -> Vector:
 
 
 def _addends(node: Node) -> list[Node]:
-    """What a sum of sums adds up, from left to right."""
+    """The operands of nested sums, from left to right."""
     behind: list[Node] = []
     while isinstance(node, Operation) and node.name == "add":
         node, second = node.operands

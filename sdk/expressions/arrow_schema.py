@@ -1,4 +1,4 @@
-"""What: rows as they are read, as columns, where it is certain which Python values they would become."""
+"""What: rows of an Arrow table as elements in columns, where their Python values are certain."""
 
 from __future__ import annotations
 
@@ -8,22 +8,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.lowlevel.arrays import numbers_in
-from headrace.lowlevel.columns import Times
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.pyarrow_private import zone_of
+from headrace.lowlevel.records.column_batch import Times
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single
 
 _DAYS = ((date(1, 1, 2) - date(1970, 1, 1)).days, (date(9999, 12, 30) - date(1970, 1, 1)).days)
-"""Days that every time zone's calendar of Python has, since 1970."""
+"""First and last day, since 1970, that Python's calendar has in every time zone."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_ZONE = (pa.ArrowInvalid, KeyError, ValueError)
-"""What Arrow raises for the name of a time zone that nobody knows: zoneinfo's and pytz's errors are KeyErrors."""
+"""Errors of Arrow for an unknown time zone: those of zoneinfo and pytz are KeyErrors."""
 _INSTANTS = tuple((_EPOCH + timedelta(days)) for days in _DAYS)
 _LARGEST_SECONDS = 9_000_000_000_000
-"""Seconds that are as many microseconds as 64 bits hold."""
+"""The greatest number of seconds whose microseconds fit into 64 bits."""
 
 
 def shape_of_rows(table: pa.RecordBatch, as_rows: bool) -> Fields | None:
-    """The shape of dicts, or `Row`s, of all columns; None if making them could fail, or would not give one a column.
+    """The shape of dicts, or `Row`s, of all columns; None if making them could fail, or if two columns share a name.
 
     >>> shape_of_rows(pa.record_batch({"carrier": ["UA"], "delay": [3]}), as_rows=False).names
     ('carrier', 'delay')
@@ -59,7 +60,7 @@ def _is_in_calendar(column: pa.Array) -> bool:
     kind = column.type
     if kind.tz is not None and kind.tz not in ("UTC", "+00:00"):
         try:
-            pa.lib.string_to_tzinfo(kind.tz)
+            zone_of(kind.tz)
         except _NO_ZONE:
             return False
     if kind.unit == "ns":
@@ -76,7 +77,7 @@ def _is_between(column: pa.Array, least: int, greatest: int) -> bool:
 def times_of(column: pa.Array) -> Times | None:
     """Event times in microseconds UTC of instants, or of seconds since 1970; None for other columns.
 
-    Raises `ArrowInvalid` for instants that microseconds of 64 bits do not reach.
+    Raises `ArrowInvalid` for instants beyond 64 bits of microseconds.
 
     >>> times_of(pa.array([1, 2])), times_of(pa.array([0.5])), times_of(pa.array(["noon"]))
     (array([1000000, 2000000]), array([500000]), None)
@@ -91,7 +92,7 @@ def times_of(column: pa.Array) -> Times | None:
         return _array(pc.cast(pc.cast(column, options=exact), pa.int64()))
     if kind == pa.float64():
         micros = numbers_in(column) * 1e6
-        # Not a number is not less either.
+        # The comparison is false for NaN.
         return micros.astype(np.int64) if bool(np.all(np.abs(micros) < _LARGEST_SECONDS * 1e6)) else None
     if pa.types.is_signed_integer(kind):
         return _array(column.cast(pa.int64())) * 1_000_000 if _is_between(column, *_SECONDS) else None

@@ -1,4 +1,4 @@
-"""What: the values of an expression for all elements, and at which of them only Python can tell."""
+"""What: the values of an expression for all elements, and the rows that Python must compute."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.columns.view import Unable
+from headrace.sdk.expressions.batch_view import Unable
 
 _Given = ParamSpec("_Given")
 EXACT = 1 << 53
-"""Up to here 64-bit floats are whole numbers without gaps."""
+"""Up to this number, each whole number is a 64-bit float."""
 TYPES: Mapping[str, pa.DataType] = {
     "int": pa.int64(),
     "float": pa.float64(),
@@ -23,7 +23,7 @@ TYPES: Mapping[str, pa.DataType] = {
     "str": pa.string(),
     "instant": pa.int64(),
 }
-"""Kind of value -> the type of its columns here."""
+"""Kind of value -> the type of its columns."""
 _KINDS: Mapping[type, str] = {int: "int", float: "float", bool: "bool", str: "str"}
 
 
@@ -32,20 +32,20 @@ class Vector:
     """The values of an expression for all elements."""
 
     kind: str
-    """Of `TYPES`, or "other" for columns that are only looked at for nulls."""
+    """A key of `TYPES`, or "other" for columns that are only tested for nulls."""
     values: pa.Array | pa.Scalar
     """A scalar for a constant."""
     unsure: pa.Array | None = None
-    """True where only Python can tell the value; None for nowhere. Values there mean nothing."""
+    """True for rows that Python must compute, whose values here are meaningless; None for none."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is the same value for all."""
+        """Whether all elements have the same value."""
         return isinstance(self.values, pa.Scalar)
 
 
 def normal(column: pa.Array, is_instant: bool) -> Vector:
-    """A column in the type of its kind, with every value as it was."""
+    """A column cast to the type of its kind, with the same values."""
     if is_instant:
         return Vector("instant", column)
     if pa.types.is_dictionary(column.type):
@@ -63,13 +63,13 @@ def normal(column: pa.Array, is_instant: bool) -> Vector:
 
 
 def fitting(function: Callable[_Given, pa.Array], *args: _Given.args, **kwargs: _Given.kwargs) -> pa.Array:
-    """What a function of Arrow gives. Raises `Unable` where a result does not fit into its type.
+    """The result of an Arrow function. Raises `Unable` where a value does not fit into its type.
 
     >>> import pyarrow.compute as pc
     >>> fitting(pc.add_checked, pa.array([2**63 - 1]), 1)
     Traceback (most recent call last):
         ...
-    headrace.sdk.columns.view.Unable: overflow
+    headrace.sdk.expressions.batch_view.Unable: overflow
     """
     try:
         return function(*args, **kwargs)
@@ -78,14 +78,14 @@ def fitting(function: Callable[_Given, pa.Array], *args: _Given.args, **kwargs: 
 
 
 def from_its_start(texts: pa.Array) -> pa.Array:
-    """The texts with their characters from the first byte of the memory that holds them.
+    """Strings whose data starts at the first byte of their buffer.
 
-    A slice that was cast begins later, and of such `ascii_lower` and `ascii_upper` read beyond the end (Arrow 25).
+    `ascii_lower` and `ascii_upper` read beyond the end of other buffers, such as those of a cast slice (Arrow 25).
     """
     if not len(texts):
         return texts
     (start,) = np.frombuffer(texts.buffers()[1], np.int32, 1, texts.offset * 4)
-    # To join it with nothing copies it.
+    # Concatenation with an empty array copies the strings.
     return pa.concat_arrays([texts, texts.slice(0, 0)]) if start or texts.offset else texts
 
 
@@ -108,12 +108,12 @@ def constants(values: Sequence[object], kind: str) -> pa.Array:
 
 
 def either_unsure(*masks: pa.Array | None) -> pa.Array | None:
-    """Where one of these is; None for nowhere."""
-    found = None
+    """Rows that are unsure in any of the masks; None for none."""
+    unsure = None
     for mask in masks:
         if mask is not None:
-            found = mask if found is None else pc.or_(found, mask)
-    return found
+            unsure = mask if unsure is None else pc.or_(unsure, mask)
+    return unsure
 
 
 def nulls_of(vector: Vector) -> pa.Array | None:
@@ -122,11 +122,11 @@ def nulls_of(vector: Vector) -> pa.Array | None:
 
 
 def strict(kind: str, values: pa.Array, *operands: Vector) -> Vector:
-    """A result for which Python raises if an operand is None."""
+    """A result that is unsure where an operand is None, as Python raises there."""
     return Vector(kind, values, either_unsure(*(mask for each in operands for mask in (each.unsure, nulls_of(each)))))
 
 
 def require(condition: bool, what: str) -> None:
-    """Raise `Unable` unless this is so."""
+    """Raise `Unable` unless a condition holds."""
     if not condition:
         raise Unable(what)

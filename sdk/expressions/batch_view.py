@@ -1,4 +1,4 @@
-"""What: a batch of columns as a function on columns sees it, and where such a function puts what it makes."""
+"""What: a batch of columns, as functions on columns read it and add results to it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import numbers_in
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.lowlevel.columns import ColumnBatch, Shape, Times
-from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
-from headrace.sdk.ptransform import label_of
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.model.labels import label_of
 
 
 class Unable(Exception):
-    """Columns do not do here: the elements are taken one by one, which gives their results or names the one that fails.
+    """Columns cannot be computed; the elements are processed one by one, which gives results or names a bad element.
 
-    The message says why, for people who ask which way a step takes.
+    The message says why; it is part of a step's `ExecutionStrategy`.
     """
 
 
@@ -28,36 +28,36 @@ def _without_panes() -> tuple[Numbers, Numbers]:
 
 
 @dataclass
-class View:
+class BatchView:
     """Elements as columns."""
 
     table: pa.RecordBatch
     times: Times
-    shape: Shape
-    """Of the elements."""
+    shape: ValueSchema
+    """How the elements are made of columns."""
     windows: Callable[[], tuple[Times, Times]]
-    """Start and end of each one's window, microseconds UTC. Raises `Unable`."""
+    """Start and end of the window of each element, microseconds UTC. Raises `Unable`."""
     panes: Callable[[], tuple[Numbers, Numbers]] = _without_panes
-    """Index and timing of each one's pane. Raises `Unable`."""
-    _made: list[pa.Array] = field(default_factory=list)
+    """Index and timing of the pane of each element. Raises `Unable`."""
+    _new_columns: list[pa.Array] = field(default_factory=list)
 
-    def column(self, shape: Shape) -> pa.Array:
-        """The column of a shape that is one. Raises `Unable`."""
+    def column(self, shape: ValueSchema) -> pa.Array:
+        """The column of a shape that is a single column. Raises `Unable`."""
         if not isinstance(shape, (Single, Instant)):
             raise Unable(f"{type(shape).__name__} is made of several columns")
         width = self.table.num_columns
         column: pa.Array = (
-            self._made[shape.column - width] if shape.column >= width else self.table.column(shape.column)
+            self._new_columns[shape.column - width] if shape.column >= width else self.table.column(shape.column)
         )
         return column
 
-    def shape_of(self, function: object) -> Shape:
-        """The shape of what a function of the elements gives. Raises `Unable`, or whatever Arrow raises."""
+    def shape_of(self, function: object) -> ValueSchema:
+        """The shape of the results of a function of the elements. Raises `Unable`, or an error of Arrow's."""
         if not isinstance(function, ColumnFunction):
             raise Unable(f"{label_of(function)} is a function of one element")
         return function.on_columns(self)
 
-    def pair(self) -> tuple[Shape, Shape]:
+    def pair(self) -> tuple[ValueSchema, ValueSchema]:
         """The shapes of both parts of elements that are pairs. Raises `Unable`."""
         shapes = self.items(self.shape)
         if len(shapes) != 2:
@@ -65,28 +65,28 @@ class View:
         return shapes[0], shapes[1]
 
     @staticmethod
-    def items(shape: Shape) -> tuple[Shape, ...]:
+    def items(shape: ValueSchema) -> tuple[ValueSchema, ...]:
         """The shapes of the items of tuples, also of named ones. Raises `Unable`."""
         if isinstance(shape, Tuple) or (isinstance(shape, Fields) and shape.kind is FieldsKind.TUPLE):
             return shape.shapes
         raise Unable("the elements are no tuples")
 
-    def nothing(self) -> Shape:
+    def nothing(self) -> ValueSchema:
         """The shape of None for every element."""
         return Single(self.add(pa.nulls(len(self.times))))
 
     def add(self, column: pa.Array) -> int:
-        """Keep a new column; its place."""
-        self._made.append(column)
-        place: int = self.table.num_columns + len(self._made) - 1
-        return place
+        """Add a column; returns its index."""
+        self._new_columns.append(column)
+        index: int = self.table.num_columns + len(self._new_columns) - 1
+        return index
 
-    def result(self, shape: Shape) -> ColumnBatch:
-        """A batch of a shape, of old and new columns, without those that it does not need."""
-        columns = [*self.table.columns, *self._made]
+    def result(self, shape: ValueSchema) -> ColumnBatch:
+        """A batch of a shape, with only the columns that the shape uses."""
+        columns = [*self.table.columns, *self._new_columns]
         needed = list(dict.fromkeys(shape.columns()))
         if not needed:
-            # Without a column, a table would not know how many rows it has.
+            # A table without columns would have no number of rows.
             return ColumnBatch(pa.record_batch([pa.nulls(len(self.times))], ["0"]), self.times, shape)
         table = pa.RecordBatch.from_arrays([columns[place] for place in needed], list(map(str, needed)))
         return ColumnBatch(table, self.times, shape.moved({place: index for index, place in enumerate(needed)}))
@@ -94,24 +94,24 @@ class View:
 
 @runtime_checkable
 class ColumnFunction(Protocol):
-    """A function of an element that can be computed for many at once."""
+    """A function of an element that can be computed for many elements at once."""
 
-    def on_columns(self, view: View) -> Shape:
-        """The shape of its results. Raises `Unable`, or whatever Arrow raises, where they might not be the same."""
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """The shape of its results. Raises `Unable`, or an error of Arrow's, where they might differ from Python's."""
 
     def column_parts(self) -> Sequence[Callable[..., object]]:
-        """The functions that it calls; all of them must be functions on columns too."""
+        """The functions that it calls, which must be functions on columns, too."""
 
 
-def obstacle(function: object) -> str | None:
+def why_not_vectorized(function: object) -> str | None:
     """Why a function can never be computed on columns; None if it can.
 
-    >>> obstacle(len)
+    >>> why_not_vectorized(len)
     'len is a function of one element'
     """
     if not isinstance(function, ColumnFunction):
         return f"{label_of(function)} is a function of one element"
-    return next(filter(None, map(obstacle, function.column_parts())), None)
+    return next(filter(None, map(why_not_vectorized, function.column_parts())), None)
 
 
 def filtered(batch: ColumnBatch, kept: pa.Array) -> ColumnBatch:

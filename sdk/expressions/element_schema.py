@@ -9,16 +9,18 @@ from typing import cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columns import Shape
-from headrace.lowlevel.dicts import dicts_of
-from headrace.lowlevel.keykinds import dynamic_named_tuple
-from headrace.lowlevel.shapes import Single, Tuple, pair
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.lowlevel.columnar.arrow_to_python import dicts_of
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.records.value_schema import Single, Tuple, pair
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 __all__ = ["Fields", "FieldsKind", "Instant", "Single", "Tuple", "pair"]
 
 
+@stored_as("TimestampShape")
 @dataclass(frozen=True, slots=True)
 class Instant:
     """A `Timestamp`, of a column with its microseconds UTC as 64-bit integers.
@@ -30,30 +32,32 @@ class Instant:
     column: int
 
     def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         return [Timestamp(micros=micros) for micros in cast(list[int], table.column(self.column).to_pylist())]
 
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
         return None
 
     def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         return (self.column,)
 
-    def moved(self, places: Mapping[int, int]) -> Instant:
-        """See `Shape`."""
-        return Instant(places[self.column])
+    def moved(self, indices: Mapping[int, int]) -> Instant:
+        """See `ValueSchema`."""
+        return Instant(indices[self.column])
 
 
+@stored_as("FieldsKind")
 class FieldsKind(Enum):
-    """What has the fields."""
+    """The kind of value that has the fields."""
 
     DICT = "dict"
     ROW = "Row"
     TUPLE = "tuple"
 
 
+@stored_as("FieldsShape")
 @dataclass(frozen=True, slots=True)
 class Fields:
     """Named values.
@@ -63,14 +67,14 @@ class Fields:
     """
 
     names: tuple[str, ...]
-    shapes: tuple[Shape, ...]
-    """Of each field."""
+    shapes: tuple[ValueSchema, ...]
+    """The shape of each field."""
     kind: FieldsKind
     tuple_name: str = ""
     """Name of the type of named tuples."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         if not self.names:
             return [Row() if self.kind is FieldsKind.ROW else {} for _ in range(table.num_rows)]
         columns = [shape.values(table) for shape in self.shapes]
@@ -80,19 +84,19 @@ class Fields:
         fields = dicts_of(self.names, columns)
         return [Row.of(each) for each in fields] if self.kind is FieldsKind.ROW else cast("list[object]", fields)
 
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
         is_one = self.kind is FieldsKind.TUPLE and 0 <= index < len(self.shapes)
         return self.shapes[index] if is_one else None
 
     def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         return tuple(column for shape in self.shapes for column in shape.columns())
 
-    def moved(self, places: Mapping[int, int]) -> Fields:
-        """See `Shape`."""
-        return replace(self, shapes=tuple(shape.moved(places) for shape in self.shapes))
+    def moved(self, indices: Mapping[int, int]) -> Fields:
+        """See `ValueSchema`."""
+        return replace(self, shapes=tuple(shape.moved(indices) for shape in self.shapes))
 
-    def field(self, name: str) -> Shape | None:
+    def field(self, name: str) -> ValueSchema | None:
         """The shape of a field."""
         return self.shapes[self.names.index(name)] if name in self.names else None

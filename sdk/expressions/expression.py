@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from headrace.lowlevel.columns import Shape
-from headrace.sdk.columns.tree import (
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.expression_tree import (
     OPERATIONS,
     FieldOf,
     FromEngine,
@@ -17,14 +18,11 @@ from headrace.sdk.columns.tree import (
     OneLine,
     Operation,
     depth,
+    expression_text,
     parts,
-    shown,
     source_of,
 )
-from headrace.sdk.transforms.parameters import Given
-
-if TYPE_CHECKING:
-    from headrace.sdk.columns.view import View
+from headrace.sdk.functions.arguments import Given
 
 _CASTS = {int: "cast_int", float: "cast_float", str: "cast_str", bool: "cast_bool"}
 _DEEPEST = 180
@@ -84,15 +82,15 @@ class Expression(OneLine):
         """The fields that it takes of the element."""
         return list(dict.fromkeys(node.name for node in parts(self.node) if isinstance(node, FieldOf)))
 
-    def shape_in(self, shape: Shape) -> Shape | None:
+    def shape_in(self, shape: ValueSchema) -> ValueSchema | None:
         """Where its value lies in values of a shape; None if it must be computed."""
         find = getattr(shape, "field", None)
-        return cast("Shape | None", find(self.node.name)) if find and isinstance(self.node, FieldOf) else None
+        return cast("ValueSchema | None", find(self.node.name)) if find and isinstance(self.node, FieldOf) else None
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         # Arrow's functions take a tenth of a second to load, which a program without columns need not wait for.
-        from headrace.sdk.columns.vectors import shape_of
+        from headrace.sdk.expressions.arrow_evaluation import shape_of
 
         return shape_of(self.node, view)
 
@@ -108,10 +106,10 @@ class Expression(OneLine):
 
     def default_label(self) -> str:
         """As it was written."""
-        return self.name or shown(self.node)
+        return self.name or expression_text(self.node)
 
     def __repr__(self) -> str:
-        return f"<column expression {shown(self.node)}>"
+        return f"<column expression {expression_text(self.node)}>"
 
     # Arithmetic
 

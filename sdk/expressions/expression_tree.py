@@ -10,7 +10,7 @@ from keyword import iskeyword
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +22,16 @@ class FieldOf:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A step of an `ItemOf`: what `.name` gives, where a name or number alone is what `[...]` gives."""
+    """A step of an `ItemOf`: the attribute `.name`; a plain name or number is the item `[...]`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class ItemOf:
-    """What is found in the element by a way of attributes, names and numbers; without any the element itself."""
+    """A part of the element at a path of attributes, names and numbers; the element itself if the path is empty."""
 
-    way: tuple[str | int | Attribute, ...]
+    path: tuple[str | int | Attribute, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class FromEngine:
-    """What the engine knows of the element: one of the names in `FROM_ENGINE`."""
+    """A property of the element known to the engine: one of the names in `FROM_ENGINE`."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One of `OPERATIONS` on what other nodes give."""
+    """One of `OPERATIONS` on the values of other nodes."""
 
     name: str
     operands: tuple[Node, ...]
@@ -59,52 +59,52 @@ class Operation:
 Node: TypeAlias = FieldOf | ItemOf | Literal | FromEngine | Operation
 
 
-class Written(NamedTuple):
-    """An operation as source."""
+class OperationSource(NamedTuple):
+    """The source of an operation."""
 
     python: str
-    shown: str = ""
-    """In labels, if not as in Python."""
+    label: str = ""
+    """The text in labels, if it differs from the source."""
     gives: object = None
     """The type of its result; None if that depends on the operands."""
 
 
 # A walrus may be used twice inside each other: its name is read before anything else is written to it.
-OPERATIONS: Mapping[str, Written] = {
-    "add": Written("({} + {})"),
-    "subtract": Written("({} - {})"),
-    "multiply": Written("({} * {})"),
-    "divide": Written("({} / {})", "({} ÷ {})"),
-    "floor_divide": Written("({} // {})", "({} div {})"),
-    "modulo": Written("({} % {})"),
-    "negate": Written("(-{})"),
-    "absolute": Written("abs({})"),
-    "equal": Written("({} == {})", gives=bool),
-    "not_equal": Written("({} != {})", gives=bool),
-    "less": Written("({} < {})", gives=bool),
-    "less_equal": Written("({} <= {})", gives=bool),
-    "greater": Written("({} > {})", gives=bool),
-    "greater_equal": Written("({} >= {})", gives=bool),
-    "and": Written("(True if {} and {} else False)", "({} & {})", bool),
-    "or": Written("(True if {} or {} else False)", "({} | {})", bool),
-    "not": Written("(not {})", "(~{})", bool),
-    "is_null": Written("({} is None)", gives=bool),
-    "is_not_null": Written("({} is not None)", gives=bool),
-    "fill_null": Written("(x if (x := {}) is not None else {})", "fill_null({}, {})"),
-    "isin": Written("({} in {})", gives=bool),
-    "lower": Written("{}.lower()", gives=str),
-    "upper": Written("{}.upper()", gives=str),
-    "strip": Written("{}.strip()", gives=str),
-    "startswith": Written("{}.startswith({})", gives=bool),
-    "endswith": Written("{}.endswith({})", gives=bool),
-    "contains": Written("({1} in {0})", gives=bool),
-    "replace": Written("{}.replace({}, {})", gives=str),
-    "length": Written("len({})", gives=int),
-    "micros": Written("{}.micros", gives=int),
-    "cast_int": Written("int({})", gives=int),
-    "cast_float": Written("float({})", gives=float),
-    "cast_str": Written("str({})", gives=str),
-    "cast_bool": Written("bool({})", gives=bool),
+OPERATIONS: Mapping[str, OperationSource] = {
+    "add": OperationSource("({} + {})"),
+    "subtract": OperationSource("({} - {})"),
+    "multiply": OperationSource("({} * {})"),
+    "divide": OperationSource("({} / {})", "({} ÷ {})"),
+    "floor_divide": OperationSource("({} // {})", "({} div {})"),
+    "modulo": OperationSource("({} % {})"),
+    "negate": OperationSource("(-{})"),
+    "absolute": OperationSource("abs({})"),
+    "equal": OperationSource("({} == {})", gives=bool),
+    "not_equal": OperationSource("({} != {})", gives=bool),
+    "less": OperationSource("({} < {})", gives=bool),
+    "less_equal": OperationSource("({} <= {})", gives=bool),
+    "greater": OperationSource("({} > {})", gives=bool),
+    "greater_equal": OperationSource("({} >= {})", gives=bool),
+    "and": OperationSource("(True if {} and {} else False)", "({} & {})", bool),
+    "or": OperationSource("(True if {} or {} else False)", "({} | {})", bool),
+    "not": OperationSource("(not {})", "(~{})", bool),
+    "is_null": OperationSource("({} is None)", gives=bool),
+    "is_not_null": OperationSource("({} is not None)", gives=bool),
+    "fill_null": OperationSource("(x if (x := {}) is not None else {})", "fill_null({}, {})"),
+    "isin": OperationSource("({} in {})", gives=bool),
+    "lower": OperationSource("{}.lower()", gives=str),
+    "upper": OperationSource("{}.upper()", gives=str),
+    "strip": OperationSource("{}.strip()", gives=str),
+    "startswith": OperationSource("{}.startswith({})", gives=bool),
+    "endswith": OperationSource("{}.endswith({})", gives=bool),
+    "contains": OperationSource("({1} in {0})", gives=bool),
+    "replace": OperationSource("{}.replace({}, {})", gives=str),
+    "length": OperationSource("len({})", gives=int),
+    "micros": OperationSource("{}.micros", gives=int),
+    "cast_int": OperationSource("int({})", gives=int),
+    "cast_float": OperationSource("float({})", gives=float),
+    "cast_str": OperationSource("str({})", gives=str),
+    "cast_bool": OperationSource("bool({})", gives=bool),
 }
 FROM_ENGINE: Mapping[str, str] = {
     "window_start": "window.start",
@@ -113,9 +113,9 @@ FROM_ENGINE: Mapping[str, str] = {
     "pane_index": "pane.index",
     "pane_timing": "int(pane.timing)",
 }
-"""Name -> how it is found."""
+"""Name -> the source of its value."""
 _SHOWN = (str, int, float, bool, type(None), bytes, Decimal, Timestamp, datetime.date, datetime.timedelta)
-"""Literals that are shown in labels as they are: they look the same in every process."""
+"""Types of literals whose `repr` is used in labels, as it is the same in every process."""
 _LONGEST_SHOWN = 40
 
 
@@ -128,7 +128,7 @@ def parts(node: Node) -> Iterator[Node]:
 
 
 def depth(node: Node) -> int:
-    """How many parentheses its source has inside each other, at most.
+    """The greatest depth of parentheses in its source.
 
     >>> depth(Operation("add", (FieldOf("delay"), Operation("cast_int", (FieldOf("late"),)))))
     2
@@ -139,19 +139,19 @@ def depth(node: Node) -> int:
 
 
 class Names(dict[str, object]):
-    """What a line of source refers to, by the names in it."""
+    """The values that a line of source refers to, by name."""
 
     def of(self, value: object) -> str:
-        """A name for a value."""
+        """A new name for a value."""
         self[name := f"c{len(self)}"] = value
         return name
 
 
 def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
-    """A function of element, window, timestamp and pane: one line of Python, as quick as if the user had written it.
+    """A function of element, window, timestamp and pane, compiled from one line of Python.
 
     Args:
-        write: Gives the source, in which `e`, `window`, `timestamp` and `pane` are what the function is called with.
+        write: Returns the source, in terms of `e`, `window`, `timestamp` and `pane`.
 
     >>> tree = Operation("greater", (FieldOf("delay"), Literal(15)))
     >>> compiled(lambda names: source_of(tree, names))({"delay": 20})
@@ -159,13 +159,13 @@ def compiled(write: Callable[[Names], str]) -> Callable[..., object]:
     """
     names = Names(field=field_of, Row=Row)
     source = f"lambda e, window=None, timestamp=None, pane=None: {write(names)}"
-    # Names of fields come in as literals or are checked to be nothing but names, all else is written in this package.
-    # A plain dict: Python looks names up in others slowly.
+    # Names of fields are literals, or checked to be identifiers; everything else is written in this package.
+    # A plain dict, as Python looks names up more slowly in a subclass.
     return cast(Callable[..., object], eval(source, dict(names)))
 
 
 class OneLine:
-    """A function of the element that is one line of Python."""
+    """A function of the element that can be written as one line of Python."""
 
     _function: Callable[..., object] | None = None
 
@@ -174,18 +174,18 @@ class OneLine:
         raise TypeError(f"{type(self).__name__} does not define written(self, names)")
 
     def as_function(self) -> Callable[..., object]:
-        """The quickest function for it, for loops."""
+        """The compiled function, for loops."""
         if self._function is None:
             self._function = compiled(self.written)
         return self._function
 
 
 def written(function: object, names: Names) -> str:
-    """The source of a function's result for the element: its own line, or a call."""
+    """The source of a function's result for the element: its own line of Python, or a call."""
     if isinstance(function, OneLine):
         return function.written(names)
-    given = ", ".join(["e", *(f"{name}={name}" for name in getattr(function, "from_engine", ()))])
-    return f"{names.of(function)}({given})"
+    arguments = ", ".join(["e", *(f"{name}={name}" for name in getattr(function, "from_engine", ()))])
+    return f"{names.of(function)}({arguments})"
 
 
 def source_of(node: Node, names: Names) -> str:
@@ -194,8 +194,8 @@ def source_of(node: Node, names: Names) -> str:
         case FieldOf(name):
             attribute = f"e.{name} if e.__class__ is Row else " if _is_attribute(name) else ""
             return f"(e[{name!r}] if e.__class__ is dict else {attribute}field(e, {name!r}))"
-        case ItemOf(way):
-            return f"e{_way(way)}"
+        case ItemOf(path):
+            return f"e{_path_source(path)}"
         case Literal(value):
             return names.of(value)
         case FromEngine(name):
@@ -207,12 +207,12 @@ def source_of(node: Node, names: Names) -> str:
             return OPERATIONS[name].python.format(*(source_of(operand, names) for operand in operands))
 
 
-def _way(way: tuple[str | int | Attribute, ...]) -> str:
-    return "".join(f".{step.name}" if isinstance(step, Attribute) else f"[{step!r}]" for step in way)
+def _path_source(path: tuple[str | int | Attribute, ...]) -> str:
+    return "".join(f".{step.name}" if isinstance(step, Attribute) else f"[{step!r}]" for step in path)
 
 
 def _is_attribute(name: str) -> bool:
-    """Whether source may name it. Beyond ASCII, Python takes some names in source for others."""
+    """Whether source can name an attribute. Python normalizes identifiers that are not ASCII."""
     return name.isascii() and name.isidentifier() and not iskeyword(name)
 
 
@@ -221,37 +221,38 @@ def field_of(element: object, name: str) -> object:
     return element[name] if isinstance(element, Mapping) else getattr(element, name)
 
 
-def shown(node: Node) -> str:
-    """The tree as a person would write it.
+def expression_text(node: Node) -> str:
+    """A tree as text for labels and messages.
 
-    >>> shown(Operation("and", (FieldOf("late"), Operation("isin", (FieldOf("carrier"), Literal(("UA", "AA")))))))
+    >>> of_two = Operation("isin", (FieldOf("carrier"), Literal(("UA", "AA"))))
+    >>> expression_text(Operation("and", (FieldOf("late"), of_two)))
     "late & (carrier in ('UA', 'AA'))"
     """
-    text = _shown(node)
+    text = _node_text(node)
     return text[1:-1] if isinstance(node, Operation) and _pattern(node).startswith("(") else text
 
 
-def _shown(node: Node) -> str:
+def _node_text(node: Node) -> str:
     match node:
         case FieldOf(name):
             return name
-        case ItemOf(way):
-            return f"element{_way(way)}"
+        case ItemOf(path):
+            return f"element{_path_source(path)}"
         case FromEngine(name):
             return f"col.{name}"
         case Literal(value):
-            return _shown_literal(value)
+            return _literal_text(value)
         case Operation(_, operands):
-            return _pattern(node).format(*map(_shown, operands))
+            return _pattern(node).format(*map(_node_text, operands))
 
 
 def _pattern(node: Operation) -> str:
     written = OPERATIONS[node.name]
-    return written.shown or written.python
+    return written.label or written.python
 
 
-def _shown_literal(value: object) -> str:
+def _literal_text(value: object) -> str:
     if isinstance(value, tuple):
-        inner = ", ".join(map(_shown_literal, value))
+        inner = ", ".join(map(_literal_text, value))
         return f"({inner})" if len(inner) <= _LONGEST_SHOWN else f"({inner[:_LONGEST_SHOWN]}… {len(value)} values)"
     return repr(value).replace("/", "÷") if type(value) in _SHOWN else type(value).__name__

@@ -10,68 +10,70 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel.arrays import numbers_in
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.lowlevel.columns import Shape
-from headrace.sdk.panes import PaneInfo, pane_info
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.stored_names import stored_as
+from headrace.sdk.model.panes import PaneInfo, pane_of_window
 from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
 
 
+@stored_as("PaneShape")
 @dataclass(frozen=True, slots=True)
 class Fired:
     """(value, window, pane), the form FIRED of a stage's elements.
 
-    >>> from headrace.sdk.columns.shape import Single
-    >>> from headrace.sdk.panes import PANE_INFO_UNKNOWN
+    >>> from headrace.sdk.expressions.element_schema import Single
+    >>> from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
     >>> shape = Fired(Single(0), 1, 2, PANE_INFO_UNKNOWN)
     >>> shape.values(pa.record_batch({"total": [7], "start": [0], "end": [60_000_000]}))[0][:2]
     (7, [0.0, 60.0))
     """
 
-    value: Shape
+    value: ValueSchema
     start: int
     """Column with the window's start, microseconds UTC."""
     end: int
     """Column with the window's end, microseconds UTC."""
     pane: PaneInfo | int
-    """The pane of all rows, or the column with theirs; see `pane_codes`."""
+    """The pane of all rows, or the column with panes as numbers; see `pane_codes`."""
     in_global: bool = False
     """Whether the window is the global one."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         windows, pane = self.windows(table), self.pane
         if isinstance(pane, int):
             return list(zip(self.value.values(table), windows, panes_of(numbers_in(table.column(pane))), strict=True))
         return [(value, window, pane) for value, window in zip(self.value.values(table), windows, strict=True)]
 
     def windows(self, table: pa.RecordBatch) -> list[BoundedWindow]:
-        """The window of each row; equal ones are the same object."""
+        """The window of each row; equal windows are the same object."""
         if self.in_global:
             return [GlobalWindow()] * table.num_rows
         bounds = np.stack([numbers_in(table.column(column)) for column in (self.start, self.end)], axis=1)
-        distinct, places = np.unique(bounds, axis=0, return_inverse=True)
-        made = [IntervalWindow.of_micros(start, end) for start, end in cast("list[list[int]]", distinct.tolist())]
-        return [made[place] for place in places.reshape(-1).tolist()]
+        distinct, indices = np.unique(bounds, axis=0, return_inverse=True)
+        windows = [IntervalWindow.of_micros(start, end) for start, end in cast("list[list[int]]", distinct.tolist())]
+        return [windows[place] for place in indices.reshape(-1).tolist()]
 
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
         return self.value if index == 0 else None
 
     def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         panes = (self.pane,) if isinstance(self.pane, int) else ()
         return (*self.value.columns(), self.start, self.end, *panes)
 
     def moved(self, places: Mapping[int, int]) -> Fired:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         pane = places[self.pane] if isinstance(self.pane, int) else self.pane
         value = self.value.moved(places)
         return replace(self, value=value, start=places[self.start], end=places[self.end], pane=pane)
 
 
 _INDEX_BITS = 30
-"""A window has fewer panes than this many bits can count."""
+"""Bits of the index of a pane."""
 _INDEX = (1 << _INDEX_BITS) - 1
 
 
@@ -85,14 +87,14 @@ def pane_codes(index: Numbers, nonspeculative: Numbers, timing: Numbers, is_last
 
 
 def panes_of(codes: Numbers) -> list[PaneInfo]:
-    """The panes of such numbers; equal ones are the same object."""
-    distinct, places = np.unique(codes, return_inverse=True)
-    made = list(map(_pane_of, distinct.tolist()))
-    return [made[place] for place in places.reshape(-1).tolist()]
+    """The panes of numbers made by `pane_codes`; equal panes are the same object."""
+    distinct, indices = np.unique(codes, return_inverse=True)
+    panes = list(map(_pane_of, distinct.tolist()))
+    return [panes[place] for place in indices.reshape(-1).tolist()]
 
 
 def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numbers]:
-    """Of the pane of each row."""
+    """Index and timing of the pane of each row."""
     if isinstance(shape.pane, int):
         codes = cast(Numbers, numbers_in(table.column(shape.pane)))
         return codes >> 3 & _INDEX, codes >> 1 & 3
@@ -101,4 +103,4 @@ def index_and_timing(shape: Fired, table: pa.RecordBatch) -> tuple[Numbers, Numb
 
 def _pane_of(code: int) -> PaneInfo:
     index, nonspeculative = code >> 3 & _INDEX, (code >> 3 + _INDEX_BITS) - 1
-    return pane_info(index == 0, bool(code & 1), code >> 1 & 3, index, nonspeculative)
+    return pane_of_window(index, nonspeculative, code >> 1 & 3, bool(code & 1))

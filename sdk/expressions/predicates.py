@@ -8,9 +8,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.columns.arithmetic import is_exact, nearest
-from headrace.sdk.columns.vector import TYPES, Vector, constants, either_unsure, fitting, nulls_of, require, strict
-from headrace.sdk.columns.view import Unable
+from headrace.sdk.expressions.arithmetic import is_exact, nearest
+from headrace.sdk.expressions.arrow_vector import (
+    TYPES,
+    Vector,
+    constants,
+    either_unsure,
+    fitting,
+    nulls_of,
+    require,
+    strict,
+)
+from headrace.sdk.expressions.batch_view import Unable
 
 
 def _comparable(first: Vector, second: Vector) -> tuple[pa.Array | pa.Scalar, pa.Array | pa.Scalar]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.sdk.columns.vector import Vector, fitting, require, strict
+from headrace.sdk.expressions.arrow_vector import Vector, fitting, require, strict
 
 _ASCII_SPACE = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 """What Python's `str.strip` takes away of ASCII."""

@@ -1,8 +1,7 @@
-"""What: functions of the user's that the engine sees through, as they do nothing that columns cannot do.
+"""What: user functions translated to column expressions, by the syntax tree of what they return.
 
-`lambda row: (row["key"], row["value"])` takes two columns and makes pairs of them. Where elements come as columns it
-need not be called for any of them: what it returns is read from its syntax tree, and computed as a column expression
-is, with the same results or not at all.
+`lambda row: (row["key"], row["value"])` makes pairs of two columns. For elements in columns it is not called: its
+result is computed as a column expression is, with the same results as a call, or else the function is called.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from typing import TypeAlias, cast
 
 import pyarrow as pa
 
-from headrace.lowlevel.columns import Shape
-from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
-from headrace.sdk.columns.tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
-from headrace.sdk.columns.view import Unable, View
-from headrace.sdk.source import returned_by, tree_of
-from headrace.sdk.transforms.parameters import Arguments, Given
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
+from headrace.sdk.functions.arguments import Arguments, Given
+from headrace.sdk.functions.function_ast import returned_by, tree_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,31 +36,33 @@ Value: TypeAlias = Node | Made
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
-    """What a function returns for an element; a function on columns, which nobody calls for an element."""
+class TranslatedFunction:
+    """The result of a function for an element, as a `ColumnFunction`."""
 
     value: Value
     spread: int | None = None
-    """How many items an element is spread over, None if it is not."""
+    """Number of parameters that an element is spread over; None if it is not."""
     names: tuple[tuple[str, object], ...] = ()
-    """The global names in its source, with what they meant when it was read."""
+    """The global names in its source, with their values at the time of translation."""
 
     def is_still(self, function: object) -> bool:
-        """Whether it is what the function returns: global names may have been given other meanings since."""
-        return isinstance(function, FunctionType) and all(_meaning(function, name) is its for name, its in self.names)
+        """Whether the translation still holds: the global names have the same values."""
+        return isinstance(function, FunctionType) and all(
+            _global_value(function, name) is value for name, value in self.names
+        )
 
     def node(self) -> Node | None:
-        """What it returns, if that is one value."""
+        """The result, if it is a single value; else None."""
         return None if isinstance(self.value, Made) else self.value
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         self.check_width(view)
         shape = _shape_of(self.value, view)
         _refuse_shared(self.value, view)
         return shape
 
-    def check_width(self, view: View) -> None:
+    def check_width(self, view: BatchView) -> None:
         """Raise `Unable` for elements that cannot be spread over the parameters."""
         if self.spread is not None and len(view.items(view.shape)) != self.spread:
             raise Unable("the function has another number of parameters than elements have items")
@@ -71,29 +72,29 @@ class Seen:
         return ()
 
 
-def _shape_of(value: Value, view: View) -> Shape:
+def _shape_of(value: Value, view: BatchView) -> ValueSchema:
     if isinstance(value, Made):
         shapes = tuple(_shape_of(each, view) for each in value.values)
         return Tuple(shapes) if value.names is None else Fields(value.names, shapes, FieldsKind.DICT)
     if value == Literal(None):
         return view.nothing()
     # Arrow's functions take a tenth of a second to load, which a program without columns need not wait for.
-    from headrace.sdk.columns.vectors import shape_of
+    from headrace.sdk.expressions.arrow_evaluation import shape_of
 
     return shape_of(value, view)
 
 
-def _refuse_shared(value: Value, view: View) -> None:
-    """Raise `Unable` where two parts of the result are one object that can be changed: columns would make two of it."""
-    from headrace.sdk.columns.vectors import item
+def _refuse_shared(value: Value, view: BatchView) -> None:
+    """Raise `Unable` where two parts of the result are the same mutable object, as columns would copy it."""
+    from headrace.sdk.expressions.arrow_evaluation import item
 
-    taken: set[int] = set()
+    used_columns: set[int] = set()
     for each in _items(value):
         shape = item(view.shape, each)
         if not isinstance(shape, (Single, Instant)) or pa.types.is_nested(view.column(shape).type):
-            if taken.intersection(shape.columns()):
+            if used_columns.intersection(shape.columns()):
                 raise Unable("two parts of what the function returns are the same object")
-            taken.update(shape.columns())
+            used_columns.update(shape.columns())
 
 
 def _items(value: Value) -> Iterator[ItemOf]:
@@ -104,31 +105,37 @@ def _items(value: Value) -> Iterator[ItemOf]:
             yield from _items(each)
 
 
-def seen_through(function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False) -> Seen | None:
-    """What a function returns, if its source says so; None if only calling it can tell.
+def translate_function(
+    function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False
+) -> TranslatedFunction | None:
+    """The translation of a function; None if it must be called.
 
     Args:
         function: Plain Python with one `return`, of items and attributes of its parameters, tuples and dicts made of
             them, arithmetic, comparisons and a few functions and methods.
-        arguments: What its parameters get.
+        arguments: Where the arguments of its parameters come from.
         spread: Whether the element is spread over the first of them.
         as_truth: Whether only the truth of the result matters.
     """
-    found = _looked_at(function, arguments, spread, as_truth)
-    return found if isinstance(found, Seen) else None
+    translation = _translation_or_reason(function, arguments, spread, as_truth)
+    return translation if isinstance(translation, TranslatedFunction) else None
 
 
-def why_called(function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False) -> str | None:
-    """Why a function is called for each element, for its author; None if it is seen through. As `seen_through`.
+def why_not_translated(
+    function: object, arguments: Arguments, spread: bool = False, as_truth: bool = False
+) -> str | None:
+    """Why a function is called for each element; None if it is translated. Arguments as of `translate_function`.
 
-    >>> why_called(print, Arguments((Given.ELEMENT,)))
+    >>> why_not_translated(print, Arguments((Given.ELEMENT,)))
     'there is no Python source of it to look into'
     """
-    found = _looked_at(function, arguments, spread, as_truth)
-    return found if isinstance(found, str) else None
+    translation = _translation_or_reason(function, arguments, spread, as_truth)
+    return translation if isinstance(translation, str) else None
 
 
-def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: bool) -> Seen | str:
+def _translation_or_reason(
+    function: object, arguments: Arguments, spread: bool, as_truth: bool
+) -> TranslatedFunction | str:
     tree = tree_of(function)
     if tree is None:
         return "there is no Python source of it to look into"
@@ -136,50 +143,56 @@ def _looked_at(function: object, arguments: Arguments, spread: bool, as_truth: b
         return "it is more than one returned expression"
     if _is_too_deep(returned):
         return f"it is more than {_DEEPEST} levels deep"
-    given = _given(tree.args, arguments, spread)
-    if given is None:
+    values = _values_of_parameters(tree.args, arguments, spread)
+    if values is None:
         return "its parameters are more than the element, its timestamp, window and pane"
-    reading = _Reading(given, cast(FunctionType, function))
+    reading = _Translator(values, cast(FunctionType, function))
     try:
         value = reading.truth(returned) if as_truth else reading.value(returned)
-    except _Unread as unread:
-        return f"columns cannot do {_shown(unread.tree)}"
-    width = sum(isinstance(each, ItemOf) for each in given.values()) if spread else None
-    return "it returns a constant" if isinstance(value, Literal) else Seen(value, width, tuple(reading.names.items()))
+    except _Untranslatable as untranslatable:
+        return f"columns cannot do {_source_text(untranslatable.tree)}"
+    width = sum(isinstance(each, ItemOf) for each in values.values()) if spread else None
+    return (
+        "it returns a constant"
+        if isinstance(value, Literal)
+        else TranslatedFunction(value, width, tuple(reading.names.items()))
+    )
 
 
-def _shown(tree: ast.AST) -> str:
+def _source_text(tree: ast.AST) -> str:
     try:
         text = ast.unparse(tree)
     except ValueError:
-        # Python before 3.12 cannot write each f-string down again that it reads.
+        # Python before 3.12 cannot unparse every f-string.
         return type(tree).__name__
     return f"`{text.encode(errors='backslashreplace').decode():.60}`"
 
 
-def _given(parameters: ast.arguments, arguments: Arguments, spread: bool) -> Mapping[str, Value | Given] | None:
-    """What each parameter stands for; None if that cannot be told."""
+def _values_of_parameters(
+    parameters: ast.arguments, arguments: Arguments, spread: bool
+) -> Mapping[str, Value | Given] | None:
+    """The value of each parameter; None if a parameter has another source."""
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs:
         return None
     names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
     named = dict(arguments.named)
     sources: Sequence[object] = arguments.positional
-    given: dict[str, Value | Given] = {}
+    values: dict[str, Value | Given] = {}
     if spread:
         items = [name for name in names if name not in named]
-        given |= {name: ItemOf((number,)) for number, name in enumerate(items)}
+        values |= {name: ItemOf((number,)) for number, name in enumerate(items)}
         if names[: len(items)] != items or parameters.defaults[: -len(named) or None] or len(sources) != 1:
             return None
         sources = ()
     for name, source in (*zip(names, sources, strict=False), *named.items()):
         if not isinstance(source, Given) or name not in names:
             return None
-        given[name] = ItemOf(()) if source is Given.ELEMENT else source
-    return given if len(given) == len(names) else None
+        values[name] = ItemOf(()) if source is Given.ELEMENT else source
+    return values if len(values) == len(names) else None
 
 
-class _Unread(Exception):
-    """Something in the source is nothing that columns do."""
+class _Untranslatable(Exception):
+    """An expression has no translation to columns."""
 
     def __init__(self, tree: ast.expr) -> None:
         super().__init__(tree)
@@ -187,15 +200,15 @@ class _Unread(Exception):
 
 
 def _is_too_deep(tree: ast.AST) -> bool:
-    """Whether an expression is too deep for functions that call themselves: to read, pickle and compute it."""
+    """Whether an expression is too deep for recursive functions that translate, pickle and compute it."""
     level = [tree]
     for _ in range(_DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return bool(level)
 
 
-def _meaning(function: FunctionType, name: str) -> object:
-    """What a global name means in a function now; None if nothing, or None."""
+def _global_value(function: FunctionType, name: str) -> object:
+    """The value of a global name in a function now; None if it is not defined."""
     scope = function.__globals__
     own = scope.get("__builtins__", builtins)
     return scope.get(name, (own if isinstance(own, dict) else vars(own)).get(name))
@@ -226,19 +239,19 @@ _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "l
 _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
 _CONSTANTS = (str, int, float, bool)
 _DEEPEST = 60
-"""Levels of a syntax tree; Python stops at a thousand calls inside each other, of which a level may take several."""
+"""Greatest depth of a syntax tree; Python allows a thousand nested calls, and a level may need several."""
 
 
-class _Reading:
-    """Reads expressions of a function's source."""
+class _Translator:
+    """Translates expressions of a function's source."""
 
     def __init__(self, given: Mapping[str, Value | Given], function: FunctionType) -> None:
         self._given, self._function = given, function
         self.names: dict[str, object] = {}
-        """The global names that were read, with their meanings."""
+        """The global names in translated expressions, with their values."""
 
     def value(self, tree: ast.expr) -> Value:
-        """What an expression gives. Raises `_Unread`."""
+        """The translation of an expression. Raises `_Untranslatable`."""
         if isinstance(tree, ast.Tuple) and tree.elts:
             return Made(tuple(map(self.value, tree.elts)))
         if isinstance(tree, ast.Dict) and tree.keys:
@@ -246,12 +259,14 @@ class _Reading:
             if len(set(names)) == len(tree.keys):
                 return Made(tuple(map(self.value, tree.values)), tuple(names))
         match tree:
-            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if self._means(name, typing.cast):
+            case ast.Call(ast.Name(name), [ast.Name() | ast.Constant(), behind], []) if self._is_global(
+                name, typing.cast
+            ):
                 return self.value(behind)
         return Literal(None) if isinstance(tree, ast.Constant) and tree.value is None else self.node(tree)
 
     def node(self, tree: ast.expr) -> Node:
-        """An expression that gives one value."""
+        """The translation of an expression with a single value."""
         match tree:
             case ast.Name(name) if isinstance(found := self._given.get(name), ItemOf):
                 return found
@@ -275,10 +290,10 @@ class _Reading:
                 return self._called(name, argument)
             case ast.Call(ast.Attribute(of, name), arguments, []):
                 return self._method(tree, of, name, arguments)
-        raise _Unread(tree)
+        raise _Untranslatable(tree)
 
     def truth(self, tree: ast.expr) -> Node:
-        """An expression of which only the truth matters."""
+        """The translation of an expression whose truth alone matters."""
         if isinstance(tree, ast.BoolOp):
             first, *others = map(self.truth, tree.values)
             for other in others:
@@ -286,22 +301,22 @@ class _Reading:
             return first
         return self.node(tree)
 
-    def _item(self, of: ast.expr, place: str | int | Attribute) -> Node:
-        found = self.node(of)
-        if not isinstance(found, ItemOf):
-            raise _Unread(of)
-        return ItemOf((*found.way, place))
+    def _item(self, of: ast.expr, step: str | int | Attribute) -> Node:
+        parent = self.node(of)
+        if not isinstance(parent, ItemOf):
+            raise _Untranslatable(of)
+        return ItemOf((*parent.path, step))
 
     def _attribute(self, of: ast.expr, name: str) -> Node:
         if name.startswith("__"):
-            # Inside a class Python takes it for another name.
-            raise _Unread(of)
+            # Python mangles the name inside a class.
+            raise _Untranslatable(of)
         source = self._given.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(source, Given):
             if source is Given.TIMESTAMP and name == "micros":
                 return Operation("micros", (FromEngine("timestamp"),))
             if (source, name) not in _FROM_ENGINE:
-                raise _Unread(of)
+                raise _Untranslatable(of)
             return FromEngine(_FROM_ENGINE[source, name])
         if name == "micros" and isinstance(instant := self.node(of), FromEngine):
             return Operation("micros", (instant,))
@@ -311,20 +326,20 @@ class _Reading:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
             return Operation("is_null" if isinstance(operator, ast.Is) else "is_not_null", (self.node(left),))
         if type(operator) not in _COMPARISONS:
-            raise _Unread(right)
+            raise _Untranslatable(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
 
-    def _means(self, name: str, what: object) -> bool:
-        """Whether a name is global and means this."""
+    def _is_global(self, name: str, value: object) -> bool:
+        """Whether a name is global and has this value."""
         is_global = name not in self._given and name not in self._function.__code__.co_freevars
-        if not is_global or _meaning(self._function, name) is not what:
+        if not is_global or _global_value(self._function, name) is not value:
             return False
-        self.names[name] = what
+        self.names[name] = value
         return True
 
     def _called(self, name: str, argument: ast.expr) -> Node:
-        if not self._means(name, getattr(builtins, name)):
-            raise _Unread(argument)
+        if not self._is_global(name, getattr(builtins, name)):
+            raise _Untranslatable(argument)
         match argument:
             case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._given.get(of) is Given.PANE:
                 return FromEngine("pane_timing")
@@ -333,10 +348,10 @@ class _Reading:
     def _method(self, call: ast.expr, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
         if name == "get" and len(arguments) == 1 and isinstance(key := arguments[0], ast.Constant):
             if type(key.value) is str:
-                # Where there is no such column the function is called.
+                # Where there is no such column, the function is called.
                 return self._item(of, key.value)
         elif _METHODS.get(name) == len(arguments) and all(
             isinstance(each, ast.Constant) and type(each.value) is str for each in arguments
         ):
             return Operation(name, (self.node(of), *map(self.node, arguments)))
-        raise _Unread(call)
+        raise _Untranslatable(call)

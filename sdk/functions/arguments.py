@@ -6,10 +6,10 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
-from headrace.sdk.sides.arguments import AsSideInput
-from headrace.sdk.stateful.spec import State, StateSpec
-from headrace.sdk.stateful.timerspec import TimerSpec
+from headrace.sdk.userstate.state_spec import State, StateSpec
+from headrace.sdk.userstate.timer_spec import TimerSpec
 
 
 class Given(Enum):
@@ -36,7 +36,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class StateArgument:
-    """A piece of state of the current key and window."""
+    """State of the current key and window."""
 
     spec: StateSpec[State]
 
@@ -56,44 +56,32 @@ class TimerArgument:
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """An argument that is a side value: what another collection holds in the element's window."""
+    """A side value as an argument: the contents of another collection in the side window of the element."""
 
-    place: int
-    """Among the side values that come with the element."""
+    index: int
+    """Index among the side values of the element."""
 
 
 Source = Given | StateArgument | TimerArgument | Constant | Side
+Make: TypeAlias = Callable[[list[object]], object]
+"""From the values of a side window to the argument."""
 FROM_ENGINE = (Given, StateArgument, TimerArgument)
-"""What stands as the default of a parameter that the engine gives."""
+"""Defaults of parameters that the engine gives."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """How to call a function for an element: where each argument comes from."""
+    """Where each argument of a function comes from when it is called for an element."""
 
     positional: tuple[Source, ...]
     named: tuple[tuple[str, Source], ...] = ()
 
     def sources(self) -> list[Source]:
-        """All of them."""
+        """The sources of all arguments."""
         return [*self.positional, *(source for _, source in self.named)]
 
     def __contains__(self, given: Given) -> bool:
         return given in self.sources()
-
-
-def side_inputs(arguments: Arguments) -> tuple[Arguments, list[AsSideInput]]:
-    """The arguments with side values in the place of side inputs, and those in order."""
-    found: list[AsSideInput] = []
-
-    def taken_out(source: Source) -> Source:
-        if not isinstance(source, Constant) or not isinstance(source.value, AsSideInput):
-            return source
-        found.append(source.value)
-        return Side(len(found) - 1)
-
-    positional = tuple(map(taken_out, arguments.positional))
-    return Arguments(positional, tuple((name, taken_out(source)) for name, source in arguments.named)), found
 
 
 def bind(
@@ -122,7 +110,7 @@ def bind(
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        # Some built-in functions do not say what they take.
+        # Some built-in functions have no signature.
         anything = inspect.Parameter("args", inspect.Parameter.VAR_POSITIONAL)
         parameters = [anything, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
     if spread:
@@ -145,7 +133,7 @@ def _spread(parameters: list[inspect.Parameter], args: tuple[object, ...], kwarg
     }
     between = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     if any(parameter.name in named for parameter in between):
-        # What comes after a parameter of the engine's can only be given by name.
+        # Parameters after one of the engine's can only be given by name.
         open_ = [
             parameter.name
             for parameter in between
@@ -159,7 +147,7 @@ def _spread(parameters: list[inspect.Parameter], args: tuple[object, ...], kwarg
 
 
 class _Binding:
-    """Matches parameters one after the other."""
+    """Matches parameters with sources, one after the other."""
 
     def __init__(
         self, parameters: list[inspect.Parameter], args: tuple[object, ...], kwargs: dict[str, object]
@@ -173,7 +161,7 @@ class _Binding:
         self._by_name_only = False
 
     def arguments(self) -> Arguments:
-        """Match them all; nothing may be left over."""
+        """Match all parameters. Raises `TypeError` if an argument is left over."""
         for parameter in self._parameters:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self._positional += map(Constant, self._args)
@@ -191,7 +179,7 @@ class _Binding:
     def _match(self, parameter: inspect.Parameter) -> None:
         source = self._source(parameter)
         if source is None:
-            # What follows must be named, as this one keeps its default.
+            # Later arguments must be given by name, as this parameter keeps its default.
             self._by_name_only = True
         elif parameter.kind is parameter.KEYWORD_ONLY or self._by_name_only:
             self._named.append((parameter.name, source))
@@ -199,7 +187,7 @@ class _Binding:
             self._positional.append(source)
 
     def _source(self, parameter: inspect.Parameter) -> Source | None:
-        """Where the argument comes from; None if the parameter keeps its default."""
+        """The source of a parameter's argument; None if the parameter keeps its default."""
         if parameter.name in self._kwargs:
             return Constant(self._kwargs.pop(parameter.name))
         if isinstance(parameter.default, FROM_ENGINE):

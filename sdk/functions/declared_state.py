@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.sdk.stateful.spec import State, StateSpec
-from headrace.sdk.stateful.timerspec import TimerSpec, callers_of
-from headrace.sdk.timedomain import TimeDomain
-from headrace.sdk.transforms.parameters import (
+from headrace.sdk.functions.arguments import (
     FROM_ENGINE,
     Arguments,
     Given,
@@ -20,6 +17,9 @@ from headrace.sdk.transforms.parameters import (
     StateArgument,
     TimerArgument,
 )
+from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.userstate.state_spec import State, StateSpec
+from headrace.sdk.userstate.timer_spec import TimerSpec, callers_of
 
 AnySpec: TypeAlias = StateSpec[State] | TimerSpec
 _OF_ELEMENTS = (Given.ELEMENT, Given.PANE, Given.WINDOWED_VALUE)
@@ -36,26 +36,26 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """What a stateful `DoFn` uses."""
+class DeclaredState:
+    """The state and timers that a stateful `DoFn` uses."""
 
     callbacks: Mapping[str, Callback]
-    """By the timer's name."""
+    """Name of a timer -> the method that it calls."""
     uses_wall_time: bool
-    """Whether it has timers on real time."""
+    """Whether it has processing-time timers."""
     specs: tuple[AnySpec, ...]
 
 
-def signature_of(fn: object, name: str, process: Arguments) -> Signature | None:
-    """What a `DoFn` uses of state and timers; None if nothing.
+def declared_state_of(fn: object, name: str, process: Arguments) -> DeclaredState | None:
+    """The state and timers that a `DoFn` uses; None if it uses none.
 
     Args:
         fn: The `DoFn`.
-        name: What to call it in errors.
-        process: How its `process` is called.
+        name: The name of the `DoFn` in error messages.
+        process: Where the arguments of its `process` come from.
 
     Raises:
-        TopologyError: It declares or uses them wrongly; the message says what is wrong and what to do.
+        TopologyError: State or timers are declared or used wrongly; the message says what is wrong and what to do.
     """
     callbacks = list(_callbacks(fn, name))
     arguments = {"process": process, **{callback.method: callback.arguments for callback in callbacks}}
@@ -68,7 +68,7 @@ def signature_of(fn: object, name: str, process: Arguments) -> Signature | None:
     _check_timers(name, [spec for spec in specs if isinstance(spec, TimerSpec)], callbacks)
     by_name = {callback.spec.name: callback for callback in callbacks}
     uses_wall_time = any(callback.spec.time_domain is TimeDomain.REAL_TIME for callback in callbacks)
-    return Signature(by_name, uses_wall_time, tuple(specs))
+    return DeclaredState(by_name, uses_wall_time, tuple(specs))
 
 
 def _callbacks(fn: object, name: str) -> Iterator[Callback]:
@@ -77,43 +77,47 @@ def _callbacks(fn: object, name: str) -> Iterator[Callback]:
             yield Callback(method, _bind_callback(getattr(fn, method), f"{name}: {method}"), spec)
 
 
-def _bind_callback(method: Callable[..., object], place: str) -> Arguments:
-    """How to call a timer's method: the engine gives what its parameters' defaults name."""
+def _bind_callback(method: Callable[..., object], method_name: str) -> Arguments:
+    """Where the arguments of a timer's method come from: the engine gives what the defaults of parameters name."""
     named: list[tuple[str, Source]] = []
     for parameter in inspect.signature(method).parameters.values():
         default = parameter.default
         if default in _OF_ELEMENTS:
-            raise TopologyError(f"{place} takes {default!r}, but a timer has no element; keep what it needs in state")
+            raise TopologyError(
+                f"{method_name} takes {default!r}, but a timer has no element; keep what it needs in state"
+            )
         if isinstance(default, FROM_ENGINE):
             named.append((parameter.name, default))
         elif default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TopologyError(
-                f"{place} has a parameter {parameter.name!r} that a timer has nothing for; give it a default such as "
-                "DoFn.KeyParam, DoFn.TimestampParam or DoFn.StateParam(SPEC)"
+                f"{method_name} has a parameter {parameter.name!r} that a timer has nothing for; give it a default "
+                "such as DoFn.KeyParam, DoFn.TimestampParam or DoFn.StateParam(SPEC)"
             )
     return Arguments((), tuple(named))
 
 
 def _specs(name: str, arguments: Mapping[str, Arguments]) -> list[AnySpec]:
-    """Every specification that a method has a parameter for, each once; names are unique within their kind."""
-    found: dict[tuple[bool, str], AnySpec] = {}
-    for method, its in arguments.items():
-        used = [source.spec for source in its.sources() if isinstance(source, (StateArgument, TimerArgument))]
+    """Specifications that methods have parameters for, each once. Raises `TopologyError` for a name used twice."""
+    specs: dict[tuple[bool, str], AnySpec] = {}
+    for method, method_arguments in arguments.items():
+        used = [
+            source.spec for source in method_arguments.sources() if isinstance(source, (StateArgument, TimerArgument))
+        ]
         for spec in used:
-            place = (isinstance(spec, TimerSpec), spec.name)
-            if found.setdefault(place, spec) is not spec:
+            name_in_kind = (isinstance(spec, TimerSpec), spec.name)
+            if specs.setdefault(name_in_kind, spec) is not spec:
                 raise TopologyError(
-                    f"{name} uses two specifications of the same name, {found[place]!r} and {spec!r}; "
+                    f"{name} uses two specifications of the same name, {specs[name_in_kind]!r} and {spec!r}; "
                     "give each a name of its own, or declare it once"
                 )
         for spec, times in Counter(used).items():
             if times > 1:
                 raise TopologyError(f"{name}: {method} has {times} parameters for {spec!r}; one is enough")
-    return list(found.values())
+    return list(specs.values())
 
 
 def _check_timers(name: str, specs: list[TimerSpec], callbacks: list[Callback]) -> None:
-    """Every timer that is set calls exactly one method, and every method is called by one that can be set."""
+    """Check that each timer in use calls exactly one method, and that each such method has a timer that can be set."""
     called = Counter(callback.spec for callback in callbacks)
     for spec in specs:
         if spec not in called:
@@ -132,7 +136,7 @@ def _check_timers(name: str, specs: list[TimerSpec], callbacks: list[Callback]) 
 
 
 def _check_brackets(fn: object, name: str) -> None:
-    """State and timers belong to a key: there is none where a bundle begins or ends."""
+    """Refuse state and timers in methods that are called for no key."""
     for method in _BRACKETS:
         for parameter in inspect.signature(getattr(fn, method)).parameters.values():
             if isinstance(parameter.default, (StateArgument, TimerArgument)):

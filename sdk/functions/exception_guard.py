@@ -1,4 +1,4 @@
-"""What: user code whose exceptions become outputs, so that one bad element does not stop a run."""
+"""What: user code whose exceptions become outputs (dead letters) instead of stopping the run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.transforms.element import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
-from headrace.sdk.transforms.timelimit import TimeLimit
+from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FunctionDoFn, MapFn
+from headrace.sdk.functions.time_limit import TimeLimit
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.windows import BoundedWindow
 
 _log = logging.getLogger(__name__)
 _NO_OUTPUTS = (str, bytes, dict)
@@ -24,27 +25,27 @@ OnFailure = Callable[[Exception, object], None]
 
 @dataclass(frozen=True, slots=True)
 class GuardRules:
-    """What is caught, and what becomes of it."""
+    """Which exceptions are caught, and how they are handled."""
 
     tag: str
-    """Of the output that bad elements go to."""
+    """Tag of the output for bad elements."""
     exc_class: type[Exception] | tuple[type[Exception], ...] = Exception
     partial: bool = False
-    """Whether what an element put out before its error stays."""
+    """Whether outputs of an element before its error are kept."""
     timeout: float | None = None
     """Seconds that an element may take."""
     on_failure: OnFailure | None = None
 
 
 class Guard:
-    """Calls a function that gives an iterable of outputs; an element that it fails for is put out with its error."""
+    """Calls a function that returns an iterable of outputs; puts out an element for which it raises, with its error."""
 
     def __init__(self, function: Callable[..., Iterable[object] | None], rules: GuardRules) -> None:
         self._function, self._rules = function, rules
         self._limit = None if rules.timeout is None else TimeLimit(rules.timeout)
 
     def __call__(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
-        """The outputs for an element; the arguments are those of the function, the element among them."""
+        """The outputs of an element; the further arguments are those of the function, the element among them."""
         if self._rules.partial and self._limit is None:
             return self._as_they_come(element, args, kwargs)
         try:
@@ -56,7 +57,7 @@ class Guard:
 
     def _all(self, args: tuple[object, ...], kwargs: dict[str, object]) -> list[object]:
         outputs = self._function(*args, **kwargs)
-        # What is no iterable of outputs is passed on, so that the step is refused and not each of its elements.
+        # A result that is no iterable is passed on, so that the run fails rather than each element.
         return cast("list[object]", outputs) if isinstance(outputs, _NO_OUTPUTS) else list(outputs or ())
 
     def _as_they_come(self, element: object, args: tuple[object, ...], kwargs: dict[str, object]) -> Iterable[object]:
@@ -76,12 +77,12 @@ class Guard:
 
 
 def _known_class(kind: type[BaseException]) -> type[BaseException]:
-    """The class, or its nearest base that can be sent on: one that is defined inside a function cannot."""
-    return next(base for base in kind.__mro__ if _can_travel(base))
+    """The class, or its nearest base that can be pickled; a class defined inside a function cannot."""
+    return next(base for base in kind.__mro__ if _is_picklable(base))
 
 
 @cache
-def _can_travel(kind: Hashable) -> bool:
+def _is_picklable(kind: Hashable) -> bool:
     try:
         pickle.dumps(kind)
     except Exception:
@@ -102,7 +103,7 @@ class GuardedFn(FlatMapFn):
 
 
 class _Outputs:
-    """The outputs of a `FunctionDoFn` for an element, as the engine would read its result."""
+    """The outputs of a `FunctionDoFn` for an element, by the same rules as the engine's."""
 
     def __init__(self, fn: FunctionDoFn) -> None:
         self._function, self._spread = fn.function, fn.spread
@@ -120,7 +121,7 @@ class _Outputs:
 
 
 class GuardedDoFn(DoFn):
-    """A guarded `DoFn`: what `process` raises is put out; what its other methods raise still stops the run."""
+    """A guarded `DoFn`: exceptions of `process` become outputs; those of its other methods still stop the run."""
 
     def __init__(self, fn: DoFn, rules: GuardRules) -> None:
         self._fn = fn
@@ -144,7 +145,7 @@ class GuardedDoFn(DoFn):
 
     def start_bundle(self) -> None:
         """See `DoFn`."""
-        # On to the engine, which refuses a result.
+        # The result goes to the engine, which refuses one.
         return self._fn.start_bundle()
 
     def process(self, element: object, *args: object, **kwargs: object) -> Iterable[object]:
@@ -162,3 +163,19 @@ class GuardedDoFn(DoFn):
     def teardown(self) -> None:
         """See `DoFn`."""
         self._fn.teardown()
+
+
+class Threshold:
+    """The greatest share of a window's elements that may be bad."""
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+
+    def check(self, counts: tuple[int, int], window: BoundedWindow = DoFn.WindowParam) -> None:
+        """Raise `ValueError` where more of the elements (bad, all) of a window are bad."""
+        bad, total = counts
+        if bad > total * self._threshold:
+            raise ValueError(
+                f"{bad} of {total} elements in window {window} failed, more than the threshold of {self._threshold:g}; "
+                "look at what is put out for them, or raise the threshold"
+            )

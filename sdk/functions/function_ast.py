@@ -1,8 +1,8 @@
-"""How: the syntax tree of a user's function, if it is certain to be what the function runs.
+"""How: the syntax tree of a user's function, if it is certain that the function runs this tree.
 
-Sources may have changed since they were loaded, and a lambda shares its line with others. So the whole file is compiled
-again, and a tree is trusted only if that gives the very code that the function has. Where code does not know its
-columns (`PYTHONNODEBUGRANGES=1`), the tree must also be the only one at its line that could be the function's.
+A source file may have changed since it was loaded, and several lambdas may share a line. So the whole file is compiled
+again, and a tree is trusted only if its code equals the code of the function. Where code has no columns
+(`PYTHONNODEBUGRANGES=1`), the tree must also be the only candidate at its line.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from functools import lru_cache
 from types import CodeType, FunctionType
 
 CALLED = "HEADRACE_CALL_FUNCTIONS"
-"""Environment variable: with `1`, every function is called where a pipeline says so."""
+"""Environment variable: with `1`, every function is called, and none is translated."""
 Tree = ast.FunctionDef | ast.Lambda
 _MONITORING_TOOLS = 6
-"""How many `sys.monitoring` (Python 3.12) has room for."""
+"""Number of tools that `sys.monitoring` (Python 3.12) allows."""
 _MOST_LINES = 5_000
-"""Longer files are not compiled again only to look at them: that takes a tenth of a second."""
+"""Longer files are not compiled again, as that takes a tenth of a second."""
 
 
 def tree_of(function: object) -> Tree | None:
-    """The definition of a plain function without decorators; None if it cannot be had, or might be another one.
+    """The definition of a plain function without decorators; None if it is not found, or is ambiguous.
 
-    None also while a debugger or a measurement of coverage watches, which want to see the function called, and where
-    `CALLED` says so.
+    None also while a debugger or a coverage tool is active, as it must see the function called, and where `CALLED` is
+    set.
     """
     if type(function) is not FunctionType or os.environ.get(CALLED) == "1" or is_watched():
         return None
@@ -42,27 +42,27 @@ def tree_of(function: object) -> Tree | None:
         return None
     if not any(_positions(code) == _positions(other) for other in file.codes.get(code, ())):
         return None
-    found = [tree for tree in file.at(code.co_firstlineno) if _may_be(tree, code) and _spans(tree, code)]
-    if len(found) > 1 and not _has_columns(code):
+    candidates = [tree for tree in file.at(code.co_firstlineno) if _may_be(tree, code) and _spans(tree, code)]
+    if len(candidates) > 1 and not _has_columns(code):
         return None
-    # Of lambdas inside each other all may span the code of the innermost.
-    return max(found, key=_begin, default=None)
+    # Several nested lambdas may span the code of the innermost.
+    return max(candidates, key=_begin, default=None)
 
 
 def is_watched() -> bool:
-    """Whether a debugger or a measurement of coverage wants to see functions called, in this thread, from now on."""
+    """Whether a debugger or a coverage tool is active in this thread."""
     if sys.gettrace() is not None:
         return True
     monitoring = getattr(sys, "monitoring", None)
     if monitoring is None:
         return False
-    # A profiler is told what takes time: not a function that is not called.
+    # A profiler does not need to see functions that are not called.
     others = set(range(_MONITORING_TOOLS)) - {monitoring.PROFILER_ID, monitoring.OPTIMIZER_ID}
     return any(monitoring.get_tool(each) is not None for each in others)
 
 
 def returned_by(tree: Tree) -> ast.expr | None:
-    """The expression that is all of a function; None if there is more to it."""
+    """The returned expression of a function that does nothing else; None for other functions."""
     if isinstance(tree, ast.Lambda):
         return tree.body
     body = tree.body[ast.get_docstring(tree, clean=False) is not None :]
@@ -70,7 +70,7 @@ def returned_by(tree: Tree) -> ast.expr | None:
 
 
 class _File:
-    """A file's functions."""
+    """The functions in a file."""
 
     def __init__(self, module: ast.Module, code: CodeType) -> None:
         self._trees: dict[int, list[Tree]] = {}
@@ -78,25 +78,25 @@ class _File:
             if isinstance(node, ast.Lambda) or (isinstance(node, ast.FunctionDef) and not node.decorator_list):
                 self._trees.setdefault(node.lineno, []).append(node)
         self.codes: dict[CodeType, list[CodeType]] = {}
-        """By themselves: code is equal to such of other places that does the same at the same line."""
+        """Code -> all code objects equal to it; code of another column on the same line may be equal."""
         for each in _codes(code):
             self.codes.setdefault(each, []).append(each)
 
     def at(self, line: int) -> list[Tree]:
-        """Those that begin at a line."""
+        """The functions that begin at a line."""
         return self._trees.get(line, [])
 
 
 @lru_cache(maxsize=16)
 def _file(name: str, text: str) -> _File | None:
-    # What Python has to say of the file it said when it was loaded.
+    # Python warned of the file when it was loaded.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             module = ast.parse(text)
             return _File(module, compile(text, name, "exec", dont_inherit=True))
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            # A cell of a notebook may have more in it than Python; a file may have come to be anything.
+            # A notebook cell may hold more than Python, and a file may have changed to anything.
             return None
 
 
@@ -127,7 +127,7 @@ def _has_columns(code: CodeType) -> bool:
 
 
 def _spans(tree: Tree, code: CodeType) -> bool:
-    """Whether all of the code lies within the definition; of a lambda within its body, as making it is its maker's."""
+    """Whether all of the code lies within the definition; of a lambda, within its body."""
     part = tree.body if isinstance(tree, ast.Lambda) else tree
     last = (part.end_lineno or 0, part.end_col_offset or 0)
     return all(

@@ -1,4 +1,4 @@
-"""What: the calls that frame a `DoFn`'s elements, from set-up to tear-down (the life cycle of Beam's `DoFn`)."""
+"""What: the life cycle of user functions: setup, start_bundle, finish_bundle, teardown (as of Beam's `DoFn`)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Protocol, TypeVar, cast
 
-from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.lowlevel.user_errors import failed_step
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
 
 T = TypeVar("T")
 
 
 class HasStartBundle(Protocol):
-    """A `DoFn`, as far as the beginning of a bundle goes."""
+    """A function with `start_bundle`, such as a `DoFn`."""
 
     def start_bundle(self) -> object:
         """See `DoFn`."""
 
 
 def call_hook(label: str, hook: Callable[[], T]) -> T:
-    """Call a function's life-cycle hook; what it raises is the step's failure."""
+    """Call a life-cycle method. An exception becomes a `StepError` of the step with this label."""
     try:
         with at(label):
             return hook()
@@ -31,7 +31,7 @@ def call_hook(label: str, hook: Callable[[], T]) -> T:
 
 
 def start_bundle(label: str, fn: HasStartBundle) -> None:
-    """Begin a bundle. A `start_bundle` that returns anything is refused, as nothing would come of it."""
+    """Begin a bundle. Raises `StepError` if `start_bundle` returns anything, as outputs of it would be lost."""
     outputs = call_hook(label, fn.start_bundle)
     if outputs is not None:
         error = RuntimeError(
@@ -41,8 +41,8 @@ def start_bundle(label: str, fn: HasStartBundle) -> None:
         raise failed_step(error, label, None, None)
 
 
-class Living(Protocol):
-    """A `DoFn` or a `CombineFn`."""
+class HasLifecycle(Protocol):
+    """A function with `setup` and `teardown`: a `DoFn` or a `CombineFn`."""
 
     def setup(self) -> None:
         """Called once, before anything else."""
@@ -51,10 +51,10 @@ class Living(Protocol):
         """Called once, after everything else."""
 
 
-def set_up(parts: Iterable[tuple[str, Living]]) -> ExitStack:
-    """Set functions up, given with their steps' labels; returns what tears all of them down, the last one first.
+def set_up(parts: Iterable[tuple[str, HasLifecycle]]) -> ExitStack:
+    """Set up functions, each given with the label of its step; returns a stack that tears them down in reverse order.
 
-    If one fails, those before it are torn down, and its error is raised.
+    If a `setup` raises, the functions set up before it are torn down, and the error is raised.
     """
     with ExitStack() as ending:
         for label, part in parts:
@@ -64,7 +64,7 @@ def set_up(parts: Iterable[tuple[str, Living]]) -> ExitStack:
 
 
 def last_outputs(outputs: object) -> Iterator[tuple[str | None, WindowedValue]]:
-    """What `finish_bundle` put out: tags and values, which must say when and in which windows they are."""
+    """Tags and values of the outputs of `finish_bundle`, which must be `WindowedValue`s."""
     for output in cast(Iterable[object], outputs):
         tag, value = (output.tag, output.value) if isinstance(output, TaggedOutput) else (None, output)
         if not isinstance(value, WindowedValue):

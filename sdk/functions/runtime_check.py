@@ -6,24 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.transforms.parameters import Arguments, Given
-from headrace.sdk.types.errors import TypeCheckError
-from headrace.sdk.types.hints import shown
-from headrace.sdk.types.signature import Hints
-from headrace.sdk.types.step import Gives, StepTyping
-from headrace.sdk.types.values import conforms, type_of
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.functions.arguments import Arguments, Given
+from headrace.sdk.functions.step_types import Gives, StepTyping
+from headrace.sdk.functions.type_signature import Hints
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.typehints.errors import TypeCheckError
+from headrace.sdk.typehints.type_names import type_name
+from headrace.sdk.typehints.values import conforms, type_of
 from headrace.sdk.windows import TimestampedValue
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedFunction:
-    """A step's function, and the types of what it takes and puts out."""
+    """The function of a step, and the types of its elements and outputs."""
 
     function: Callable[..., object]
     leading: tuple[object, ...]
-    """What goes before the arguments: the instance, if the function is a method."""
+    """Arguments before the others: the instance, if the function is a method."""
     arguments: Arguments
     gives: Gives
     spread: bool
@@ -32,7 +32,7 @@ class CheckedFunction:
     """Type of the outputs of each tag."""
 
     def __call__(self, *args: object, **kwargs: object) -> object:
-        """What the function gives. Raises `TypeCheckError` for an element or an output of another type."""
+        """The result of the function. Raises `TypeCheckError` for an element or an output of another type."""
         _require(self._element(args, kwargs), self.takes, "takes", "came")
         result = self.function(*self.leading, *args, **kwargs)
         if self.gives is Gives.KEPT:
@@ -40,7 +40,7 @@ class CheckedFunction:
         if self.gives is Gives.VALUE:
             self._check(result)
             return result
-        # What is no iterable of outputs is refused by the step itself.
+        # The step itself refuses a result that is no iterable of outputs.
         return self._each(result) if _holds_outputs(result) else result
 
     def _element(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
@@ -66,7 +66,7 @@ class CheckedFunction:
 
 
 def check_elements(fn: object, typing: StepTyping, hints: Hints, outputs: Mapping[str | None, object]) -> None:
-    """Put the checks around the function of a `DoFn`; one that a guard was put around is left as it is."""
+    """Wrap the function of a `DoFn` with checks; a function that is guarded already is not wrapped."""
     if getattr(fn, "gives", None) is not typing.gives:
         return
     name, leading = ("function", ()) if hasattr(fn, "function") else ("process", (fn,))
@@ -80,7 +80,7 @@ def _holds_outputs(result: object) -> TypeGuard[Iterable[object]]:
     return isinstance(result, Iterable) and not isinstance(result, (str, bytes, dict))
 
 
-def _require(value: object, kind: object, does: str, came: str) -> None:
+def _require(value: object, kind: object, does: str, was: str) -> None:
     if not conforms(value, kind):
-        found = shown(type_of(value))
-        raise TypeCheckError(f"the step {does} {shown(kind)}, but {came} {value!r:.200}, which is {found}")
+        actual = type_name(type_of(value))
+        raise TypeCheckError(f"the step {does} {type_name(kind)}, but {was} {value!r:.200}, which is {actual}")

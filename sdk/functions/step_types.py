@@ -1,4 +1,4 @@
-"""Types of what an element-wise step takes and puts out, by what its function states (`trivial_inference`)."""
+"""Types of the elements and outputs of an element-wise step, by what its function states (`trivial_inference`)."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from headrace.sdk.transforms.parameters import Arguments
-from headrace.sdk.types.consistency import is_consistent_with
-from headrace.sdk.types.hints import element, item, pair, shown
-from headrace.sdk.types.signature import Hints, Signature, signature_of
-from headrace.sdk.types.values import conforms, type_of
-from headrace.sdk.types.variables import match, substituted
+from headrace.sdk.functions.arguments import Arguments
+from headrace.sdk.functions.type_signature import Hints, TypeSignature, type_signature_of
+from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.hints import element, item, pair
+from headrace.sdk.typehints.type_names import type_name
+from headrace.sdk.typehints.values import conforms, type_of
+from headrace.sdk.typehints.variables import match, substituted
 
 Stated = tuple[object, Mapping[str | None, object]]
 """Type of the main output, and of tagged ones by tag."""
 
 
 class Gives(Enum):
-    """What the result of a step's function is."""
+    """The meaning of the result of a step's function."""
 
     OUTPUTS = "outputs"
     """An iterable of outputs; what a decorator states is the type of an output."""
@@ -33,30 +34,30 @@ class Gives(Enum):
 
 @dataclass(frozen=True, slots=True)
 class StepTyping:
-    """What a step's function states."""
+    """The types that the function of a step states."""
 
     function: Callable[..., object]
-    """What is called for an element."""
+    """The function that is called for an element."""
     stating: object
-    """What a decorator may have left hints on: the function, or the `DoFn`."""
+    """The object that decorators put hints on: the function, or the `DoFn`."""
     gives: Gives
     spread: bool
     arguments: Arguments
 
-    def signature(self, hints: Hints) -> Signature:
-        """Types of what the function takes and gives; `hints` are those of the transform, which count most."""
+    def signature(self, hints: Hints) -> TypeSignature:
+        """Types of the function's parameters and result; `hints` of the transform take precedence."""
         stated: Hints = getattr(self.stating, "input_hints", ((), {}))
-        return signature_of(self.function, self.arguments, self.spread, stated, hints)
+        return type_signature_of(self.function, self.arguments, self.spread, stated, hints)
 
     def takes(self, hints: Hints, given: object) -> bool:
-        """Whether elements of a type may come; anything that unpacks can be spread over parameters."""
-        wanted = self.signature(hints).element
+        """Whether the step takes elements of a type; any type that unpacks can be spread over parameters."""
+        element_type = self.signature(hints).element
         if self.spread and pair(given) == (Any, Any):
             return True
-        return is_consistent_with(given, wanted)
+        return is_consistent_with(given, element_type)
 
     def stated_output(self, hints: Stated) -> Stated:
-        """The types of outputs that the transform states, else the decorators of its function."""
+        """The types of outputs, as stated by the transform, else by decorators of its function."""
         hint, tagged = getattr(self.stating, "output_hints", (None, {}))
         if hint is not None and self.gives is Gives.ITEMS:
             hint = item(hint)
@@ -65,7 +66,7 @@ class StepTyping:
         return (hint if hints[0] is None else hints[0]), {**tagged, **hints[1]}
 
     def inferred_output(self, hints: Hints, input_type: object) -> object:
-        """The type of the main output, where elements of a type come in."""
+        """The type of the main output for an input of a type."""
         signature = self.signature(hints)
         if self.gives is Gives.KEPT:
             return signature.element if input_type is Any else input_type
@@ -73,17 +74,19 @@ class StepTyping:
         return element(substituted(result, match(signature.element, input_type)))
 
     def problem(self, hints: Hints) -> str | None:
-        """What is wrong with the function's result, or with the arguments that it is given."""
+        """What is wrong with the type of the function's result or of its arguments; None if nothing is."""
         signature = self.signature(hints)
         if self.gives in (Gives.OUTPUTS, Gives.ITEMS) and item(signature.result) is None:
             return (
-                f"its function gives {shown(signature.result)}, which is no iterable of outputs; "
+                f"its function gives {type_name(signature.result)}, which is no iterable of outputs; "
                 "return a list of them, or use Map"
             )
         for name, kind, value in signature.constants:
             if not conforms(value, kind):
-                given = shown(type_of(value))
-                return f"its parameter {name!r} takes {shown(kind)}, but it is given {value!r:.80}, which is {given}"
+                given = type_name(type_of(value))
+                return (
+                    f"its parameter {name!r} takes {type_name(kind)}, but it is given {value!r:.80}, which is {given}"
+                )
         return None
 
 

@@ -1,4 +1,4 @@
-"""When a call takes too long: user code run beside the worker, and left behind once its time is up."""
+"""Calls of user code with a time limit, in a thread that is abandoned when the time is up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _Outcome = tuple[object, Exception | None]
 
 
 class TimeLimit:
-    """Calls functions in a thread that is used again for as long as it answers in time.
+    """Calls functions in a thread, which is reused while calls return in time.
 
-    A thread that does not is left to itself: Python cannot stop it. It does not keep the process alive.
+    A thread whose call takes longer is abandoned, as Python cannot stop it. It does not keep the process alive.
 
     >>> TimeLimit(10).call(lambda numbers, kwargs: [sum(numbers)], (1, 2), {})
     [3]
@@ -36,7 +36,7 @@ class TimeLimit:
         args: tuple[object, ...],
         kwargs: dict[str, object],
     ) -> T:
-        """What the function gives or raises; `TimeoutError` if that takes too long."""
+        """The result of the function. Raises its exception, or `TimeoutError` if it takes too long."""
         helper = self._thread = self._thread or _Helper()
         helper.calls.put((function, args, kwargs))
         try:
@@ -50,7 +50,7 @@ class TimeLimit:
 
 
 class _Helper:
-    """A thread with what goes in and what comes out."""
+    """A thread with a queue of calls and one of results."""
 
     def __init__(self) -> None:
         self.calls: SimpleQueue[_Call] = SimpleQueue()

@@ -1,4 +1,4 @@
-"""What a function states of itself: types of what it takes and gives, by annotations or decorators (`IOTypeHints`)."""
+"""Types of parameters and result that a function states by annotations or decorators (`IOTypeHints`)."""
 
 from __future__ import annotations
 
@@ -7,44 +7,46 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.sdk.transforms.parameters import Arguments, Constant, Given
-from headrace.sdk.types.annotations import annotations_of
-from headrace.sdk.types.hints import normal, tuple_of
+from headrace.sdk.functions.arguments import Arguments, Constant, Given
+from headrace.sdk.typehints.annotations import annotations_of
+from headrace.sdk.typehints.hints import normal, tuple_of
 
 Hints = tuple[tuple[object, ...], Mapping[str, object]]
-"""Types by place and by name, as `with_input_types` takes them."""
+"""Types by position and by name, as `with_input_types` takes them."""
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
-    """Types of what a function of elements takes and gives; `Any` where it says nothing."""
+class TypeSignature:
+    """Types of a function's element, arguments and result; `Any` where the function states none."""
 
     element: object = Any
     constants: tuple[tuple[str, object, object], ...] = ()
-    """Further arguments: parameter, its type, the value that it is given."""
+    """Further arguments: parameter, its type, its value."""
     result: object = Any
 
 
-def signature_of(function: Callable[..., object], arguments: Arguments, spread: bool, *stated: Hints) -> Signature:
+def type_signature_of(
+    function: Callable[..., object], arguments: Arguments, spread: bool, *stated: Hints
+) -> TypeSignature:
     """The signature of a function that is called with these arguments.
 
     Args:
         function: Any callable.
         arguments: Where its arguments come from.
         spread: Whether the element is spread over its parameters.
-        *stated: Types stated beside its annotations; the later ones count more.
+        *stated: Types stated beside its annotations; later ones take precedence.
 
     >>> def scale(number: int, factor: float = 1) -> list[float]: ...
-    >>> signature_of(scale, Arguments((Given.ELEMENT, Constant(2))), False)
-    Signature(element=<class 'int'>, constants=(('factor', <class 'float'>, 2),), result=list[float])
+    >>> type_signature_of(scale, Arguments((Given.ELEMENT, Constant(2))), False)
+    TypeSignature(element=<class 'int'>, constants=(('factor', <class 'float'>, 2),), result=list[float])
     """
     types, result = annotations_of(function)
-    names, open_end = _places(function, arguments)
+    names, open_end = _positional_parameters(function, arguments)
     for hints, named in stated:
         types = types | dict(zip(names, hints, strict=False)) | dict(named)
     if spread:
         element = _spread(names, types, len(arguments.positional) - 1, open_end, [hints for hints, _ in stated])
-        return Signature(element, (), normal(result))
+        return TypeSignature(element, (), normal(result))
     element = Any
     constants = []
     sources = [*zip(names, arguments.positional, strict=False), *arguments.named]
@@ -53,11 +55,11 @@ def signature_of(function: Callable[..., object], arguments: Arguments, spread: 
             element = normal(types.get(name, Any))
         elif isinstance(source, Constant) and name in types:
             constants.append((name, normal(types[name]), source.value))
-    return Signature(element, tuple(constants), normal(result))
+    return TypeSignature(element, tuple(constants), normal(result))
 
 
-def _places(function: Callable[..., object], arguments: Arguments) -> tuple[list[str], bool]:
-    """The parameters that take positional arguments, in order, and whether their number is not fixed."""
+def _positional_parameters(function: Callable[..., object], arguments: Arguments) -> tuple[list[str], bool]:
+    """The parameters that take positional arguments, in order, and whether their number is open."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -73,9 +75,9 @@ def _spread(
     names: list[str], types: dict[str, object], constants: int, open_end: bool, stated: list[tuple[object, ...]]
 ) -> object:
     """The type of a tuple that is spread over parameters; `Any` if its length is not fixed."""
-    whole = [hints[0] for hints in stated if len(hints) == 1]
-    if whole:
-        return normal(whole[-1])
+    tuple_hints = [hints[0] for hints in stated if len(hints) == 1]
+    if tuple_hints:
+        return normal(tuple_hints[-1])
     if open_end or not names:
         return Any
     return tuple_of(normal(types.get(name, Any)) for name in names[: len(names) - constants])

@@ -1,19 +1,28 @@
-"""What: a transform turns collections into collections (`apache_beam.transforms.ptransform`)."""
+"""What: transforms, which turn collections into collections (`apache_beam.transforms.ptransform`)."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import wraps
-from types import FunctionType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, Self, TypeAlias, TypeVar, cast
+from functools import cache, wraps
+from typing import (
+    Any,
+    Concatenate,
+    Generic,
+    Never,
+    ParamSpec,
+    Self,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+)
 
-from headrace.sdk.pvalue import DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
-from headrace.sdk.types.annotations import collection_types
-from headrace.sdk.types.consistency import is_consistent_with
-
-if TYPE_CHECKING:
-    from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.graph.pvalue import BasePipeline, DoOutputsTuple, InT, OutT, PBegin, PCollection, PValue
+from headrace.sdk.model.labels import label_of
+from headrace.sdk.typehints.annotations import annotations_of
+from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.hints import normal
 
 P = ParamSpec("P")
 
@@ -28,21 +37,21 @@ class PTransform(Generic[InT, OutT]):
     'twice'
     """
 
-    pipeline: Pipeline | None = None
-    """The pipeline to begin in, for a transform that is applied to nothing (`{...} | transform`)."""
+    pipeline: BasePipeline | None = None
+    """The pipeline to apply it in, for a transform without inputs (`{...} | transform`)."""
 
     _label: str | None = None
     input_hints: tuple[tuple[object, ...], dict[str, object]] = ((), {})
     """Types stated by `with_input_types`."""
     output_hints: tuple[object, Mapping[str | None, object]] = (None, {})
-    """Type of the main output, and of tagged ones, stated by `with_output_types`."""
+    """Type of the main output, and of tagged outputs, stated by `with_output_types`."""
 
     def __init__(self, label: str | None = None) -> None:
         self._label = label
 
     @property
     def label(self) -> str:
-        """Its name in the pipeline: as given, else `default_label()`."""
+        """The label given, else `default_label()`; the name of the step in the pipeline ends with it."""
         return self._label or self.default_label()
 
     @label.setter
@@ -50,7 +59,7 @@ class PTransform(Generic[InT, OutT]):
         self._label = label
 
     def default_label(self) -> str:
-        """The name of a transform that was given none."""
+        """The label of a transform that was given none."""
         return type(self).__name__
 
     def expand(self, inputs: InT) -> OutT:
@@ -58,41 +67,41 @@ class PTransform(Generic[InT, OutT]):
         raise TypeError(f"transform {self.label!r} ({type(self).__name__}) does not define expand(self, inputs)")
 
     def with_input_types(self, *hints: object, **named_hints: object) -> Self:
-        """State the type of the elements that it takes."""
+        """State the type of the elements that the transform takes."""
         self.input_hints = (hints, named_hints)
         return self
 
     def with_output_types(self, hint: object = None, **tagged_hints: object) -> Self:
-        """State the type of the elements that it gives: it becomes the collection's `element_type`."""
+        """State the type of the elements that the transform puts out: the `element_type` of the output."""
         tagged: dict[str | None, object] = dict(tagged_hints.items())
         self.output_hints = (hint, tagged)
         return self
 
     def input_type(self) -> object:
-        """The type of the elements that it takes: as stated, else as `expand` is annotated; `Any` if neither says."""
+        """The type of input elements: as stated, else as `expand` is annotated, else `Any`."""
         hints, _ = self.input_hints
         return hints[0] if hints else collection_types(type(self).expand)[0]
 
     def takes(self, given: object) -> bool:
-        """Whether elements of a type may come."""
+        """Whether the transform takes elements of the type `given`."""
         return is_consistent_with(given, self.input_type())
 
     def output_type(self) -> tuple[object, Mapping[str | None, object]]:
-        """The type of the main output and of tagged ones, as stated or annotated; None where nothing is said."""
+        """The type of the main output and of tagged outputs, as stated or annotated; None where neither."""
         hint, tagged = self.output_hints
         annotated = collection_types(type(self).expand)[1]
         return (hint if hint is not None or annotated is Any else annotated), tagged
 
     def infer_output_type(self, input_type: object) -> object:
-        """The type of its main output that follows from that of its input."""
+        """The type of the main output, inferred from the type of the input."""
         return Any
 
     def argument_problem(self) -> str | None:
-        """What is wrong with the types of its arguments, if anything."""
+        """What is wrong with the types of the transform's arguments; None if nothing is."""
         return None
 
     def check_elements(self, outputs: Mapping[str | None, object]) -> None:
-        """Have elements checked against types while the pipeline runs; `outputs` are those of its tags."""
+        """Check elements against types while the pipeline runs; `outputs` are the types by tag."""
 
     def __rrshift__(self, label: str) -> NamedPTransform[InT, OutT]:
         return NamedPTransform(self, label)
@@ -129,7 +138,7 @@ T = TypeVar("T")
 
 
 SomeTransform: TypeAlias = PTransform[Never, object]
-"""A transform of whatever, as a pipeline keeps it."""
+"""A transform of any type."""
 
 
 class NamedPTransform(PTransform[InT, OutT]):
@@ -148,7 +157,7 @@ class NamedPTransform(PTransform[InT, OutT]):
         return NamedPTransform(self.transform, label)
 
     def __getattr__(self, name: str) -> object:
-        """Settings of the transform (`with_outputs`, `without_defaults`, …); what they return keeps the label."""
+        """A setting of the transform (`with_outputs`, …); a transform that it returns keeps the label."""
         if name.startswith("_") or name == "transform":
             raise AttributeError(name)
         attribute = getattr(self.transform, name)
@@ -199,7 +208,7 @@ class _FunctionTransform(PTransform[InT, OutT]):
         self._function, self._args, self._kwargs = function, args, kwargs
 
     def default_label(self) -> str:
-        """The function's name and, to tell uses of it apart, its first argument."""
+        """The name of the function, with its first argument, so that several uses have different labels."""
         first = f"({label_of(self._args[0])})" if self._args else ""
         return label_of(self._function) + first
 
@@ -230,28 +239,23 @@ def is_function(transform: object) -> bool:
     return isinstance(transform, _FunctionTransform)
 
 
-def label_of(function: object) -> str:
-    """How a function is named in a label.
+@cache
+def collection_types(expand: Callable[..., object]) -> tuple[object, object]:
+    """The element types in `expand(self, inputs: PCollection[A]) -> PCollection[B]`; `Any` where not annotated."""
+    types, result = annotations_of(expand)
 
-    >>> label_of(len), label_of(3)
-    ('len', '3')
-    """
-    if default_label := getattr(function, "default_label", None):
-        return str(default_label())
-    name = getattr(function, "__name__", None)
-    if name == "<lambda>":
-        code = cast(FunctionType, function).__code__
-        return f"<lambda at {os.path.basename(code.co_filename)}:{code.co_firstlineno}>"
-    return str(name or function)
+    def inner(hint: object) -> object:
+        arguments = get_args(hint)
+        return normal(arguments[0]) if get_origin(hint) is PCollection and arguments else Any
+
+    return inner(next(iter(types.values()), Any)), inner(result)
 
 
 def named_values(inputs: object) -> Iterator[tuple[str, PValue]]:
-    """Every value of a pipeline in nested tuples, lists and dicts, with the name of its place."""
-    from headrace.sdk.pipeline import Pipeline
-
+    """Every `PValue` in nested tuples, lists and dicts, with its path: keys and indices joined by dots."""
     if isinstance(inputs, PValue):
         yield "", inputs
-    elif isinstance(inputs, Pipeline):
+    elif isinstance(inputs, BasePipeline):
         yield "", PBegin(inputs)
     elif isinstance(inputs, DoOutputsTuple):
         for output in inputs:

@@ -1,30 +1,72 @@
-"""What flows between transforms: collections of elements, and the named outputs of one step (`apache_beam.pvalue`)."""
+"""What flows between transforms: collections of elements, and the named outputs of one step (`apache_beam.pvalue`).
+
+A collection knows its pipeline as a `BasePipeline` and transforms as the protocol `Transform`; `PTransform` and
+`PipelineGraph` are made of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, Never, NoReturn, Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from headrace.sdk.pipeline import Pipeline, Step
-    from headrace.sdk.ptransform import PTransform
-    from headrace.sdk.windowing import Windowing
+from headrace.sdk.options import PipelineOptions
+from headrace.sdk.windows import GlobalWindows
+from headrace.sdk.windows.windowing import Windowing
 
 T = TypeVar("T")
 InT = TypeVar("InT", contravariant=True)
 OutT = TypeVar("OutT", covariant=True)
 
 
+class Transform(Protocol[InT, OutT]):
+    """What can be applied to collections with `|`; a `PTransform` is one."""
+
+    @property
+    def label(self) -> str:
+        """The name of the transform in the pipeline."""
+
+    def expand(self, inputs: InT) -> OutT:
+        """What the transform makes of its input."""
+
+
+class BasePipeline(ABC):
+    """A pipeline as collections and transforms know it while it is built."""
+
+    options: PipelineOptions
+    steps: list[Step]
+    """Every step, in the order in which they were applied."""
+    checks: list[Callable[[], None]]
+    """Called before the pipeline runs; each raises if a part of the pipeline is not finished."""
+
+    @property
+    @abstractmethod
+    def current_label(self) -> str:
+        """The full label of the step that is being applied."""
+
+    @abstractmethod
+    def has_label(self, full_label: str) -> bool:
+        """Whether a step of this label exists."""
+
+    @abstractmethod
+    def apply(self, transform: Transform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
+        """Apply a transform to a collection, or to nested tuples, lists and dicts of them; what `|` does."""
+
+    def __or__(self, transform: Transform[PBegin, OutT]) -> OutT:
+        return self.apply(transform, PBegin(self))
+
+
 class PValue:
     """Anything that stands between transforms of one pipeline."""
 
-    def __init__(self, pipeline: Pipeline, tag: str | None = None) -> None:
+    def __init__(self, pipeline: BasePipeline, tag: str | None = None) -> None:
         self.pipeline = pipeline
         self.tag = tag
         self.producer: Step | None = None
-        """The innermost step that this is an output of; set when the step is applied."""
+        """The innermost step that puts the value out; set when the step is applied."""
 
-    def __or__(self, transform: PTransform[InT, OutT]) -> OutT:
+    def __or__(self, transform: Transform[InT, OutT]) -> OutT:
         return self.pipeline.apply(transform, self)
 
     def __repr__(self) -> str:
@@ -38,7 +80,7 @@ class PValue:
         )
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        # A function often captures one without using it (as part of `self`); what it finds then is a plain remark.
+        # A function often captures a collection without using it (as part of `self`); it is pickled as this text.
         return str, (f"{self!r}: its elements exist only inside the pipeline",)
 
 
@@ -50,23 +92,23 @@ class PBegin(PValue):
 
 
 class PDone(PValue):
-    """The output of transforms that end one."""
+    """The output of transforms that end a pipeline."""
 
 
 class PCollection(PValue, Generic[T]):
-    """Elements, each with a timestamp, the windows that it is in, and the pane that it came with.
+    """Elements, each with a timestamp, its windows, and its pane.
 
     Args:
-        pipeline: The pipeline that it is part of.
+        pipeline: The pipeline of the collection.
         windowing: The windowing of its elements.
-        is_bounded: Whether its elements come to an end.
-        tag: Name of the output that it is, None for the main one.
+        is_bounded: Whether it has an end.
+        tag: Tag of the output, None for the main output.
         element_type: Type hint of its elements; `Any` where nothing is known.
     """
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: BasePipeline,
         windowing: Windowing | None = None,
         is_bounded: bool = True,
         tag: str | None = None,
@@ -79,11 +121,8 @@ class PCollection(PValue, Generic[T]):
 
     @property
     def windowing(self) -> Windowing:
-        """Where, When and How of its elements."""
+        """The windowing of the elements: Where, When and How."""
         if self._windowing is None:
-            from headrace.sdk.windowing import Windowing
-            from headrace.sdk.windows import GlobalWindows
-
             self._windowing = Windowing(GlobalWindows())
         return self._windowing
 
@@ -93,33 +132,25 @@ class PCollection(PValue, Generic[T]):
         return cls(other.pipeline, other.windowing, other.is_bounded, tag)
 
 
-class TaggedOutput:
-    """A value that a step puts out under a tag instead of on its main output.
+@dataclass(eq=False)
+class Step:
+    """A transform that was applied, with its inputs and outputs."""
 
-    >>> TaggedOutput("odd", 3)
-    TaggedOutput('odd', 3)
-    """
+    full_label: str
+    """The labels of the composite transforms around it and its own, as in `outer/inner`."""
+    transform: Transform[Never, object]
+    inputs: list[PValue]
+    outputs: dict[str | None, PCollection[object]] = field(default_factory=dict)
+    """Tag -> collection that this step itself puts out; empty for a composite step."""
 
-    __slots__ = ("tag", "value")
-
-    def __init__(self, tag: str, value: object) -> None:
-        if not isinstance(tag, str):
-            raise TypeError(f"the tag of a TaggedOutput must be a str, got {tag!r}")
-        self.tag = tag
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TaggedOutput) and (self.tag, self.value) == (other.tag, other.value)
-
-    def __hash__(self) -> int:
-        return hash((self.tag, self.value))
-
-    def __repr__(self) -> str:
-        return f"TaggedOutput({self.tag!r}, {self.value!r})"
+    def add_output(self, output: PCollection[object]) -> None:
+        """Make a collection an output of this step."""
+        output.producer = self
+        self.outputs[output.tag] = output
 
 
 class DoOutputsTuple:
-    """The outputs of a step with several: by attribute, by key, or one after the other as they were declared."""
+    """The outputs of a step with several outputs: by attribute, by key, or by iteration in the order of declaration."""
 
     def __init__(self, main: PCollection[object], tags: tuple[str, ...], main_tag: str | None, open_tags: bool) -> None:
         self.pipeline = main.pipeline
@@ -130,7 +161,7 @@ class DoOutputsTuple:
         self._outputs: dict[str, PCollection[object]] = {tag: PCollection.like(main, tag) for tag in tags}
 
     def all(self) -> list[PCollection[object]]:
-        """The main output and those of the declared tags."""
+        """The main output and the tagged outputs looked up or declared so far."""
         return [self._main, *self._outputs.values()]
 
     def _output(self, tag: str) -> PCollection[object]:
@@ -160,5 +191,5 @@ class DoOutputsTuple:
         for tag in self._tags:
             yield self[tag]
 
-    def __or__(self, transform: PTransform[InT, OutT]) -> OutT:
+    def __or__(self, transform: Transform[InT, OutT]) -> OutT:
         return self.pipeline.apply(transform, self)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, cast
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import DoOutputsTuple, PCollection, PValue
+from headrace.sdk.functions.arguments import Arguments, Constant, Make, Side, Source
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection, PValue
 from headrace.sdk.triggers import DefaultTrigger
 from headrace.sdk.windows import GlobalWindows
 
-Make: TypeAlias = Callable[[list[object]], object]
-"""From the values of a side window to the argument."""
-
 
 class SideInputError(TopologyError, RuntimeError):
-    """A collection that cannot be a side input; raised while the pipeline is built."""
+    """A collection cannot be a side input. Raised while the pipeline is built."""
 
 
 class EmptySideInput:
-    """What a function gets for an `AsSingleton` without a default where the collection has no value."""
+    """The value of an `AsSingleton` without a default where the collection is empty."""
 
     def __repr__(self) -> str:
         return "EmptySideInput()"
@@ -30,9 +28,9 @@ class EmptySideInput:
 class AsSideInput:
     """A collection that a function gets as an argument. Use one of the subclasses.
 
-    An element is processed with what the collection holds in the side window that belongs to its own window: the one
-    that its window's last instant falls into. It waits until something of that side window is known. What the function
-    gets is shared by many elements and must not be changed.
+    An element in a window gets the contents of one window of the side collection: the one that contains the last
+    instant of the element's window. The element waits until something of that side window is known. The argument is
+    shared by many elements and must not be changed.
 
     Args:
         pcoll: The collection.
@@ -65,6 +63,15 @@ class AsSingleton(AsSideInput):
     Args:
         pcoll: The collection.
         default_value: The argument where it has no value; by default an `EmptySideInput`.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rate = pipeline | "Rate" >> beam.Create([3])
+    ...     prices = pipeline | "Prices" >> beam.Create([1, 2])
+    ...     scaled = prices | beam.Map(lambda price, rate: price * rate, beam.pvalue.AsSingleton(rate))
+    ...     _ = scaled | beam.Map(print)
+    3
+    6
     """
 
     _NO_DEFAULT: ClassVar[object] = EmptySideInput()
@@ -75,11 +82,11 @@ class AsSingleton(AsSideInput):
 
 
 class AsIter(AsSideInput):
-    """The values of the collection in a window, as something to iterate over, as often as needed."""
+    """The values of the collection in a window, as an iterable that can be iterated over several times."""
 
     @staticmethod
     def make(values: list[object]) -> object:
-        """What the function gets."""
+        """The argument of the function."""
         return SideValues(values)
 
 
@@ -88,25 +95,25 @@ class AsList(AsSideInput):
 
     @staticmethod
     def make(values: list[object]) -> object:
-        """What the function gets."""
+        """The argument of the function."""
         return values
 
 
 class AsDict(AsSideInput):
-    """The pairs (key, value) of the collection in a window, as a dict; no key may come twice."""
+    """The pairs (key, value) of the collection in a window, as a dict; each key has one value."""
 
     @staticmethod
     def make(values: list[object]) -> object:
-        """What the function gets."""
-        made: dict[object, object] = {}
+        """The argument of the function."""
+        mapping: dict[object, object] = {}
         for key, value in map(_pair, values):
-            if key in made:
+            if key in mapping:
                 raise ValueError(
-                    f"key {key!r:.200} has several values, as {made[key]!r:.200} and {value!r:.200}, where AsDict "
+                    f"key {key!r:.200} has several values, as {mapping[key]!r:.200} and {value!r:.200}, where AsDict "
                     "takes one; use AsMultiMap, or combine the values by key"
                 )
-            made[key] = value
-        return made
+            mapping[key] = value
+        return mapping
 
 
 class AsMultiMap(AsSideInput):
@@ -114,11 +121,11 @@ class AsMultiMap(AsSideInput):
 
     @staticmethod
     def make(values: list[object]) -> object:
-        """What the function gets."""
-        made = MultiMap()
+        """The argument of the function."""
+        multimap = MultiMap()
         for key, value in map(_pair, values):
-            made.setdefault(key, []).append(value)
-        return made
+            multimap.setdefault(key, []).append(value)
+        return multimap
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +135,7 @@ class Singleton:
     default: object
 
     def __call__(self, values: list[object]) -> object:
-        """What the function gets."""
+        """The argument of the function."""
         if len(values) > 1:
             raise ValueError(
                 f"{len(values)} values, the first of them {values[0]!r:.200} and {values[1]!r:.200}, where AsSingleton "
@@ -138,7 +145,7 @@ class Singleton:
 
 
 class SideValues(Iterable[object]):
-    """What a function gets of an `AsIter`."""
+    """The argument of an `AsIter`."""
 
     __slots__ = ("_values",)
 
@@ -153,7 +160,7 @@ class SideValues(Iterable[object]):
 
 
 class MultiMap(dict[object, list[object]]):
-    """What a function gets of an `AsMultiMap`.
+    """The argument of an `AsMultiMap`.
 
     >>> MultiMap(a=[1, 2])["b"]
     []
@@ -163,8 +170,22 @@ class MultiMap(dict[object, list[object]]):
         return []
 
 
+def without_side_inputs(arguments: Arguments) -> tuple[Arguments, list[AsSideInput]]:
+    """The arguments with side values in place of side inputs, and the side inputs in order."""
+    sides: list[AsSideInput] = []
+
+    def taken_out(source: Source) -> Source:
+        if not isinstance(source, Constant) or not isinstance(source.value, AsSideInput):
+            return source
+        sides.append(source.value)
+        return Side(len(sides) - 1)
+
+    positional = tuple(map(taken_out, arguments.positional))
+    return Arguments(positional, tuple((name, taken_out(source)) for name, source in arguments.named)), sides
+
+
 def never_ready(side: PCollection[object]) -> bool:
-    """Whether nothing may ever be known of a side input: it has no end, and waits for it."""
+    """Whether a side input may never be ready: it is unbounded, and its trigger waits for its end."""
     windowing = side.windowing
     waits = isinstance(windowing.trigger, DefaultTrigger)
     return waits and not side.is_bounded and isinstance(windowing.window_fn, GlobalWindows)
@@ -179,9 +200,9 @@ def _pair(value: object) -> tuple[object, object]:
 
 
 def refuse_bare(owner: str, arguments: Iterable[object]) -> None:
-    """Refuse a collection that is given as an argument without saying as what.
+    """Refuse a collection as an argument without `AsList` or its like.
 
-    Raises `TypeError` that names `owner` and the remedy.
+    Raises `TypeError`, which names `owner` and the remedy.
     """
     for value in arguments:
         if isinstance(value, (PValue, DoOutputsTuple, PTransform)):

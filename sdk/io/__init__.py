@@ -1,1 +1,1 @@
-"""Files and DataFrames: where elements come from and where they go."""
+"""Sources and sinks: files, Kafka, sockets, DataFrames, generated elements."""

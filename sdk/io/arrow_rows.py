@@ -1,12 +1,11 @@
-"""Arrow columns as Python values, quickly."""
+"""Arrow record batches as Python values: lists, dicts and `Row`s."""
 
 from __future__ import annotations
 
 import pyarrow as pa
 
-from headrace.lowlevel.dicts import dicts_of
-from headrace.lowlevel.tolist import to_list
-from headrace.sdk.row import Row
+from headrace.lowlevel.columnar.arrow_to_python import dicts_of, to_list
+from headrace.sdk.model.row import Row
 
 __all__ = ["to_dicts", "to_list", "to_rows"]
 

@@ -1,25 +1,27 @@
-"""Spark DataFrames, batch or streaming: read by the Spark runner, as the sdk knows no engine."""
+"""Spark DataFrames as a source, batch or streaming, for the Spark runner."""
 
 from __future__ import annotations
 
 import copy
 from typing import Self
 
-from headrace.lowlevel.injector import BaseInjector, Delivery
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
-from headrace.sdk.io.apart import ReadApart
+from headrace.sdk.io.dead_letters import ReadApart
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 
+@named("DataFrameInjector")
 class DataFrameInjector(BaseInjector):
-    """Stands for a DataFrame in a topology; the Spark runner puts its own reader in its place.
+    """Placeholder for a DataFrame in a topology; the Spark runner replaces it by its own reader.
 
     Args:
         frame: The DataFrame.
         timestamp: Name of the column with the event time, or a function from a row to it; None for none.
         max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
-        tolerant: Whether rows whose event time cannot be told are set apart.
+        tolerant: Whether rows without a valid event time become `Unreadable`s instead of errors.
     """
 
     def __init__(self, frame: object, timestamp: TimestampOf, max_delay: int | None, tolerant: bool = False) -> None:
@@ -29,7 +31,7 @@ class DataFrameInjector(BaseInjector):
         self.max_delay = max_delay
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """Refused: only Spark can read it."""
+        """Raise TypeError, as only the Spark runner can read a DataFrame."""
         raise TypeError("a DataFrame is read by the Spark runner only; run the pipeline with runner='SparkRunner'")
 
 
@@ -40,12 +42,16 @@ class ReadFromDataFrame(Source):
         frame: The DataFrame. A streaming one has no end.
         timestamp: Name of the column with the event time, or a function from a row to a `Timestamp`, seconds since 1970
             UTC or a datetime.
-        max_delay: Seconds by which a row may come later than one with a greater timestamp. None for a perfect
-            watermark: it waits for the end of the input.
+        max_delay: Delay of the watermark behind the greatest timestamp read, in seconds. None for a perfect watermark,
+            which waits for the end of the input; a streaming DataFrame with `timestamp` needs a delay.
+
+    Raises:
+        TypeError: `frame` is not a DataFrame.
+        ValueError: `timestamp` is not a column, or a streaming DataFrame has no delay.
     """
 
     delay_argument = "max_delay"
-    """What the delay is called."""
+    """The name of the delay in error messages."""
 
     def __init__(self, frame: object, timestamp: TimestampOf = None, max_delay: DurationTypes | None = None) -> None:
         super().__init__()
@@ -64,17 +70,17 @@ class ReadFromDataFrame(Source):
             )
 
     def injector(self) -> DataFrameInjector:
-        """What the Spark runner recognises."""
+        """The placeholder that the Spark runner replaces by its reader."""
         return DataFrameInjector(self._frame, self._timestamp, self._max_delay, self._tolerant)
 
     def tolerant(self) -> Self:
-        """See `Tolerant`."""
+        """See `Tolerant.tolerant`."""
         other = copy.copy(self)
         other._tolerant = True
         return other
 
     def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same with an output for rows whose event time cannot be told.
+        """The same source with an output for rows without a valid event time.
 
         Its elements are pairs (`Row`, (class of the error, its repr, lines of its traceback)).
         """
@@ -82,14 +88,14 @@ class ReadFromDataFrame(Source):
 
 
 class ReadFromSpark(ReadFromDataFrame):
-    """`ReadFromDataFrame` in the words of Spark: the watermark as `withWatermark` has it.
+    """`ReadFromDataFrame` with the delay in the form of Spark's `withWatermark`.
 
     Args:
         frame: The DataFrame, batch or streaming, of any of Spark's connectors.
         timestamp: Name of the column with the event time, or a function from a row to it.
-        watermark: By how much a row may come later than one with a greater timestamp, as `"10 minutes"`, `"1 hour 30
-            minutes"` or in seconds. Spark moves its watermark between micro-batches, but it moves here between epochs,
-            which may be shorter: rows of one micro-batch, too, are to come no later than that.
+        watermark: Delay of the watermark behind the greatest timestamp, as `"10 minutes"`, `"1 hour 30 minutes"` or in
+            seconds. The watermark advances between epochs, which may be shorter than Spark's micro-batches, so the
+            delay must also cover rows within one micro-batch.
     """
 
     delay_argument = "watermark"
@@ -105,7 +111,7 @@ _UNITS = {
 
 
 def _seconds(delay: str) -> float:
-    """Of a delay as Spark writes it.
+    """The seconds of a delay in Spark's notation.
 
     >>> _seconds("10 minutes"), _seconds("1 second"), _seconds("interval 1 hour 30 minutes")
     (600.0, 1.0, 5400.0)

@@ -1,4 +1,4 @@
-"""What: records that cannot be read, as an output of a source instead of an error (`with_exception_handling`)."""
+"""What: unreadable records as a further output of a source instead of an error (`with_exception_handling`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,19 @@ from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import DoOutputsTuple, PBegin, PCollection, TaggedOutput
-from headrace.sdk.transforms.element import DoFn, ParDo
-from headrace.sdk.transforms.source import Source
+from headrace.lowlevel.coders.key_types import class_of
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import MODULE, address, stored_as
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.source import Source
 
 
 class Failure(NamedTuple):
-    """Why a record cannot be read, in the form that dead letters of other steps have."""
+    """Why a record cannot be read, in the form of the dead letters of other steps."""
 
     error: type[BaseException]
     message: str
@@ -24,55 +28,68 @@ class Failure(NamedTuple):
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Of an error that was caught."""
+        """The failure for a caught error."""
         return cls(type(error), repr(error), traceback.format_exception(error))
 
 
+def _parts_of(failure: Failure) -> tuple[object, ...]:
+    name = address(failure.error)
+    return (name if name.startswith(MODULE) else failure.error, failure.message, failure.trace)
+
+
+def _failure(error: type[BaseException] | str, message: str, trace: list[str]) -> Failure:
+    return Failure(class_of(error) if isinstance(error, str) else error, message, trace)
+
+
+stored_as("ReadFailure", _failure, _parts_of)(Failure)
+
+
+@stored_as("UnreadableRecord")
 class Unreadable(NamedTuple):
-    """Among the elements of a source: a record that is none of them."""
+    """A record that cannot be read, among the elements of a source."""
 
     record: object
-    """As it was found."""
+    """The record as it was read."""
     failure: Failure
 
 
 def halves(
     table: pa.RecordBatch, first: int, batch: Callable[[pa.RecordBatch], Batch], bad: Callable[[int], object], time: int
 ) -> Iterator[Batch]:
-    """The elements of some rows, and `Unreadable`s for those that have none: of rows among which is one, each half.
+    """Yield the elements of rows, with an `Unreadable` for each bad row; bad rows are found by halving the rows.
 
     Args:
         table: The rows.
-        first: Number of the first.
-        batch: Makes elements of rows, or raises.
-        bad: From the number of a row to the record that it is set apart as.
-        time: Its event time, microseconds UTC.
+        first: Number of the first row.
+        batch: Function from rows to elements, which raises for a bad row.
+        bad: Function from the number of a bad row to the record in its `Unreadable`.
+        time: Event time of the `Unreadable`s, microseconds UTC.
     """
     try:
-        read = batch(table)
+        elements = batch(table)
     except Exception as error:
         if (half := table.num_rows // 2) > 0:
             yield from halves(table.slice(0, half), first, batch, bad, time)
             yield from halves(table.slice(half), first + half, batch, bad, time)
             return
-        read = Batch([Unreadable(bad(first), Failure.of(error))], [time])
-    yield read
+        elements = Batch([Unreadable(bad(first), Failure.of(error))], [time])
+    yield elements
 
 
 class Tolerant(Protocol):
-    """A source that can go on behind what it cannot read."""
+    """A source that can continue after a record that it cannot read."""
 
     def tolerant(self) -> Source:
-        """The same, giving `Unreadable`s instead of raising."""
+        """The same source, which emits `Unreadable`s instead of raising."""
 
 
 class ReadApart(PTransform[PBegin, DoOutputsTuple]):
-    """A source with an output for records that cannot be read: pairs (record, (class, repr, traceback lines)).
+    """A source with a second output for records that cannot be read: pairs (record, (class, repr, traceback lines)).
 
     Args:
-        source: What reads.
+        source: The source, which emits `Unreadable`s.
         main_tag: Name of the main output.
-        dead_letter_tag: Name of the other.
+        dead_letter_tag: Name of the output for unreadable records.
     """
 
     def __init__(self, source: Source, main_tag: str, dead_letter_tag: str) -> None:
@@ -80,9 +97,9 @@ class ReadApart(PTransform[PBegin, DoOutputsTuple]):
         self._source, self._main, self._dead = source, main_tag, dead_letter_tag
 
     def expand(self, inputs: PBegin) -> DoOutputsTuple:
-        """The elements, and what is none."""
-        read: PCollection[object] = inputs.pipeline | "Read" >> self._source
-        return read | "Set apart" >> ParDo(_SetApart(self._dead)).with_outputs(self._dead, main=self._main)
+        """The elements, and the unreadable records."""
+        elements: PCollection[object] = inputs.pipeline | "Read" >> self._source
+        return elements | "Set apart" >> ParDo(_SetApart(self._dead)).with_outputs(self._dead, main=self._main)
 
 
 class _SetApart(DoFn):

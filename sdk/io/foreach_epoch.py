@@ -1,25 +1,26 @@
-"""What: each epoch's elements for a function of the user's, with the number that makes its effects happen once."""
+"""What: a user function that is called with the elements of each epoch and the epoch's number."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.transforms.core.write import Write
 
 
 class ForeachEpoch(Write):
     """Calls `function(epoch, elements)` on the driver with the elements of each epoch, once the epoch is committed.
 
-    Epochs come in order, each with a greater number; one without elements is left out. After a crash the newest one may
-    come again, with the same number and the same elements in the same order. So a function that keeps the number
-    together with its effects, as in one transaction of a database, and leaves out what is not greater, has effects
-    exactly once (`examples/postgres.py`). The elements of an epoch pass through its commit and the driver's memory.
+    Epochs come in order, with increasing numbers; epochs without elements are left out. After a crash the call for
+    the newest epoch may be repeated, with the same elements in the same order. So a function has effects exactly once
+    if it stores the number together with its effects, as in one database transaction, and ignores numbers that are not
+    greater than the stored one (`examples/postgres.py`). The elements of an epoch pass through its commit and the
+    driver's memory.
 
     Args:
-        function: What is called. What it raises ends the run; the epoch is committed, and comes again when the program
-            is started again.
+        function: The function. An exception ends the run; the epoch stays committed, and the call is repeated when the
+            program is restarted.
         with_timestamps: Whether elements are pairs of element and `Timestamp`.
 
     >>> import headrace as beam

@@ -1,4 +1,4 @@
-"""What: elements that are made as time goes by: generated load, and what impulses are made by (`periodic`)."""
+"""What: elements generated at a rate, for load tests and for the impulses of `periodic`."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, DurationTypes
 from headrace.sdk.io.timestamps import check_timestamp, timestamps_of
-from headrace.sdk.shipping import Portable
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 _BATCH = 10_000
-"""Elements that are in memory at once while they are made."""
+"""Number of generated elements that are in memory at once."""
 
 
 def _now() -> int:
-    """Microseconds UTC."""
+    """The current time in microseconds UTC."""
     return time.time_ns() // 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """When the elements are due: so many a second, from a time on."""
+    """The rate at which elements are due: `elements` in each `micros` microseconds."""
 
     elements: int
     micros: int
-    """In which so many elements are due."""
+    """Length of the period, microseconds."""
 
     def time_of(self, number: int) -> int:
-        """Microseconds from the first element to one.
+        """Microseconds from the first element to the element of a number, from 0.
 
         >>> Beat(3, 1_000_000).time_of(1), Beat(3, 1_000_000).time_of(3)
         (333333, 1000000)
@@ -40,7 +41,7 @@ class Beat:
         return number * self.micros // self.elements
 
     def due_at(self, micros: int) -> int:
-        """How many are due so long after the first, itself among them.
+        """The number of elements due so many microseconds after the first one, including the first.
 
         >>> [Beat(3, 1_000_000).due_at(micros) for micros in (-1, 0, 333_332, 333_333, 1_000_000)]
         [0, 1, 1, 2, 4]
@@ -49,15 +50,15 @@ class Beat:
 
 
 class Make(Protocol):
-    """Makes elements; shipped to the tasks."""
+    """A function that makes elements; shipped to the tasks."""
 
     def __call__(self, numbers: range, timestamps: Sequence[int]) -> tuple[Sequence[object], Sequence[int]]:
-        """Elements and their event times, of their numbers and the times at which they are due."""
+        """The elements of the numbers, which are due at `timestamps`, and their event times; all of one length."""
 
 
 @dataclass(frozen=True, slots=True)
 class TickSplit:
-    """Some elements for one task, which makes them."""
+    """The numbers of elements that one task makes."""
 
     numbers: range
     first: int
@@ -65,7 +66,7 @@ class TickSplit:
     make: Make
 
     def read(self) -> Iterator[Batch]:
-        """All of them, each at the time at which it is due; without a beat there is none."""
+        """Make the elements, each at the time at which it is due; without a rate, at the least timestamp."""
         for begin in range(0, len(self.numbers), _BATCH):
             part = self.numbers[begin : begin + _BATCH]
             beat = self.beat
@@ -77,18 +78,20 @@ class TickSplit:
         return len(self.numbers)
 
 
+@named("TickInjector")
 class TickInjector(BaseInjector):
-    """Elements 0, 1, 2, … as they become due; those of the time in which nothing ran come when it runs again.
+    """Elements 0, 1, 2, … as they become due; elements that are overdue after a pause come at once.
 
     Args:
-        make: Makes them.
-        beat: When they are due; None for at once.
-        first: When the first is due, microseconds UTC; None for when the pipeline first starts.
-        count: How many there are; None for no end.
-        max_delay: Microseconds that the watermark is behind the greatest timestamp, for elements with own times.
-        own_times: Whether they have; otherwise the watermark is the time of the next element.
-        now: The time, microseconds UTC.
-        stop: The time before which the last is due, microseconds UTC, instead of a count.
+        make: Makes the elements.
+        beat: The rate; None for all elements at once.
+        first: When the first element is due, microseconds UTC; None for the time at which the pipeline first starts.
+        count: Number of elements; None for no end.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp, for elements with own times.
+        own_times: Whether `make` gives other event times than it gets. If not, the watermark is the time of the next
+            element.
+        now: The clock, microseconds UTC.
+        stop: Exclusive upper bound of the times at which elements are due, microseconds UTC, instead of a count.
     """
 
     def __init__(
@@ -106,11 +109,11 @@ class TickInjector(BaseInjector):
         self.max_delay, self._own_times, self._stop = max_delay, own_times, stop
 
     def start(self) -> object:
-        """The first element, and when it is due."""
+        """The number of the first element, and the time at which it is due."""
         return 0, self._now() if self._first is None else self._first
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """What is due."""
+        """Up to `limit` elements that are due, in `splits` splits or fewer."""
         number, first = cast("tuple[int, int]", position)
         count = self._count_from(first)
         due = self._beat.due_at(self._now() - first) if self._beat is not None else MAX_TIMESTAMP
@@ -118,8 +121,8 @@ class TickInjector(BaseInjector):
         done = count is not None and end >= count
         size = max(1, -(-(end - number) // max(1, splits)))
         parts = [range(begin, min(begin + size, end)) for begin in range(number, end, size)]
-        work = [TickSplit(part, first, self._beat, self._make) for part in parts]
-        return Delivery(work, (end, first), self._watermark(end, first), done=done, idle=not parts and not done)
+        ticks = [TickSplit(part, first, self._beat, self._make) for part in parts]
+        return Delivery(ticks, (end, first), self._watermark(end, first), done=done, idle=not parts and not done)
 
     def _count_from(self, first: int) -> int | None:
         if self._stop is None or self._beat is None:
@@ -143,15 +146,19 @@ class _Numbers:
 
 
 class GenerateSequence(Source):
-    """Numbers, as many a second as one likes: a load to try pipelines with (Beam's Java `GenerateSequence`).
+    """Emits numbers at a given rate, as load for tests of pipelines (Beam's Java `GenerateSequence`).
 
     Args:
         start: The first number.
-        stop: The number behind the last; None for no end.
-        rate: Numbers a second, in event time as on the clock: number n has the time at which it is due, and the
-            watermark that of the next. What could not be taken in time comes as soon as it can. None for all at once.
-        timestamp: A function from a number to its event time, a `Timestamp`, seconds or a datetime, instead.
-        max_delay: Seconds by which a number with an event time of its own may come later than one with a greater.
+        stop: The exclusive upper bound of the numbers; None for no end.
+        rate: Numbers per second, in event time and in processing time: the event time of a number is the time at which
+            it is due, and the watermark is the time of the next number. Overdue numbers are emitted at once. None for
+            all numbers at once.
+        timestamp: Function from a number to its event time: a `Timestamp`, seconds since 1970 UTC or a datetime.
+        max_delay: Delay of the watermark behind the greatest timestamp, in seconds; for numbers with `timestamp`.
+
+    Raises:
+        ValueError: The arguments are out of range or do not fit together.
 
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:
@@ -185,5 +192,5 @@ class GenerateSequence(Source):
         self._make = _Numbers(start, Portable(timestamp, "the function timestamp") if timestamp else None)
 
     def injector(self) -> TickInjector:
-        """What counts, on the driver."""
+        """The injector that counts, on the driver."""
         return TickInjector(self._make, self._beat, None, self._count, self._max_delay, self._own_times)

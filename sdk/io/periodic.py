@@ -1,4 +1,4 @@
-"""What: an element again and again, at its time (`apache_beam.transforms.periodicsequence`)."""
+"""What: elements at regular intervals of processing time (`apache_beam.transforms.periodicsequence`)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import cast
 
-from headrace.lowlevel.computation import Computation, Context
-from headrace.lowlevel.record import Record
+from headrace.lowlevel.records.record import Record
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, SECOND, Duration, Timestamp
-from headrace.lowlevel.timer import TimeDomain, Timer
-from headrace.sdk.io.ticks import Beat, TickInjector
+from headrace.lowlevel.topology.computation import Computation, Context
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PBegin, PCollection
+from headrace.sdk.io.generate_sequence import Beat, TickInjector
 from headrace.sdk.io.timestamps import check_range, micros_of
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PBegin, PCollection
-from headrace.sdk.transforms.computation import RunComputation
-from headrace.sdk.transforms.element import Map
-from headrace.sdk.transforms.source import Read
-from headrace.sdk.transforms.window_into import WindowInto
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.run_computation import RunComputation
+from headrace.sdk.transforms.core.source import Read
+from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import FixedWindows, GlobalWindows
 
 Collection = PCollection[object]
@@ -27,19 +28,19 @@ Plan = tuple[int, int, int]
 
 
 class RebaseMode(Enum):
-    """Which times of a `PeriodicImpulse` are counted from when the pipeline first starts."""
+    """Which times of a `PeriodicImpulse` count from the time at which the pipeline first starts."""
 
     REBASE_NONE = 0
-    """None."""
+    """No time: start and stop are absolute."""
     REBASE_ALL = 1
-    """The beginning is then, and the end as much later as it was."""
+    """The start is the time of the first run; the stop moves with it."""
     REBASE_START = 2
-    """The beginning is then; the end stays."""
+    """The start is the time of the first run; the stop stays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impulses:
-    """Makes impulses; shipped to the tasks."""
+    """Makes the elements of a `PeriodicImpulse`; shipped to the tasks."""
 
     data: tuple[object, ...] | None
 
@@ -51,7 +52,7 @@ class Impulses:
         if not _is_stamped(self.data):
             return elements, timestamps
         stamped = cast("list[tuple[Timestamp, object]]", elements)
-        return [element for _, element in stamped], [at.micros for at, _ in stamped]
+        return [element for _, element in stamped], [time.micros for time, _ in stamped]
 
 
 def _is_stamped(data: Sequence[object]) -> bool:
@@ -60,21 +61,21 @@ def _is_stamped(data: Sequence[object]) -> bool:
 
 
 class PeriodicImpulse(PTransform[PBegin, Collection]):
-    """An element again and again, at its time (`apache_beam.transforms.periodicsequence`).
+    """Elements at regular intervals (`apache_beam.transforms.periodicsequence`).
 
-    Each comes when its time is there, which is its event time; the watermark is that of the next. What was due while
-    nothing ran comes when it runs again.
+    Each element is emitted when the clock reaches its time, which is also its event time; the watermark is the time of
+    the next element. Elements that were due while the pipeline did not run are emitted when it runs again.
 
     Args:
-        start_timestamp: Time of the first, a `Timestamp` or seconds since 1970 UTC; by default when the pipeline first
-            starts.
-        stop_timestamp: The time before which the last one is; by default there is no end, or that of the data.
-        fire_interval: Seconds from one to the next.
-        apply_windowing: Whether each is in a window of its own, as long as the interval.
-        data: The elements; by default an element is its time, in seconds since 1970. If `stop_timestamp` asks for more,
-            they are taken in turn. Pairs of a `Timestamp` and an element say the event time; then the watermark
-            follows the greatest of them, and there must be enough.
-        rebase: Which times are counted from when the pipeline first starts.
+        start_timestamp: Time of the first element, a `Timestamp` or seconds since 1970 UTC; by default the time at
+            which the pipeline first starts.
+        stop_timestamp: Exclusive upper bound of the times; by default the sequence ends with `data`, or never.
+        fire_interval: Seconds from one element to the next.
+        apply_windowing: Whether each element is in a window of its own, as long as the interval.
+        data: The elements; by default an element is its time, in seconds since 1970. If more elements are due before
+            `stop_timestamp`, the data are repeated. Pairs of a `Timestamp` and an element state the event time; then
+            the watermark follows the greatest timestamp, and the data are not repeated.
+        rebase: Which times count from the time at which the pipeline first starts.
 
     Raises:
         ValueError: The arguments do not fit together.
@@ -99,7 +100,9 @@ class PeriodicImpulse(PTransform[PBegin, Collection]):
         self._data = None if data is None else tuple(data)
         self._set_times(start_timestamp, stop_timestamp, RebaseMode(rebase))
         if self._data is not None and _is_stamped(self._data):
-            check_range([at.micros for at, _ in cast("tuple[tuple[Timestamp, object], ...]", self._data)], self._data)
+            check_range(
+                [time.micros for time, _ in cast("tuple[tuple[Timestamp, object], ...]", self._data)], self._data
+            )
             if self._count is None or self._count > len(self._data):
                 raise ValueError(
                     f"data has {len(self._data)} elements with timestamps, fewer than are due before stop_timestamp; "
@@ -107,7 +110,7 @@ class PeriodicImpulse(PTransform[PBegin, Collection]):
                 )
 
     def _set_times(self, start: Timestamp | float | None, stop: Timestamp | float | None, rebase: RebaseMode) -> None:
-        """When the first is due, how many there are, and the time before which the last is, as far as is known."""
+        """The first time, the number of elements, and an exclusive upper bound of the last time, as far as known."""
         self._first = None if start is None or rebase is not RebaseMode.REBASE_NONE else micros_of(start)
         self._stop: int | None = None
         self._count: int | None = None if self._data is None else len(self._data)
@@ -123,11 +126,11 @@ class PeriodicImpulse(PTransform[PBegin, Collection]):
 
     def expand(self, inputs: PBegin) -> Collection:
         """A collection in the global window, or in windows as long as the interval."""
-        own = self._data is not None and _is_stamped(self._data)
+        stamped = self._data is not None and _is_stamped(self._data)
         injector = TickInjector(
             *(Impulses(self._data), self._beat, self._first, self._count),
-            max_delay=0 if own else None,
-            own_times=own,
+            max_delay=0 if stamped else None,
+            own_times=stamped,
             stop=self._stop,
         )
         bounded = self._count is not None or self._stop is not None
@@ -138,21 +141,22 @@ class PeriodicImpulse(PTransform[PBegin, Collection]):
 class PeriodicSequence(PTransform[Collection, Collection]):
     """For each element (first time, end, interval), a sequence of times (`apache_beam.transforms.periodicsequence`).
 
-    Times are `Timestamp`s or seconds since 1970 UTC, the interval a `Duration` or seconds. What comes out is each time
-    from the first to before the end, in seconds, as soon as the clock has reached it, with that as its event time; the
-    watermark waits for the next. What was due while nothing ran comes when it runs again. All are in the global window.
+    First time and end are `Timestamp`s or seconds since 1970 UTC, the interval a `Duration` or seconds. Each time from
+    the first to before the end is emitted in seconds, in the global window, as soon as the clock reaches it; the time
+    is also the event time, and the watermark waits for the next one. Times that were due while the pipeline did not run
+    are emitted when it runs again.
     """
 
     def expand(self, inputs: Collection) -> Collection:
         """An unbounded collection of times."""
         plans = inputs | "Global" >> WindowInto(GlobalWindows()) | "Plan" >> Map(_planned)
         stream = f"{inputs.pipeline.current_label} times"
-        times = cast(Collection, plans | "Times" >> RunComputation(_Sequences(stream), key=_itself, outputs=stream))
+        times = cast(Collection, plans | "Times" >> RunComputation(_Sequences(stream), key=_identity, outputs=stream))
         times.is_bounded = False
         return times
 
 
-def _itself(plan: object) -> object:
+def _identity(plan: object) -> object:
     return plan
 
 
@@ -170,14 +174,15 @@ def _planned(element: object) -> Plan:
     return plan
 
 
+@named("Sequences")
 class _Sequences(Computation):
-    """The key of a sequence is its plan. A timer for each fires at each of its times, and holds the watermark there."""
+    """Emits sequences. The key of a sequence is its plan; a timer at its next time holds the watermark there."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
 
     def initial_state(self) -> int:
-        """How many sequences of one plan there are; the timer of each has a tag of its own."""
+        """The number of sequences with this plan; each has a timer with a tag of its own."""
         return 0
 
     def process_record(self, record: Record, context: Context) -> None:
@@ -187,7 +192,7 @@ class _Sequences(Computation):
         self._wait(cast(Plan, context.key)[0], f"{number}", context)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
-        """Its time is there: put it out, and wait for the next."""
+        """Emit the time that is due, and set the timer for the next one."""
         context.produce(self._stream, timer.timestamp / SECOND, timer.timestamp)
         self._wait(timer.timestamp + cast(Plan, context.key)[2], timer.tag, context)
 

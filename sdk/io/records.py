@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 
 def as_record(element: object) -> dict[str, object]:
-    """Names and values of an element.
+    """The named fields of an element as a dict. Raises `TypeError` for an element without named fields.
 
     >>> as_record({"a": 1}), as_record(Row(a=1))
     ({'a': 1}, {'a': 1})

@@ -1,4 +1,4 @@
-"""What: lines that somebody sends over a socket, for trying a pipeline. They are not exactly once."""
+"""What: lines from a TCP socket, for experiments with a pipeline; not exactly once."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from collections import deque
 from typing import cast
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.injector import BaseInjector, Delivery, MemorySplit
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP, SECOND
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 _AHEAD = 100_000
-"""Lines that may wait for their epoch before the sender has to."""
+"""Greatest number of lines that wait for an epoch; the thread that reads pauses there."""
 
 
 class SocketError(HeadraceError, ConnectionError):
-    """Nobody can be read from there. Earlier epochs are committed."""
+    """Connection to a socket that failed. Earlier epochs are committed."""
 
 
+@named("SocketInjector")
 class SocketInjector(BaseInjector):
-    """Reads lines in a thread of the driver, from the first plan on; each has the time at which it came."""
+    """Reads lines in a thread of the driver, from the first plan on; the event time of a line is its arrival."""
 
     def __init__(self, host: str, port: int, timeout: float) -> None:
         self._host, self._port, self._timeout = host, port, timeout
@@ -31,42 +33,42 @@ class SocketInjector(BaseInjector):
         self._lines: deque[tuple[str, int]] = deque()
         self._began = self._ended = False
         self._failure: Exception | None = None
-        self._told = MIN_TIMESTAMP
-        """The watermark of the last epoch."""
+        self._watermark = MIN_TIMESTAMP
+        """The watermark of the last delivery that was not idle."""
 
     def start(self) -> object:
-        """No line."""
+        """The number of lines read: none."""
         return 0
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The lines that are there. Raises `SocketError`."""
+        """Up to `limit` lines that have arrived. Raises `SocketError` if the connection fails."""
         if not self._began:
             self._began = True
             connection = self._connect()
             threading.Thread(target=self._read, args=(connection,), name="lines", daemon=True).start()
-        # Asked first: what comes from here on has no earlier time.
+        # The clock is read first, so that later lines have no earlier time.
         watermark = _now()
         with self._changed:
             rows = [self._lines.popleft() for _ in range(min(limit, len(self._lines)))]
-            left = self._lines[0][1] if self._lines else watermark
+            next_arrival = self._lines[0][1] if self._lines else watermark
             done = self._ended and not self._lines
             failure = self._failure
             self._changed.notify_all()
         if failure is not None and done and not rows:
             raise SocketError(f"{self._host}:{self._port} can no longer be read: {failure}") from failure
-        work = [MemorySplit(Batch([line for line, _ in rows], [stamp for _, stamp in rows]))] if rows else []
-        done, watermark = done and failure is None, min(left, watermark)
-        # Time goes on also where no line comes, but need not be told all the time.
-        idle = not rows and not done and watermark - self._told < SECOND
-        self._told = self._told if idle else watermark
-        return Delivery(work, cast(int, position) + len(rows), watermark, done=done, idle=idle)
+        read = [MemorySplit(Batch([line for line, _ in rows], [stamp for _, stamp in rows]))] if rows else []
+        done, watermark = done and failure is None, min(next_arrival, watermark)
+        # The watermark advances without lines, too, but not with every poll.
+        idle = not rows and not done and watermark - self._watermark < SECOND
+        self._watermark = self._watermark if idle else watermark
+        return Delivery(read, cast(int, position) + len(rows), watermark, done=done, idle=idle)
 
     def _connect(self) -> socket.socket:
         try:
             connection = socket.create_connection((self._host, self._port), self._timeout)
         except OSError as error:
             raise SocketError(
-                f"nobody answers at {self._host}:{self._port} ({error}); start who sends first, such as "
+                f"nobody answers at {self._host}:{self._port} ({error}); start the sender first, such as "
                 f"`nc -lk {self._port}`"
             ) from error
         connection.settimeout(None)
@@ -90,21 +92,21 @@ class SocketInjector(BaseInjector):
 
 
 def _now() -> int:
-    """Microseconds UTC."""
+    """The current time in microseconds UTC."""
     return time.time_ns() // 1000
 
 
 class ReadFromSocket(Source):
-    """Lines that come over a TCP connection, as text, with the time at which they came: for trying things.
+    """Reads lines of text from a TCP connection, with their arrival times as event times; for experiments.
 
-    *Not* exactly once: what was sent is gone, so lines that were read but not committed when the driver dies are lost,
-    and after a restart another connection is made. The input ends when the sender closes. Bytes that are not UTF-8
-    are replaced.
+    The source is *not* exactly once: lines that were read but not committed when the driver dies are lost, and a
+    restart makes a new connection. The input ends when the sender closes the connection. Bytes that are not UTF-8 are
+    replaced.
 
     Args:
-        host: Who sends; the driver connects to it.
-        port: Where it listens.
-        timeout: Seconds that it has to answer.
+        host: Host of the sender, to which the driver connects.
+        port: Port on which the sender listens, from 1 to 65535; another number raises `ValueError`.
+        timeout: Greatest time to connect, in seconds.
     """
 
     is_bounded = False
@@ -113,8 +115,8 @@ class ReadFromSocket(Source):
         super().__init__()
         if not 0 < port < 65_536:
             raise ValueError(f"port is {port}; give one from 1 to 65535")
-        self._place = (host, port, timeout)
+        self._arguments = (host, port, timeout)
 
     def injector(self) -> SocketInjector:
-        """What listens, on the driver."""
-        return SocketInjector(*self._place)
+        """The injector, which reads the lines on the driver."""
+        return SocketInjector(*self._arguments)

@@ -1,4 +1,4 @@
-"""Arrow tables as a sink: each epoch's rows as one table, for a function of the user's."""
+"""A sink that calls a user function with the rows of each epoch as one Arrow table."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.streamed import encode_tables
+from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.io.tables import table_of
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.transforms.core.write import Write
 
 TableFunction = Callable[[int, pa.Table], object]
-"""Takes the number of an epoch and its rows."""
+"""A function of an epoch's number and its rows."""
 
 
+@named("TableSink")
 class TableSink:
-    """Hands every epoch's rows to a function `(epoch, table)` on the driver.
+    """Calls a function `(epoch, table)` on the driver with the rows of each epoch.
 
     >>> seen = []
     >>> sink = TableSink(lambda epoch, table: seen.append((epoch, table.to_pylist())))
@@ -34,14 +36,14 @@ class TableSink:
         return {"_function": None, "_schema": self._schema}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The rows themselves are the receipt, as an Arrow stream. Raises as `table_of` does."""
+        """The rows as an Arrow stream, which is the receipt; None without rows. Raises as `table_of` does."""
         if not len(batch):
             return None
         table = table_of(batch, self._schema)
         return encode_tables(table.to_batches(), table.schema)
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Call the function with all rows of the epoch; not at all if there are none. Raises `ValueError`."""
+        """Call the function with all rows of the epoch, if any. Raises `ValueError` if they have no common schema."""
         tables = [pa.ipc.open_stream(receipt).read_all() for receipt in receipts]
         if not tables:
             return
@@ -52,19 +54,20 @@ class TableSink:
                 f"the rows of epoch {epoch} have no common schema: {error}; state one with schema=pyarrow.schema(...). "
                 "The epoch is committed; its rows are delivered when the program is started again"
             ) from error
-        assert self._function is not None, "on the driver it is there"
+        assert self._function is not None, "the driver has the function"
         self._function(epoch, table)
 
 
 class WriteToTables(Write):
     """Calls a function `(epoch, table)` on the driver with the rows of each epoch as one `pyarrow.Table`.
 
-    Elements are dicts, `Row`s, named tuples or dataclasses; where they come as columns no Python value is made of them.
-    The call comes after the epoch's commit. After a crash it may be repeated, with the same number and the same rows.
+    Elements are dicts, `Row`s, named tuples or dataclasses; columns of elements become columns of the table without
+    Python values. The call follows the commit of the epoch. After a crash it may be repeated, with the same number and
+    the same rows.
 
     Args:
-        function: What is called, once for each epoch that has rows.
-        schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of an epoch suggest.
+        function: The function; it is called for each epoch that has rows.
+        schema: The columns and their types, a `pyarrow.Schema`; by default inferred from the elements of an epoch.
 
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:

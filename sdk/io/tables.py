@@ -1,4 +1,4 @@
-"""Elements with named fields as an Arrow table; those that come as columns without a Python value between."""
+"""Elements with named fields as an Arrow table; columns of a column batch are converted without Python values."""
 
 from __future__ import annotations
 
@@ -6,39 +6,39 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.shapes import Named
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.value_schema import Named
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.columns.shape import Fields, Instant, Single
+from headrace.sdk.expressions.element_schema import Fields, Instant, Single
 from headrace.sdk.io.records import as_record
 
 _INSTANT = pa.timestamp("us", "UTC")
 
 
 def table_of(batch: Batch, schema: pa.Schema | None = None) -> pa.Table:
-    """A row for each element.
+    """A table with one row for each element.
 
     Args:
         batch: The elements: dicts, `Row`s, named tuples or dataclasses. A `Timestamp` becomes an instant.
-        schema: Columns and types; by default what the elements suggest.
+        schema: Columns and types; by default they are inferred from the elements.
 
     Raises:
-        ValueError: An element does not fit the schema, or they have none in common; the element is named.
+        ValueError: An element does not fit the schema, and is named, or the elements have no common schema.
         TypeError: An element has no named fields.
 
     >>> table_of(Batch([{"carrier": "UA", "at": Timestamp(1)}], [0])).schema.names
     ['carrier', 'at']
     """
     tables = [_of_columns(part, schema) for part in batch.parts()]
-    found = [table for table in tables if table is not None]
-    if found and len(found) == len(tables) and all(table.schema == found[0].schema for table in found):
-        return pa.concat_tables(found)
+    converted = [table for table in tables if table is not None]
+    if converted and len(converted) == len(tables) and all(table.schema == converted[0].schema for table in converted):
+        return pa.concat_tables(converted)
     return _of_values(batch.values, schema)
 
 
 def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
-    """The table of elements that are columns of types that Python values would give again; else None."""
+    """The table of a column batch; None unless its Python values would give a table of the same types."""
     if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, (Fields, Named)):
         return None
     columns = [_column(shape, batch.table) for shape in batch.shape.shapes]
@@ -46,17 +46,18 @@ def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
         return None
     if schema is None:
         return pa.Table.from_arrays(columns, names=list(batch.shape.names))
-    given = dict(zip(batch.shape.names, columns, strict=True))
-    converted = [_converted(given.get(field.name, pa.nulls(len(batch))), field.type) for field in schema]
+    by_name = dict(zip(batch.shape.names, columns, strict=True))
+    converted = [_converted(by_name.get(field.name, pa.nulls(len(batch))), field.type) for field in schema]
     if any(column is None for column in converted):
         return None
     return pa.Table.from_arrays(converted, schema=schema)
 
 
 def _converted(column: pa.Array, to: pa.DataType) -> pa.Array | None:
-    """The column in another type, as its Python values would be converted; None where only they can tell.
+    """The column in another type, as its Python values would be converted; None where it takes Python values to decide.
 
-    Arrow casts much that it refuses as a Python value: whole numbers to text and truth values, text to numbers.
+    Arrow casts columns in ways in which it refuses to convert Python values: whole numbers to text or booleans, text to
+    numbers.
     """
     if column.type == to:
         return column
@@ -67,7 +68,7 @@ def _converted(column: pa.Array, to: pa.DataType) -> pa.Array | None:
     try:
         return column.cast(to)
     except pa.ArrowInvalid:
-        # The general way finds the element that does not fit.
+        # The conversion of single elements finds the one that does not fit.
         return None
 
 
@@ -91,11 +92,11 @@ _ALIKE: Sequence[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], bo
     (_is_bytes, _is_bytes),
     (pa.types.is_timestamp, pa.types.is_timestamp),
 )
-"""Types whose columns Arrow casts as it converts Python values, and refuses where it refuses those or more."""
+"""Pairs of types whose columns Arrow casts as it converts Python values; it refuses at least the same values."""
 
 
-def _column(shape: Shape, table: pa.RecordBatch) -> pa.Array | None:
-    """A field's values in the type that Arrow gives to the Python values of its column."""
+def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
+    """The values of a field in the type that Arrow infers from their Python values; None for other types."""
     if isinstance(shape, Instant):
         return table.column(shape.column).cast(_INSTANT)
     if not isinstance(shape, Single):
@@ -110,8 +111,8 @@ def _column(shape: Shape, table: pa.RecordBatch) -> pa.Array | None:
         return column.cast(pa.float64())
     if kind in (pa.string(), pa.large_string()):
         return column.cast(pa.string())
-    same = kind in (pa.null(), pa.bool_(), pa.binary(), pa.date32(), pa.timestamp("us"), _INSTANT)
-    return column if same else None
+    is_inferred = kind in (pa.null(), pa.bool_(), pa.binary(), pa.date32(), pa.timestamp("us"), _INSTANT)
+    return column if is_inferred else None
 
 
 def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
@@ -133,7 +134,7 @@ def _plain(record: dict[str, object]) -> dict[str, object]:
 
 
 def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error: Exception) -> str:
-    """Which record is wrong: Arrow does not say, so each is tried."""
+    """The message that names the record that cannot be converted; Arrow does not, so each record is tried alone."""
     for record in records:
         try:
             pa.Table.from_pylist([record], schema)

@@ -1,4 +1,4 @@
-"""Event times of what is read: a field of the record, or what a function makes of it."""
+"""Event times of elements that a source reads: a field of the element, or the result of a function of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TypeAlias
 
+from headrace.lowlevel.stored_names import addressed
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, Duration, DurationTypes, Timestamp
 
 TimestampOf: TypeAlias = str | Callable[[object], object] | None
-"""Name of a field, or a function from the element, giving a `Timestamp`, seconds since 1970 UTC, a datetime with a
-time zone or RFC 3339 text; None for no event time."""
+"""Name of a field or function of the element that gives its event time: a `Timestamp`, seconds since 1970 UTC, a
+datetime with a time zone or RFC 3339 text. None for no event time."""
 
 
+@addressed("BadTimestamp")
 class BadTimestamp(ValueError):
-    """An element whose event time cannot be told; `index` is its place among those that were given."""
+    """An element without a valid event time; `index` is its index among the elements given."""
 
     def __init__(self, index: int, element: object, reason: object) -> None:
         super().__init__(f"timestamp of {element!r:.200}: {reason}")
@@ -22,7 +24,7 @@ class BadTimestamp(ValueError):
 
 
 def micros_of(value: object) -> int:
-    """Microseconds UTC of anything that says an instant.
+    """An instant in microseconds UTC. Raises `ValueError` for a value that is none.
 
     >>> micros_of(1.5), micros_of("1970-01-01T00:00:02Z")
     (1500000, 2000000)
@@ -37,9 +39,9 @@ def micros_of(value: object) -> int:
 
 
 def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise: int = MIN_TIMESTAMP) -> list[int]:
-    """The event time of each element, microseconds UTC; `otherwise` where no event time is asked for.
+    """The event time of each element, microseconds UTC, in a list of equal length; `otherwise` if `timestamp` is None.
 
-    Raises `BadTimestamp` for the first element that has none, or one outside of all windows.
+    Raises `BadTimestamp` for the first element without an event time, or for an event time outside all windows.
     """
     if timestamp is None:
         return [otherwise] * len(elements)
@@ -56,7 +58,7 @@ def timestamps_of(elements: Sequence[object], timestamp: TimestampOf, otherwise:
 
 
 def check_range(stamps: Sequence[int], elements: Sequence[object]) -> None:
-    """Refuse event times that no window holds, with `BadTimestamp`: there is no end at which they would come out.
+    """Raise `BadTimestamp` for an event time outside all windows, as its window would never end.
 
     >>> try:
     ...     check_range([0, 10**30], ["a", "b"])
@@ -77,7 +79,7 @@ def _field(element: object, name: str) -> object:
 
 
 def check_timestamp(timestamp: TimestampOf, max_delay: DurationTypes | None) -> int | None:
-    """The greatest delay in microseconds, if the two arguments make sense."""
+    """`max_delay` in microseconds, or None. Raises `TypeError` or `ValueError` if the arguments do not fit."""
     if timestamp is not None and not isinstance(timestamp, str) and not callable(timestamp):
         raise TypeError(f"timestamp must be the name of a field or a function, got {timestamp!r}")
     if max_delay is None:
@@ -88,7 +90,7 @@ def check_timestamp(timestamp: TimestampOf, max_delay: DurationTypes | None) -> 
 
 
 def delay_micros(max_delay: DurationTypes) -> int:
-    """A greatest delay in microseconds. Raises `ValueError` for one below 0, or not finite."""
+    """`max_delay` in microseconds. Raises `ValueError` for a negative or infinite delay."""
     micros = Duration.of(max_delay).micros
     if micros < 0:
         raise ValueError(f"max_delay is {max_delay!r:.80} s; give 0 or more seconds")

@@ -1,1 +1,1 @@
-"""Metrics: what user code counts beside its output, and how a program asks for it (`apache_beam.metrics`)."""
+"""Metrics: counts that user code reports beside its output, and queries for them (`apache_beam.metrics`)."""

@@ -1,4 +1,4 @@
-"""Metrics as user code has them in its hand (`apache_beam.metrics.metricbase`)."""
+"""Metrics that user code reports values to (`apache_beam.metrics.metricbase`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from headrace.lowlevel import metric as lowlevel
 
 @dataclass(frozen=True, slots=True)
 class MetricName:
-    """The name of a metric, inside a namespace.
+    """The name of a metric and its namespace.
+
+    Raises:
+        ValueError: The namespace or the name is not a non-empty string.
 
     >>> str(MetricName("words", "short"))
     'MetricName(namespace=words, name=short)'
@@ -30,7 +33,7 @@ class MetricName:
 
 
 class Metric:
-    """A metric that user code reports to: in a step, while a pipeline runs; anywhere else a report is ignored."""
+    """Base of metrics: user code reports values in a step while a pipeline runs; other reports are ignored."""
 
     kind: ClassVar[str]
 
@@ -48,39 +51,39 @@ class Counter(Metric):
     kind = "counter"
 
     def inc(self, n: int = 1) -> None:
-        """Add."""
+        """Add `n` to the counter."""
         self._report(n)
 
     def dec(self, n: int = 1) -> None:
-        """Take away."""
+        """Subtract `n` from the counter."""
         self._report(-n)
 
 
 class Distribution(Metric):
-    """Sum, number, least and greatest of whole numbers."""
+    """Sum, count, minimum and maximum of whole numbers."""
 
     kind = "distribution"
 
     def update(self, value: int) -> None:
-        """Take in a number."""
+        """Add a number to the distribution."""
         self._report(value)
 
 
 class Gauge(Metric):
-    """The latest of a number's values."""
+    """The latest value of a whole number."""
 
     kind = "gauge"
 
     def set(self, value: int) -> None:
-        """Replace the value."""
+        """Replace the value of the gauge."""
         self._report(value)
 
 
 class StringSet(Metric):
-    """Different strings, of a million characters in all; those beyond are left out."""
+    """A set of strings of at most a million characters in all; further strings are left out."""
 
     kind = "string_set"
 
     def add(self, value: str) -> None:
-        """Add a string."""
+        """Add a string to the set."""
         self._report(value)

@@ -1,4 +1,4 @@
-"""What user code imports to count: `Metrics`, and `MetricsFilter` to ask for it (`apache_beam.metrics.metric`)."""
+"""The makers of metrics and the filters of queries: `Metrics` and `MetricsFilter` (`apache_beam.metrics.metric`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ T = TypeVar("T")
 
 
 class Metrics:
-    """Makes metrics. The same namespace and name are the same metric, wherever it is made; each step has its own value.
+    """Makes metrics. Two metrics with the same namespace and name are the same metric; each step has its own value.
+
+    The namespace `headrace` belongs to the engine: making a metric in it raises `ValueError`.
 
     >>> import headrace as beam
     >>> def note(word):
@@ -28,7 +30,11 @@ class Metrics:
 
     @staticmethod
     def get_namespace(namespace: type | str) -> str:
-        """The namespace itself, or that of a class: its module and name."""
+        """The namespace as a string: a string itself, or the module and name of a class.
+
+        Raises:
+            ValueError: The namespace is neither a string nor a class.
+        """
         if isinstance(namespace, type):
             return f"{namespace.__module__}.{namespace.__name__}"
         if isinstance(namespace, str):
@@ -37,17 +43,17 @@ class Metrics:
 
     @staticmethod
     def counter(namespace: type | str, name: str) -> Counter:
-        """A counter."""
+        """A counter: a sum of whole numbers."""
         return Counter(_name(namespace, name))
 
     @staticmethod
     def distribution(namespace: type | str, name: str) -> Distribution:
-        """A distribution of whole numbers."""
+        """A distribution: sum, count, minimum and maximum of whole numbers."""
         return Distribution(_name(namespace, name))
 
     @staticmethod
     def gauge(namespace: type | str, name: str) -> Gauge:
-        """A gauge of whole numbers."""
+        """A gauge: the latest value of a whole number."""
         return Gauge(_name(namespace, name))
 
     @staticmethod
@@ -64,9 +70,9 @@ def _name(namespace: type | str, name: str) -> MetricName:
 
 
 class MetricsFilter:
-    """Which metrics are asked for: those that have one of the names, one of the namespaces and one of the steps given.
+    """Selects the metrics that have one of the given names, one of the given namespaces and one of the given steps.
 
-    A step is named by its label or by a part of it between slashes: `outer/inner` is found by `outer` too.
+    A step is given by its label or by a part of its label between slashes: `outer` selects `outer/inner` too.
     """
 
     def __init__(self) -> None:
@@ -76,52 +82,52 @@ class MetricsFilter:
 
     @property
     def names(self) -> frozenset[str]:
-        """Names; none stands for all."""
+        """The selected names; the empty set selects all."""
         return frozenset(self._names)
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Namespaces; none stands for all those of user code."""
+        """The selected namespaces; the empty set selects all namespaces of user code."""
         return frozenset(self._namespaces)
 
     @property
     def steps(self) -> frozenset[str]:
-        """Steps; none stands for all."""
+        """The selected steps; the empty set selects all."""
         return frozenset(self._steps)
 
     def with_metric(self, metric: Metric) -> Self:
-        """Ask for a metric by its name and namespace."""
+        """Select a metric by its name and namespace."""
         return self.with_name(metric.metric_name.name).with_namespace(metric.metric_name.namespace)
 
     def with_name(self, name: str) -> Self:
-        """Ask for a name."""
+        """Select a name too, and return the filter."""
         return self.with_names([name])
 
     def with_names(self, names: Iterable[str]) -> Self:
-        """Ask for names."""
+        """Select names too, and return the filter."""
         self._names.update(_several("names", names))
         return self
 
     def with_namespace(self, namespace: type | str) -> Self:
-        """Ask for a namespace."""
+        """Select a namespace too, and return the filter."""
         return self.with_namespaces([namespace])
 
     def with_namespaces(self, namespaces: Iterable[type | str]) -> Self:
-        """Ask for namespaces."""
+        """Select namespaces too, and return the filter."""
         self._namespaces.update(map(Metrics.get_namespace, _several("namespaces", namespaces)))
         return self
 
     def with_step(self, step: str) -> Self:
-        """Ask for a step."""
+        """Select a step too, and return the filter."""
         return self.with_steps([step])
 
     def with_steps(self, steps: Iterable[str]) -> Self:
-        """Ask for steps."""
+        """Select steps too, and return the filter."""
         self._steps.update(_several("steps", steps))
         return self
 
     def matches(self, step: str, name: MetricName) -> bool:
-        """Whether a step's metric is asked for. The engine's own have to be asked for by their namespace."""
+        """Whether the filter selects a metric of a step. Metrics of the engine must be selected by their namespace."""
         if self._namespaces:
             if name.namespace not in self._namespaces:
                 return False

@@ -1,6 +1,6 @@
-"""What a run has counted (`apache_beam.metrics.execution`, `apache_beam.metrics.cells`).
+"""Results of queries for the metrics of a run (`apache_beam.metrics.execution`, `apache_beam.metrics.cells`).
 
-Only what was committed is ever known, so `attempted` is the same as `committed`.
+Only committed values are reported, so `attempted` is the same as `committed`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Generic, TypedDict, TypeVar, cast
 
-from headrace.lowlevel.metric import Cell, Cells, CounterCell, DistributionCell, GaugeCell, StringSetCell
+from headrace.lowlevel.metric import Cell, CounterCell, DistributionCell, GaugeCell, MetricValues, StringSetCell
 from headrace.sdk.metrics.base import MetricName
 from headrace.sdk.metrics.metric import MetricsFilter
 
@@ -19,10 +19,10 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True, slots=True)
 class MetricKey:
-    """Whose metric it is."""
+    """The step and the name of a metric."""
 
     step: str
-    """The step's label, after those of the composite transforms around it."""
+    """The full label of the step, with the labels of the enclosing composite transforms."""
     metric: MetricName
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class MetricKey:
 
 @dataclass(frozen=True, slots=True)
 class DistributionResult:
-    """What a distribution has come to.
+    """The result of a distribution.
 
     >>> DistributionResult(sum=9, count=2, min=4, max=5).mean
     4.5
@@ -40,12 +40,13 @@ class DistributionResult:
     sum: int
     count: int
     min: int | None
-    """None if there was no number."""
+    """Least number; None if no number was reported."""
     max: int | None
+    """Greatest number; None if no number was reported."""
 
     @property
     def mean(self) -> float | None:
-        """The mean of the numbers; None if there was none."""
+        """The mean of the numbers; None if no number was reported."""
         return self.sum / self.count if self.count else None
 
 
@@ -55,22 +56,22 @@ class GaugeResult:
 
     value: int
     timestamp: float
-    """The wall clock of the epoch in which it was set, seconds since 1970 UTC."""
+    """Wall clock of the epoch in which the gauge was set, seconds since 1970 UTC."""
 
 
 @dataclass(frozen=True)
 class MetricResult(Generic[ResultT]):
-    """A step's metric."""
+    """The value of a metric in one step."""
 
     key: MetricKey
     committed: ResultT
-    """As of the last commit."""
+    """The value as of the last commit."""
     attempted: ResultT
-    """The same: what is not committed is not reported."""
+    """The same value as `committed`, as uncommitted values are not reported."""
 
     @property
     def result(self) -> ResultT:
-        """The value."""
+        """The committed value."""
         return self.committed
 
     def __str__(self) -> str:
@@ -78,7 +79,7 @@ class MetricResult(Generic[ResultT]):
 
 
 class Found(TypedDict):
-    """What a query gives: results by kind, each list in order of step, namespace and name."""
+    """The answer to a query: results by kind of metric; each list is sorted by step, namespace and name."""
 
     counters: list[MetricResult[int]]
     distributions: list[MetricResult[DistributionResult]]
@@ -98,11 +99,11 @@ class MetricResults:
     GAUGES = "gauges"
     STRINGSETS = "string_sets"
 
-    def __init__(self, metrics: Cells) -> None:
+    def __init__(self, metrics: MetricValues) -> None:
         self._metrics = metrics
 
     def query(self, filter: MetricsFilter | None = None) -> Found:
-        """The metrics that a filter asks for; without one all of user code."""
+        """The metrics that a filter selects; all metrics of user code if there is no filter."""
         found = Found(counters=[], distributions=[], gauges=[], string_sets=[])
         for key, cell in self._matching(filter or MetricsFilter()):
             if isinstance(cell, CounterCell):

@@ -1,22 +1,25 @@
-"""How: which pane of its window an element is (Beam's `PaneInfo`)."""
+"""How: the pane of an element (Beam's `PaneInfo`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
 
+from headrace.lowlevel.stored_names import stored_as
 
+
+@stored_as("PaneInfoTiming")
 class PaneInfoTiming(IntEnum):
-    """When a pane was fired, in relation to the watermark and the end of its window."""
+    """When a pane was fired, relative to the watermark and the end of its window."""
 
     EARLY = 0
-    """Before the watermark reached the end: more is expected."""
+    """The pane fired before the watermark passed the end of the window; more panes may follow."""
     ON_TIME = 1
-    """The one for which the watermark said that everything was there."""
+    """The pane fired when the watermark passed the end of the window."""
     LATE = 2
-    """After that, with what the watermark had not foreseen."""
+    """The pane fired after the on-time pane, for late elements."""
     UNKNOWN = 3
-    """Not the result of a firing."""
+    """No trigger fired the pane."""
 
     @classmethod
     def to_string(cls, value: int) -> str:
@@ -29,39 +32,29 @@ class PaneInfoTiming(IntEnum):
 
     @classmethod
     def from_string(cls, value: str) -> PaneInfoTiming:
-        """The timing of a name."""
+        """The timing with a name. Raises `KeyError` for an unknown name."""
         return cls[value]
 
 
 @dataclass(frozen=True, slots=True)
 class PaneInfo:
-    """Which firing of its window a value comes from. The timings of a window's panes are EARLY* ON_TIME? LATE*."""
+    """The pane of an element: which firing of the window emitted it. A window's timings are EARLY* ON_TIME? LATE*."""
 
     is_first: bool
-    """Whether the window had no pane before."""
+    """Whether the window had no earlier pane."""
     is_last: bool
-    """Whether the window has no pane after it: its trigger has finished, or the window closes with it."""
+    """Whether the window has no later pane, as its trigger has finished or the window closes with this pane."""
     timing: PaneInfoTiming
     index: int
-    """Number of panes that the window had before."""
+    """Number of earlier panes of the window."""
     nonspeculative_index: int
-    """Number of panes not EARLY that the window had before; -1 for an EARLY one."""
+    """Number of earlier panes of the window that were not EARLY; -1 if this pane is EARLY."""
     is_retraction: bool = False
-    """Whether it takes the pane of these numbers back."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return pane_info, (
-            self.is_first,
-            self.is_last,
-            int(self.timing),
-            self.index,
-            self.nonspeculative_index,
-            self.is_retraction,
-        )
+    """Whether the element retracts the earlier pane with the same index."""
 
 
 UNMATCHED_RETRACTIONS = "unmatched_retractions"
-"""Counter of a grouping: retractions of what was not there, because it came too late or never."""
+"""Counter of a grouping: retractions of values that the grouping does not hold, as they were dropped or never came."""
 _REMEMBERED = 1_000
 _known: dict[tuple[object, ...], PaneInfo] = {}
 
@@ -74,7 +67,7 @@ def pane_info(
     nonspeculative_index: int,
     is_retraction: bool = False,
 ) -> PaneInfo:
-    """A `PaneInfo`, the same object for the same numbers where that is likely to save something.
+    """A `PaneInfo`; the first 1,000 different ones are cached, so equal arguments give the same object.
 
     >>> pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0) is pane_info(True, True, PaneInfoTiming.ON_TIME, 0, 0)
     True
@@ -88,10 +81,27 @@ def pane_info(
     return found
 
 
+def _numbers_of(pane: PaneInfo) -> tuple[object, ...]:
+    timing = int(pane.timing)
+    return pane.is_first, pane.is_last, timing, pane.index, pane.nonspeculative_index, pane.is_retraction
+
+
+stored_as("PaneInfo", pane_info, _numbers_of)(PaneInfo)
+
+
+def pane_of_window(index: int, nonspeculative: int, timing: int, is_last: bool) -> PaneInfo:
+    """The pane that a window emits after `index` panes, of which `nonspeculative` were not EARLY.
+
+    >>> pane_of_window(1, 0, PaneInfoTiming.EARLY, False)
+    PaneInfo(is_first=False, is_last=False, timing=<PaneInfoTiming.EARLY: 0>, index=1, nonspeculative_index=-1, ...)
+    """
+    return pane_info(index == 0, is_last, timing, index, -1 if timing == PaneInfoTiming.EARLY else nonspeculative)
+
+
 def is_retraction(pane: object) -> bool:
-    """Whether a pane, or None for that of no trigger, takes another back."""
+    """Whether a pane is a retraction; None, the pane of an element that no trigger fired, is not."""
     return isinstance(pane, PaneInfo) and pane.is_retraction
 
 
 PANE_INFO_UNKNOWN = pane_info(True, True, PaneInfoTiming.UNKNOWN, 0, 0)
-"""Of a value that no trigger fired."""
+"""The pane of a value that no trigger fired."""

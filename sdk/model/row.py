@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Self
 
+from headrace.lowlevel.stored_names import stored_as
 
+
+@stored_as("Row")
 class Row:
     """Named values, read as attributes.
 
@@ -21,23 +24,23 @@ class Row:
 
     @classmethod
     def of(cls, fields: dict[str, object]) -> Self:
-        """The row of a dict, which it takes over."""
+        """A row whose fields are the dict itself, not a copy."""
         row = cls.__new__(cls)
         row.__dict__ = fields
         return row
 
     def as_dict(self) -> dict[str, object]:
-        """Names and values."""
+        """The fields, as name -> value, in a new dict."""
         return dict(self.__dict__)
 
     _asdict = as_dict
 
     def __setstate__(self, fields: dict[str, object]) -> None:
-        # Without it, whoever unpickles asks `__getattr__` for it, and has the whole message made for each row.
+        # Without `__setstate__`, unpickling would call `__getattr__` for each row and build its error message.
         self.__dict__.update(fields)
 
     def __getattr__(self, name: str) -> object:
-        # Only asked for what is no field.
+        # Python calls `__getattr__` only for a name that is not a field.
         if name == "_fields":
             return tuple(self.__dict__)
         raise AttributeError(f"row has no field {name!r}; it has {', '.join(self.__dict__) or 'none'}")
@@ -57,12 +60,12 @@ class Row:
         return hash(tuple(self.__dict__.items()))
 
     def __key_state__(self) -> tuple[tuple[str, object], ...]:
-        """What stands for the row where it is a key."""
+        """The state that represents the row as a key."""
         return tuple(self.__dict__.items())
 
     @classmethod
     def __of_key_state__(cls, state: Iterable[tuple[str, object]]) -> Self:
-        """The row of a `__key_state__`."""
+        """The row that `__key_state__` gave this state for."""
         return cls.of(dict(state))
 
     def __repr__(self) -> str:

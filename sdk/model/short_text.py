@@ -14,18 +14,18 @@ _short.maxstring = _short.maxlong = _short.maxother = _LETTERS
 
 
 def text_of(value: object) -> str:
-    """A key or value as a recording has it: its text, shortened."""
+    """The text of a key or value, shortened to 80 characters."""
     if isinstance(value, str):
         return value if len(value) <= _LETTERS else value[: _LETTERS - 1] + "…"
     if isinstance(value, Iterable) and not isinstance(value, (bytes, list, tuple, dict, set, frozenset)):
-        # Grouped values may be read from state as they are asked for: no more than are shown.
+        # Grouped values may be read from state lazily, so only the values that are shown are read.
         value = list(islice(value, _ITEMS + 1))
     text = _short.repr(value)
     return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
 def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table for a notebook: HTML, whose texts are only text.
+    """An HTML table for a notebook; the title and the cells are escaped.
 
     >>> table("<a>", ["step"], [["Sum"]])
     '<div>&lt;a&gt;</div><table><thead><tr><th>step</th></tr></thead><tbody><tr><td>Sum</td></tr></tbody></table>'

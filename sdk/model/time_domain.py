@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from headrace.lowlevel.timer import TimeDomain as Clock
+from headrace.lowlevel.stored_names import stored_as
+from headrace.lowlevel.topology.timer import TimeDomain as Clock
 
 
+@stored_as("DoFnTimeDomain")
 class TimeDomain(StrEnum):
-    """A clock, under Beam's names.
+    """The clock that a timer waits for, under Beam's names.
 
     >>> TimeDomain.from_string("WATERMARK"), TimeDomain.is_event_time(TimeDomain.REAL_TIME)
     (<TimeDomain.WATERMARK: 'WATERMARK'>, False)
@@ -21,7 +23,7 @@ class TimeDomain(StrEnum):
 
     @staticmethod
     def from_string(domain: str) -> TimeDomain:
-        """The domain of a name; raises `ValueError` for one that there is not."""
+        """The domain with a name. Raises `ValueError` for an unknown name."""
         try:
             return TimeDomain(domain)
         except ValueError:
@@ -30,10 +32,10 @@ class TimeDomain(StrEnum):
 
     @staticmethod
     def is_event_time(domain: str) -> bool:
-        """Whether it is the watermark's."""
+        """Whether the domain is event time. Raises `ValueError` for an unknown name."""
         return TimeDomain.from_string(domain) is TimeDomain.WATERMARK
 
     @property
     def clock(self) -> Clock:
-        """What the low level calls it."""
+        """The corresponding clock of the low level."""
         return Clock.LOW_WATERMARK if self is TimeDomain.WATERMARK else Clock.WALL_TIME

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp, TimestampTypes
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo
 from headrace.sdk.windows import BoundedWindow
 
 
+@stored_as("WindowedValue")
 @dataclass(frozen=True, slots=True, init=False)
 class WindowedValue:
     """A value with its timestamp (in seconds since 1970 UTC, or a `Timestamp`), its windows and its pane.
 
-    A function puts one out to choose the windows itself.
+    A function emits a `WindowedValue` to choose the windows itself.
 
     >>> from headrace.sdk.windows import GlobalWindow
     >>> WindowedValue("britney", 12, [GlobalWindow()]).timestamp
@@ -39,5 +41,5 @@ class WindowedValue:
         object.__setattr__(self, "pane_info", pane_info)
 
     def with_value(self, new_value: object) -> WindowedValue:
-        """Another value in its place."""
+        """The same element with another value."""
         return WindowedValue(new_value, self.timestamp, self.windows, self.pane_info)

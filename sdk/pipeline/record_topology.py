@@ -1,15 +1,16 @@
-"""Recording of a run of a topology, which has no pipeline around it."""
+"""Recording of a run of a topology without a pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.recorder import Recorder
-from headrace.sdk.recording import Recording
-from headrace.sdk.recordlog import log_of
-from headrace.sdk.running import Runner, RunResult, find_recorded, run_options
+from headrace.sdk.pipeline.runner_choice import Runner, find_recording_runner, progress_of, run_options
+from headrace.sdk.recording.recorder import Recorder
+from headrace.sdk.recording.recording import Recording
+from headrace.sdk.recording.recording_log import log_of
+from headrace.sdk.result import RunResult
 
 
 def record_topology(
@@ -17,7 +18,7 @@ def record_topology(
 ) -> tuple[RunResult, Recording]:
     """Run a topology, and record its computations of the names wanted, or all.
 
-    With a checkpoint (`--checkpoint` in the options) the recording lies in it, over all its epochs.
+    With a checkpoint (`--checkpoint` in the options) the recording is stored in it, over all its epochs.
 
     Raises:
         RecordingError: There is nothing to record, or no computation of such a name.
@@ -36,5 +37,6 @@ def record_topology(
     """
     given = options or PipelineOptions([])
     recorder = Recorder.of_topology(topology, wanted, log_of(given))
-    result = find_recorded(runner).run_topology(recorder.topology(topology), run_options(given, recorder))
+    engine_options = run_options(given, recorder.followed_by(progress_of(given)))
+    result = find_recording_runner(runner).run_topology(recorder.topology(topology), engine_options)
     return result, recorder.recording()

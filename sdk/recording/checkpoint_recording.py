@@ -1,6 +1,6 @@
-"""The recording that lies in a checkpoint, and what a checkpoint knows of steps that nobody recorded.
+"""The recording in a checkpoint, and what a checkpoint knows of steps that were not recorded.
 
-It only looks, and runs no code that the checkpoint names (`CheckpointView`): states of user code stay closed.
+Reading runs no code that the checkpoint names (`CheckpointView`): the state of user code is not decoded.
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ from itertools import islice
 from pathlib import Path
 
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.marker import ELSEWHERE, read_marker
-from headrace.lowlevel.credentials import hidden
+from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
+from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.recordedstep import LIMIT
-from headrace.sdk.recording import Recording, RecordingError, StepRecording, WatermarkStep
-from headrace.sdk.recordlog import RecordLog, store_of
-from headrace.sdk.shorttext import text_of
-from headrace.sdk.standing import OpenWindow, Standing, WaitingTimer
-from headrace.sdk.storedtimer import has_windows, meant_by
+from headrace.sdk.model.short_text import text_of
+from headrace.sdk.recording.recorded_step import LIMIT
+from headrace.sdk.recording.recording import Recording, RecordingError, StepRecording, WatermarkStep
+from headrace.sdk.recording.recording_log import RecordLog, store_of
+from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
+from headrace.sdk.recording.stored_timer import has_windows, meant_by
 
 
-def recording_at(place: str | Path) -> Recording:
-    """What was recorded at a place: a file that `Recording.save` wrote, or a checkpoint.
+def recording_at(location: str | Path) -> Recording:
+    """The recording at a location: in a file that `Recording.save` wrote, or in a checkpoint.
 
-    Of a checkpoint these are the recorded steps, then the others, with what is known of them (`standing`).
+    Of a checkpoint it has the recorded steps, then the others with what the checkpoint knows of them (`standing`).
 
     Raises:
-        RecordingError: The file is no recording, or nothing has happened yet.
+        RecordingError: The file is no recording, or nothing is committed in the checkpoint.
         CheckpointError: There is no such file, and no checkpoint; or it is damaged.
         OSError: It cannot be read.
     """
-    if Path(place).is_file():
-        return Recording.load(place)
-    store = store_of(str(place))
-    shown = hidden(str(place))
-    if "://" not in str(place) and read_marker(store, ELSEWHERE) is None:
+    if Path(location).is_file():
+        return Recording.load(location)
+    store = store_of(str(location))
+    shown_at = hidden(str(location))
+    if "://" not in str(location) and read_marker(store, ELSEWHERE) is None:
         raise RecordingError(
-            f"there is neither a recording nor a checkpoint at {shown}; give a file that recording.save() wrote, or "
+            f"there is neither a recording nor a checkpoint at {shown_at}; give a file that recording.save() wrote, or "
             "the directory or URL of a checkpoint"
         )
     view = CheckpointView.of(store)
     if view.manifest is None:
         raise RecordingError(
-            f"nothing is committed in the checkpoint at {shown} yet, so there is nothing to draw; wait for an epoch"
+            f"nothing is committed in the checkpoint at {shown_at} yet, so there is nothing to draw; wait for an epoch"
         )
     epoch = view.manifest.epoch
     recorded = {step.label: replace(step, committed=epoch) for step in RecordLog(store).read().steps}
@@ -53,7 +53,7 @@ def recording_at(place: str | Path) -> Recording:
 
 
 def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
-    """Of one computation that was not recorded."""
+    """What a checkpoint knows of one computation that was not recorded."""
     assert view.manifest is not None, "something is committed"
     moves: list[WatermarkStep] = []
     restarts: list[int] = []
@@ -65,15 +65,15 @@ def _known(view: CheckpointView, name: str, epoch: int) -> StepRecording:
         watermark = commit.input_watermarks.get(name)
         if watermark is not None and (not moves or moves[-1].watermark != watermark):
             moves.append(WatermarkStep(commit.wall_clock, watermark))
-    found = list(islice(_waiting(view, name), LIMIT + 1))
-    pending = [its for its in view.pending() if its.consumer == name]
-    standing = Standing(
+    waiting = list(islice(_waiting(view, name), LIMIT + 1))
+    pending = [records for records in view.pending() if records.consumer == name]
+    standing = StateSnapshot(
         view.manifest.wall_clock,
-        tuple(its for its in found[:LIMIT] if isinstance(its, OpenWindow)),
-        tuple(its for its in found[:LIMIT] if isinstance(its, WaitingTimer)),
-        sum(its.records for its in pending),
-        min((its.oldest for its in pending), default=None),
-        len(found) > LIMIT,
+        tuple(window for window in waiting[:LIMIT] if isinstance(window, OpenWindow)),
+        tuple(timer for timer in waiting[:LIMIT] if isinstance(timer, WaitingTimer)),
+        sum(records.records for records in pending),
+        min((records.oldest for records in pending), default=None),
+        len(waiting) > LIMIT,
     )
     return StepRecording(name, watermarks=tuple(moves), committed=epoch, restarts=tuple(restarts), standing=standing)
 

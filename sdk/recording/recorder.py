@@ -1,8 +1,8 @@
-"""Records a run for a picture of it: what taps see, with the clock and the watermarks of each epoch.
+"""Records a run for a plot of it: what taps see, with the clock and the watermarks of each epoch.
 
-Taps are added to the compiled pipeline only (`recordedtap.py` at groupings, `recordedcall.py` around computations), so
-a recorded run computes what it would compute anyway. Sinks are given the rows of an epoch first, then the engine tells
-its clock and watermarks (`Progress`). With a checkpoint the recording lies in it (`recordlog.py`).
+Only the compiled pipeline gets taps (`tap.py` at groupings, `call_recorder.py` around computations), so a recorded run
+computes the same results. Sinks receive the rows of an epoch first, then the engine reports its clock and watermarks
+(`EpochProgress`). With a checkpoint, the recording is stored in it (`recording_log.py`).
 """
 
 from __future__ import annotations
@@ -12,49 +12,48 @@ from functools import partial
 from typing import Protocol, cast
 
 from headrace.lowlevel.checkpoint import CheckpointView, Manifest
-from headrace.lowlevel.checkpoint.fingerprint import SINK
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.lowlevel.metric import ENGINE, Cells, CounterCell, GaugeCell, Metric
-from headrace.lowlevel.sink import TapSink
-from headrace.lowlevel.topology import Topology
-from headrace.sdk.graph import GROUPING, stateful_signature
-from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.recordedcall import of_call, watched
-from headrace.sdk.recordedstep import Make, Moment, Seen
-from headrace.sdk.recordedtap import arrival, pane, tap, told_in, told_out
-from headrace.sdk.recording import Recording, RecordingError, covers
-from headrace.sdk.recordlog import JOIN_AT, RecordLog
-from headrace.sdk.transforms.computation import RunComputation
-from headrace.sdk.transforms.element import Map
+from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
+from headrace.lowlevel.metric import ENGINE, CounterCell, GaugeCell, Metric, MetricValues
+from headrace.lowlevel.sinks.sink import TapSink
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.topology import Topology
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.recording.call_recorder import of_call, watched
+from headrace.sdk.recording.recorded_step import EpochClock, Make, RecordedStep
+from headrace.sdk.recording.recording import Recording, RecordingError, covers
+from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog
+from headrace.sdk.recording.tap import arrival, input_fields, output_fields, pane, tap
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.run_computation import RunComputation
+from headrace.sdk.transforms.core.steps import GROUPING, declared_state
 
 _WATERMARK = Metric("gauge", ENGINE, "watermark")
 _DROPPED = Metric("counter", ENGINE, "dropped_late")
 
 
-class EpochTold(Protocol):
-    """What the engine says after an epoch, as far as it matters here (`Progress`)."""
+class CommittedEpoch(Protocol):
+    """What the engine reports after an epoch, as far as a recorder uses it (`EpochProgress`)."""
 
     @property
     def epoch(self) -> int:
-        """Its number."""
+        """The number of the epoch."""
 
     @property
     def clock(self) -> int:
-        """Its reading of the wall clock, microseconds UTC."""
+        """The wall clock of the epoch, microseconds UTC."""
 
     @property
-    def metrics(self) -> Cells:
+    def metrics(self) -> MetricValues:
         """Step -> metric -> value."""
 
 
 class Recorder:
-    """Of one run.
+    """Collects the recording of one run.
 
     Args:
         groupings: Steps of a pipeline to record that are groupings.
         computations: Names of computations to record, in the topology.
-        log: Where the recording lies besides; None to keep it for the run's result only.
+        log: Stores the recording in the checkpoint; None to keep it for the result of the run only.
     """
 
     def __init__(
@@ -66,16 +65,19 @@ class Recorder:
             step.full_label: {_input(step): arrival, _output(step): pane} for step in groupings
         }
         taps |= {name: {_stream(name): of_call} for name in computations}
-        self._seen = {
-            label: Seen(label, {_sink(tap): make for tap, make in its.items()}) for label, its in taps.items()
+        self._recorded = {
+            label: RecordedStep(label, {_sink(tap): make for tap, make in makers.items()})
+            for label, makers in taps.items()
         }
         self._log = log
         self._caught_up = False
         self._added = 0
 
     @classmethod
-    def of_pipeline(cls, pipeline: Pipeline, wanted: Collection[str] = (), log: RecordLog | None = None) -> Recorder:
-        """Of a pipeline: of the groupings and computations in steps of the labels wanted, or of all.
+    def of_pipeline(
+        cls, pipeline: BasePipeline, wanted: Collection[str] = (), log: RecordLog | None = None
+    ) -> Recorder:
+        """A recorder of the groupings and computations in steps of the labels wanted, or of all in the pipeline.
 
         Raises:
             RecordingError: There is none, or none in a step of such a label.
@@ -87,7 +89,7 @@ class Recorder:
 
     @classmethod
     def of_topology(cls, topology: Topology, wanted: Collection[str] = (), log: RecordLog | None = None) -> Recorder:
-        """Of a topology: of the computations of the names wanted, or of all. Raises as `of_pipeline`."""
+        """A recorder of the computations of the names wanted, or of all in the topology. Raises as `of_pipeline`."""
         names = [
             name for name, place in topology.keyed.items() if not isinstance(place.computation, IntervalComputation)
         ]
@@ -95,16 +97,16 @@ class Recorder:
 
     # Adding taps
 
-    def steps(self, pipeline: Pipeline) -> list[Step]:
+    def steps(self, pipeline: BasePipeline) -> list[Step]:
         """The steps of the pipeline, and the taps of groupings."""
         return [*pipeline.steps, *(part for step in self._groupings for part in self._tapped(pipeline, step))]
 
-    def _tapped(self, pipeline: Pipeline, step: Step) -> Iterator[Step]:
-        seen = self._seen[step.full_label]
+    def _tapped(self, pipeline: BasePipeline, step: Step) -> Iterator[Step]:
+        recorded = self._recorded[step.full_label]
         (source,) = (value for value in step.inputs if isinstance(value, PCollection))
-        came, went = partial(seen.deliver, arrival), partial(seen.deliver, pane)
-        yield from tap(pipeline, _input(step), source, Map(told_in), came)
-        yield from tap(pipeline, _output(step), step.outputs[None], Map(told_out), went)
+        deliver_arrivals, deliver_panes = partial(recorded.deliver, arrival), partial(recorded.deliver, pane)
+        yield from tap(pipeline, _input(step), source, Map(input_fields), deliver_arrivals)
+        yield from tap(pipeline, _output(step), step.outputs[None], Map(output_fields), deliver_panes)
 
     def topology(self, topology: Topology) -> Topology:
         """The topology, with taps around its computations."""
@@ -112,33 +114,33 @@ class Recorder:
         for name in self._computations:
             stream = _stream(name)
             keyed[name] = watched(keyed[name], stream)
-            sinks[_sink(stream)] = stream, TapSink(partial(self._seen[name].deliver, of_call))
+            sinks[_sink(stream)] = stream, TapSink(partial(self._recorded[name].deliver, of_call))
         return Topology(dict(topology.injectors), keyed, dict(topology.inlines), sinks, topology.key_coder)
 
     # Seeing
 
-    def after(self, told: EpochTold) -> None:
-        """An epoch is committed and delivered."""
-        self._catch_up(told.epoch)
-        self._commit(told.epoch, {label: _moment(told, label) for label in self._seen})
+    def after(self, epoch: CommittedEpoch) -> None:
+        """Record an epoch that is committed and delivered."""
+        self._catch_up(epoch.epoch)
+        self._commit(epoch.epoch, {label: _moment(epoch, label) for label in self._recorded})
 
     def followed_by(self, progress: Callable[[object], None] | None) -> Callable[[object], None]:
-        """What the engine is to call after each commit: this recorder, then what the user wants to have called."""
+        """A function for the engine to call after each commit: it calls this recorder, then `progress`."""
 
-        def both(told: object) -> None:
-            self.after(cast(EpochTold, told))
+        def both(epoch: object) -> None:
+            self.after(cast(CommittedEpoch, epoch))
             if progress is not None:
-                progress(told)
+                progress(epoch)
 
         return both
 
     def recording(self) -> Recording:
-        """What was seen."""
+        """The recording so far."""
         self._catch_up(None)
-        return Recording(tuple(seen.step for seen in self._seen.values()))
+        return Recording(tuple(recorded.step for recorded in self._recorded.values()))
 
-    def _commit(self, epoch: int, moments: Mapping[str, Moment]) -> None:
-        news = Recording(tuple(self._seen[label].commit(epoch, moment) for label, moment in moments.items()))
+    def _commit(self, epoch: int, moments: Mapping[str, EpochClock]) -> None:
+        news = Recording(tuple(self._recorded[label].commit(epoch, moment) for label, moment in moments.items()))
         if self._log is not None:
             self._log.add((epoch, epoch), news)
             self._added += 1
@@ -148,14 +150,14 @@ class Recorder:
     # Going on from a checkpoint
 
     def _catch_up(self, before: int | None) -> None:
-        """With the recording of earlier runs, and with what an earlier driver has committed but not written to it."""
+        """Add the recording of earlier runs, and what an earlier driver committed but did not record."""
         if self._caught_up or self._log is None:
             return
         self._caught_up = True
         earlier = {step.label: step for step in self._log.read().steps}
-        for label, seen in self._seen.items():
+        for label, recorded in self._recorded.items():
             if label in earlier:
-                seen.begin(earlier[label])
+                recorded.begin(earlier[label])
         last = max((last for _, last in self._log.objects()), default=0)
         commits = [
             commit for commit in CheckpointView.of(self._log.store).commits() if before is None or commit.epoch < before
@@ -171,19 +173,19 @@ class Recorder:
             self._restart()
 
     def _restart(self) -> None:
-        for seen in self._seen.values():
-            seen.restart()
+        for recorded in self._recorded.values():
+            recorded.restart()
 
     def _take(self, commit: Manifest) -> None:
-        """What a commit says of its epoch. Its rows are those that the sinks were, or were to be, given."""
+        """Record the epoch of a commit, with the rows that its sinks received, or were about to receive."""
         tapped = commit.topology.of_kind(SINK)
         moments = {}
-        for label, seen in self._seen.items():
-            seen.forget(commit.epoch)
-            if tapped.keys() >= seen.sinks.keys():
+        for label, recorded in self._recorded.items():
+            recorded.forget(commit.epoch)
+            if tapped.keys() >= recorded.sinks.keys():
                 moments[label] = _moment_of(commit, label)
-                for name, make in seen.sinks.items():
-                    seen.deliver(make, commit.epoch, TapSink.rows(commit.receipts.get(name, ())))
+                for name, make in recorded.sinks.items():
+                    recorded.deliver(make, commit.epoch, TapSink.rows(commit.receipts.get(name, ())))
         self._commit(commit.epoch, moments)
 
 
@@ -203,26 +205,26 @@ def _sink(tap: str) -> str:
     return f"{tap}/sink"
 
 
-def _moment(told: EpochTold, label: str) -> Moment:
-    cells = told.metrics.get(label, {})
+def _moment(epoch: CommittedEpoch, label: str) -> EpochClock:
+    cells = epoch.metrics.get(label, {})
     gauge, dropped = cells.get(_WATERMARK), cells.get(_DROPPED)
-    return Moment(
-        told.clock,
+    return EpochClock(
+        epoch.clock,
         gauge.value if isinstance(gauge, GaugeCell) else None,
         dropped.total if isinstance(dropped, CounterCell) else 0,
     )
 
 
-def _moment_of(commit: Manifest, label: str) -> Moment:
+def _moment_of(commit: Manifest, label: str) -> EpochClock:
     dropped = commit.counters.get(label, {}).get("dropped_late", 0)
-    return Moment(commit.wall_clock, commit.input_watermarks.get(label), dropped)
+    return EpochClock(commit.wall_clock, commit.input_watermarks.get(label), dropped)
 
 
 def _can_be_recorded(step: Step) -> bool:
     transform = step.transform
     if isinstance(transform, RunComputation):
         return not isinstance(transform.computation, IntervalComputation)
-    return isinstance(transform, GROUPING) or stateful_signature(step) is not None
+    return isinstance(transform, GROUPING) or declared_state(step) is not None
 
 
 def _chosen(labels: Sequence[str], wanted: Collection[str]) -> list[str]:
@@ -230,12 +232,12 @@ def _chosen(labels: Sequence[str], wanted: Collection[str]) -> list[str]:
     if not labels:
         raise RecordingError(
             "nothing can be recorded, as the pipeline has no grouping (CombinePerKey, GroupByKey, …), no computation "
-            "that takes key by key and no DoFn with state or timers; leave record out"
+            "that works key by key and no DoFn with state or timers; leave record out"
         )
     for label in wanted:
-        if not any(covers(label, its) for its in labels):
+        if not any(covers(label, full_label) for full_label in labels):
             raise RecordingError(
                 f"nothing can be recorded of {label!r}, as no grouping, computation or DoFn with state is, or is in, a "
                 f"step of that label; the pipeline has {', '.join(map(repr, labels))}"
             )
-    return [its for its in labels if not wanted or any(covers(label, its) for label in wanted)]
+    return [full_label for full_label in labels if not wanted or any(covers(label, full_label) for label in wanted)]

@@ -1,4 +1,4 @@
-"""What a picture needs of a run: inputs, the watermark, and panes, each with the processing time it was seen at.
+"""What a plot shows of a run: inputs, the watermark, and panes, each with its processing time.
 
 A recording is made by `Pipeline(..., record=True)` and found at `result.recording`, and in the run's checkpoint if it
 has one; `headrace.plot` draws it. It is one JSON file when saved. Times are microseconds UTC; processing time is the
@@ -13,20 +13,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from headrace.sdk.shorttext import table
-from headrace.sdk.standing import Standing
+from headrace.sdk.model.short_text import table
+from headrace.sdk.recording.state_snapshot import StateSnapshot
 
 Value: TypeAlias = int | float | str | bool | None
-"""A value as it is recorded; what is neither number, text nor None stands as text, shortened."""
+"""A recorded value; a value that is neither a number, text nor None is recorded as text, shortened."""
 
 FORMAT = 1
 """Version of the file's format."""
 TIMINGS = ("EARLY", "ON_TIME", "LATE", "UNKNOWN")
-"""That a pane may have."""
+"""The timings that a pane may have."""
 
 
 class RecordingError(ValueError):
-    """A recording has not got what is asked for, or is no recording."""
+    """A recording lacks what was asked for, or a file is no recording."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class WatermarkStep:
-    """The low watermark of a grouping from a processing time on."""
+    """A change of the low watermark of a grouping, at a processing time."""
 
     processing_time: int
     watermark: int
@@ -56,7 +56,7 @@ class RecordedPane:
     key: str
     value: Value
     start: int | None
-    """Of its window [start, end); None for the global window, which is all of event time."""
+    """Start of its window [start, end); None for the global window, which is all of event time."""
     end: int | None
     timing: str
     """`EARLY`, `ON_TIME`, `LATE` or `UNKNOWN`."""
@@ -68,12 +68,12 @@ class RecordedPane:
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """What a computation, or a `DoFn` with state, put out: a result without a pane."""
+    """An output of a computation, or of a `DoFn` with state: a result without a pane."""
 
     event_time: int
     processing_time: int
     key: str
-    """Of the call that put it out; empty for what came at the end of a bundle, which is no key's."""
+    """Key of the call that put it out; empty for an output of `finish_bundle`, which has no key."""
     value: Value
 
 
@@ -82,7 +82,7 @@ class FiredTimer:
     """A timer of a computation, or of a `DoFn` with state, that called user code."""
 
     timestamp: int
-    """What it was set to, in the time that it waited for."""
+    """The timestamp it was set to, in its time domain."""
     processing_time: int
     key: str
     tag: str
@@ -92,7 +92,7 @@ class FiredTimer:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StepRecording:
-    """What was seen of one grouping or computation, in the order of processing time."""
+    """The recording of one grouping or computation, in the order of processing time."""
 
     label: str
     arrivals: tuple[Arrival, ...] = ()
@@ -101,23 +101,23 @@ class StepRecording:
     dropped: int = 0
     """Elements dropped because their window was closed, since the pipeline first started."""
     left_out: int = 0
-    """What was seen after the limit was reached, and only counted."""
+    """Items beyond the limit, which were only counted."""
     productions: tuple[Production, ...] = ()
     timers: tuple[FiredTimer, ...] = ()
     epochs: tuple[tuple[int, int], ...] = ()
-    """The first and the last of each run of epochs that was recorded; empty where that is not known."""
+    """First and last epoch of each recorded range; empty where the epochs are not known."""
     committed: int = 0
-    """The last epoch of the checkpoint that it was read from; 0 if it was not."""
+    """Last epoch of the checkpoint that it was read from; 0 if it was read from no checkpoint."""
     restarts: tuple[int, ...] = ()
-    """Processing times of the first epochs of further drivers: the run was stopped or killed before, and went on."""
-    standing: Standing | None = None
+    """Processing times of the first epochs of later drivers, each of which continued a stopped or killed run."""
+    standing: StateSnapshot | None = None
     """What a checkpoint knows of a step that was not recorded; None for one that was."""
 
     def __repr__(self) -> str:
         return f"{self.label}: {self.summary()}"
 
     def summary(self) -> str:
-        """How much there is of what, in words.
+        """The number of items of each kind, in words.
 
         >>> StepRecording("Sum", (Arrival(1, 5, "b", 7), Arrival(2, 5, "b", 3))).summary()
         '2 inputs, 1 key'
@@ -130,13 +130,13 @@ class StepRecording:
             "key": len(self.keys()),
             "restart": len(self.restarts),
         }
-        told = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in kinds.items() if count]
-        told += [f"{self.left_out:,} left out"] if self.left_out else []
-        return ", ".join([*told, *(["not recorded"] if self.standing is not None else [])]) or "nothing"
+        parts = [f"{count:,} {kind}{'' if count == 1 else 's'}" for kind, count in kinds.items() if count]
+        parts += [f"{self.left_out:,} left out"] if self.left_out else []
+        return ", ".join([*parts, *(["not recorded"] if self.standing is not None else [])]) or "nothing"
 
     @property
     def unrecorded(self) -> list[tuple[int, int]]:
-        """Runs of epochs, up to the last committed, that are not in the recording.
+        """Ranges of epochs, up to the last committed, that are not in the recording.
 
         >>> StepRecording("Sum", epochs=((1, 3), (6, 7)), committed=9).unrecorded
         [(4, 5), (8, 9)]
@@ -146,7 +146,7 @@ class StepRecording:
         return [(end + 1, begin - 1) for end, begin in zip(ends, begins, strict=True) if begin > end + 1]
 
     def followed_by(self, later: StepRecording) -> StepRecording:
-        """This, and what was seen of the step afterwards."""
+        """This recording with a later one of the same step appended."""
         return replace(
             later,
             arrivals=self.arrivals + later.arrivals,
@@ -166,7 +166,7 @@ class StepRecording:
         ['b', 'a']
         """
         counts = {pane.key: 0 for pane in self.panes}
-        counts.update(dict.fromkeys(filter(None, [its.key for its in self.productions]), 0))
+        counts.update(dict.fromkeys(filter(None, [production.key for production in self.productions]), 0))
         counts.update({timer.key: 0 for timer in self.timers})
         if self.standing is not None:
             counts.update(dict.fromkeys(self.standing.keys(), 0))
@@ -177,7 +177,7 @@ class StepRecording:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Recording:
-    """Of a whole run, grouping by grouping.
+    """The recording of a run, step by step.
 
     >>> recording = Recording((StepRecording("Sum", (Arrival(1_000_000, 5_000_000, "red", 7),)),))
     >>> recording.step("Sum").arrivals[0].value
@@ -198,40 +198,40 @@ class Recording:
 
     def _title(self) -> str:
         number = f"{len(self.steps):,} step{'' if len(self.steps) == 1 else 's'}"
-        one = (
+        example = (
             f'; headrace.plot.html(recording, "run.html", step="{self.steps[0].label}") draws one' if self.steps else ""
         )
-        return f"a recording of {number}{one}"
+        return f"a recording of {number}{example}"
 
     def step(self, label: str | None = None) -> StepRecording:
         """The recording of a step, or of a step inside it; without a label, of the only one.
 
         Raises:
-            RecordingError: There is none of this label, or not just one.
+            RecordingError: No step has this label, or several do.
         """
-        found = [step for step in self.steps if label is None or covers(label, step.label)]
+        steps = [step for step in self.steps if label is None or covers(label, step.label)]
         if label is None:
-            # What a checkpoint knows of other steps is for those who ask.
-            found = [step for step in found if step.standing is None] or found
-        exact = [step for step in found if step.label == label]
-        if len(exact or found) == 1:
-            return (exact or found)[0]
+            # Steps that were not recorded are found by their label only.
+            steps = [step for step in steps if step.standing is None] or steps
+        exact = [step for step in steps if step.label == label]
+        if len(exact or steps) == 1:
+            return (exact or steps)[0]
         known = ", ".join(repr(step.label) for step in self.steps) or "none"
         if label is None:
             raise RecordingError(f"say which step of the recording is meant, with step=; it has {known}")
-        several = "several steps" if found else "no step"
+        several = "several steps" if steps else "no step"
         raise RecordingError(f"the recording has {several} named {label!r}; it has {known}")
 
     def save(self, path: str | Path) -> None:
-        """Write it to a JSON file."""
+        """Write the recording to a JSON file."""
         Path(path).write_text(self.to_json(indent=1) + "\n", encoding="utf-8")
 
     def to_json(self, indent: int | None = None) -> str:
-        """It as the text that `save` writes."""
+        """The recording as the text that `save` writes."""
         return json.dumps({"format": FORMAT, "steps": [asdict(step) for step in self.steps]}, indent=indent)
 
     def followed_by(self, later: Recording) -> Recording:
-        """This, and what was seen afterwards, step by step."""
+        """This recording with a later one appended, step by step."""
         steps = {step.label: step for step in self.steps}
         for step in later.steps:
             steps[step.label] = steps[step.label].followed_by(step) if step.label in steps else step
@@ -244,12 +244,12 @@ class Recording:
 
     @classmethod
     def of_json(cls, data: bytes, name: str) -> Recording:
-        """Back from `to_json`; `name` is what messages call it. Raises `RecordingError`."""
+        """The recording of a `to_json`; messages call it `name`. Raises `RecordingError`."""
         try:
-            told = json.loads(data.decode("utf-8"))
-            version = told["format"]
+            document = json.loads(data.decode("utf-8"))
+            version = document["format"]
             if version == FORMAT:
-                return cls(tuple(map(_step, told["steps"])))
+                return cls(tuple(map(_step, document["steps"])))
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
             raise RecordingError(
                 f"{name} is no recording ({type(error).__name__}: {error}); give a file that recording.save() wrote"
@@ -276,31 +276,31 @@ _LISTS: Mapping[str, type] = {
 _NUMBERS = ("event_time", "processing_time", "watermark", "timestamp", "start", "end", "index")
 
 
-def _step(told: Mapping[str, Any]) -> StepRecording:
-    """A step as `to_json` has it; raises whatever, for what is none."""
-    given: dict[str, Any] = {
-        name: tuple(_made(kind, its) for its in told.get(name, ())) for name, kind in _LISTS.items()
+def _step(document: Mapping[str, Any]) -> StepRecording:
+    """A step of `to_json`. Raises LookupError, TypeError, AttributeError or ValueError for malformed input."""
+    values: dict[str, Any] = {
+        name: tuple(_made(kind, fields) for fields in document.get(name, ())) for name, kind in _LISTS.items()
     }
-    given |= {name: _number(told.get(name, 0)) for name in ("dropped", "left_out", "committed")}
-    given["epochs"] = tuple((_number(first), _number(last)) for first, last in told.get("epochs", ()))
-    given["restarts"] = tuple(map(_number, told.get("restarts", ())))
-    if (standing := told.get("standing")) is not None:
-        given["standing"] = Standing.of(standing)
-    return StepRecording(_text(told["label"]), **given)
+    values |= {name: _number(document.get(name, 0)) for name in ("dropped", "left_out", "committed")}
+    values["epochs"] = tuple((_number(first), _number(last)) for first, last in document.get("epochs", ()))
+    values["restarts"] = tuple(map(_number, document.get("restarts", ())))
+    if (standing := document.get("standing")) is not None:
+        values["standing"] = StateSnapshot.of(standing)
+    return StepRecording(_text(document["label"]), **values)
 
 
-def _made(kind: type, its: Mapping[str, Any]) -> Any:
-    """A value of a kind, with numbers where a picture reckons, and text where it is to be shown."""
-    for name, value in its.items():
+def _made(kind: type, fields: Mapping[str, Any]) -> Any:
+    """An item of a kind. Raises TypeError or ValueError if a plot could not show its fields."""
+    for name, value in fields.items():
         if name in _NUMBERS and not (value is None and name in ("start", "end")):
             _number(value)
         elif name in ("key", "tag", "timing"):
             _text(value)
         elif name == "value" and not (value is None or isinstance(value, (int, float, str))):
             raise TypeError(f"value {value!r:.80} is no number, text or null")
-    if its.get("timing", "UNKNOWN") not in TIMINGS:
-        raise ValueError(f"timing {its['timing']!r:.80} is none of {', '.join(TIMINGS)}")
-    return kind(**its)
+    if fields.get("timing", "UNKNOWN") not in TIMINGS:
+        raise ValueError(f"timing {fields['timing']!r:.80} is none of {', '.join(TIMINGS)}")
+    return kind(**fields)
 
 
 def _number(value: object) -> int:
@@ -316,15 +316,15 @@ def _text(value: object) -> str:
 
 
 def _joined(runs: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
-    """Runs of epochs, those that touch as one.
+    """Ranges of epochs, with adjacent ones joined.
 
     >>> _joined(((4, 6), (1, 2), (3, 3)))
     ((1, 6),)
     """
-    found: list[tuple[int, int]] = []
+    joined: list[tuple[int, int]] = []
     for first, last in sorted(runs):
-        if found and first <= found[-1][1] + 1:
-            found[-1] = found[-1][0], max(last, found[-1][1])
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = joined[-1][0], max(last, joined[-1][1])
         else:
-            found.append((first, last))
-    return tuple(found)
+            joined.append((first, last))
+    return tuple(joined)

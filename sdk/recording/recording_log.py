@@ -1,8 +1,8 @@
-"""A recording that lies in the checkpoint of its run, so that it outlives drivers (MillWheel paper §6.2).
+"""A recording in the checkpoint of its run, so that it outlives drivers (MillWheel paper §6.2).
 
-After each committed epoch a small object is added, and from time to time all are joined into one. Each names its
-epochs, which are committed once, so whoever writes an epoch writes the same: a driver that was replaced does no harm.
-Objects are JSON, so nothing of them runs when somebody reads them.
+After each committed epoch the driver adds a small object, and every `JOIN_AT` epochs it joins all of them into one.
+The name of an object states its epochs. An epoch is committed once, so two drivers that write the same epoch write the
+same contents. Objects are JSON, so reading them runs no code.
 """
 
 from __future__ import annotations
@@ -10,40 +10,39 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from headrace.lowlevel.checkpoint import envelope, paths
-from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, signed
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.store import ObjectStore, Store
-from headrace.sdk.options import PipelineOptions
-from headrace.sdk.recording import Recording
-from headrace.sdk.running import checkpoint_of
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, signed
+from headrace.sdk.options import PipelineOptions, checkpoint_of
+from headrace.sdk.recording.recording import Recording
 
 KIND: Final = "recording"
 FORMAT_VERSION: Final = 1
-"""Of the objects. Change it with their contents."""
+"""Version of the objects; it changes when their contents change."""
 JOIN_AT: Final = 64
-"""Objects that are joined into one."""
+"""Number of objects after which they are joined."""
 _TRIES: Final = 5
 
 Epochs = tuple[int, int]
-"""First and last."""
+"""First and last epoch of an object."""
 
 
-def store_of(place: str) -> Store:
-    """The store of a checkpoint, with the key in the environment if there is one."""
-    return signed(ObjectStore(place), os.environ.get(KEY_VARIABLE))
+def store_of(location: str) -> ObjectStorage:
+    """The object store of a checkpoint, signed if the environment has a key."""
+    return signed(ObjectStore(location), os.environ.get(KEY_VARIABLE))
 
 
 def log_of(options: PipelineOptions) -> RecordLog | None:
-    """That of the checkpoint that a run is to have; None for none, or for one that only its own process can read."""
-    place = checkpoint_of(options)
-    return None if place is None or place.startswith("memory:") else RecordLog(store_of(place))
+    """The log in the checkpoint of a run; None if it has no checkpoint, or one in memory."""
+    location = checkpoint_of(options)
+    return None if location is None or location.startswith("memory:") else RecordLog(store_of(location))
 
 
 class RecordLog:
     """The recording in one checkpoint.
 
-    >>> from headrace.sdk.recording import Arrival, StepRecording
+    >>> from headrace.sdk.recording.recording import Arrival, StepRecording
     >>> log = RecordLog(ObjectStore("memory://"))
     >>> for epoch in (1, 2):
     ...     seen = StepRecording("Sum", (Arrival(epoch, epoch, "a", epoch),), epochs=((epoch, epoch),))
@@ -53,17 +52,17 @@ class RecordLog:
     (((1, 2),), [1, 2])
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         self.store = store
-        """Of the checkpoint."""
+        """The store of the checkpoint."""
 
-    def add(self, epochs: Epochs, seen: Recording) -> None:
-        """Write what was seen in some epochs, unless it is there. Raises `StoreError`."""
-        data = envelope.wrap(KIND, FORMAT_VERSION, [seen.to_json().encode()])
-        self.store.put_if_absent(paths.recording(*epochs), data)
+    def add(self, epochs: Epochs, recording: Recording) -> None:
+        """Write the recording of some epochs, unless it exists. Raises `StoreError`."""
+        data = envelope.wrap(KIND, FORMAT_VERSION, [recording.to_json().encode()])
+        self.store.put_if_absent(object_names.recording(*epochs), data)
 
     def read(self) -> Recording:
-        """All of it; empty if nothing was recorded. Raises `CheckpointError` naming an object that is damaged."""
+        """The whole recording; empty if nothing was recorded. Raises `CheckpointError` naming a damaged object."""
         for _ in range(_TRIES):
             if (found := self._try_to_read()) is not None:
                 return found
@@ -72,10 +71,10 @@ class RecordLog:
         )
 
     def _try_to_read(self) -> Recording | None:
-        """None if something was joined meanwhile."""
+        """The recording; None if objects were joined while they were read."""
         whole = Recording()
         for epochs in self.objects():
-            name = paths.recording(*epochs)
+            name = object_names.recording(*epochs)
             if (data := self.store.get(name)) is None:
                 return None
             (text,) = envelope.unwrap(KIND, FORMAT_VERSION, data, f"{name} in {self.store.describe()}")
@@ -84,8 +83,8 @@ class RecordLog:
         return whole
 
     def objects(self) -> list[Epochs]:
-        """The epochs of every object that counts, in order: what a joined one has is left out."""
-        names = filter(None, map(paths.recorded_epochs, self.store.list(paths.RECORDINGS)))
+        """The epochs of every current object, in order, without those that a joined object contains."""
+        names = filter(None, map(object_names.recorded_epochs, self.store.list(object_names.RECORDINGS)))
         found: list[Epochs] = []
         for first, last in sorted(names, key=lambda epochs: (epochs[0], -epochs[1])):
             if not found or last > found[-1][1]:
@@ -93,13 +92,13 @@ class RecordLog:
         return found
 
     def join(self) -> None:
-        """Make one object of all, and take those away. Raises `StoreError`, `CheckpointError`."""
+        """Join all objects into one, and delete the others. Raises `StoreError`, `CheckpointError`."""
         objects = self.objects()
         if len(objects) < 2:
             return
         whole = objects[0][0], objects[-1][1]
         self.add(whole, self.read())
-        for path in self.store.list(paths.RECORDINGS):
-            epochs = paths.recorded_epochs(path)
+        for path in self.store.list(object_names.RECORDINGS):
+            epochs = object_names.recorded_epochs(path)
             if epochs is not None and epochs != whole and whole[0] <= epochs[0] and epochs[1] <= whole[1]:
                 self.store.delete(path)

@@ -1,6 +1,6 @@
-"""What a checkpoint knows of a step that nobody recorded: open windows and timers that wait, key by key.
+"""What a checkpoint knows of a step that was not recorded: open windows and waiting timers, key by key.
 
-Inputs, panes and earlier watermarks are gone when they are done with; what is left is what the next epoch needs.
+A checkpoint holds only what the next epoch needs: no inputs, panes or earlier watermarks.
 Times are microseconds UTC.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class OpenWindow:
-    """A window of a key that holds something."""
+    """A window of a key with stored contents."""
 
     key: str
     start: int | None
@@ -35,26 +35,26 @@ class WaitingTimer:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """Of one step, as of the last commit."""
+class StateSnapshot:
+    """Windows and timers of one step, as of the last commit."""
 
     clock: int
     """The wall clock of that epoch."""
     windows: tuple[OpenWindow, ...] = ()
     timers: tuple[WaitingTimer, ...] = ()
     pending: int = 0
-    """Records on their way to the step."""
+    """Records that were sent to the step and not yet processed."""
     oldest_pending: int | None = None
-    """The least timestamp of them."""
+    """Their least timestamp."""
     beyond: int = 0
-    """Windows and timers that were only counted."""
+    """Windows and timers that were counted but not listed."""
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Standing:
-        """Back from `dataclasses.asdict`; raises whatever, for what is none."""
-        windows = tuple(OpenWindow(**its) for its in told["windows"])
-        timers = tuple(WaitingTimer(**its) for its in told["timers"])
-        return cls(**{**told, "windows": windows, "timers": timers})
+    def of(cls, fields: Mapping[str, Any]) -> StateSnapshot:
+        """The snapshot of a `dataclasses.asdict`. Raises KeyError or TypeError for malformed input."""
+        windows = tuple(OpenWindow(**its) for its in fields["windows"])
+        timers = tuple(WaitingTimer(**its) for its in fields["timers"])
+        return cls(**{**fields, "windows": windows, "timers": timers})
 
     def keys(self) -> list[str]:
         """Every key, the one with most windows and timers first."""

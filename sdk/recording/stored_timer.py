@@ -1,31 +1,25 @@
-"""What a timer that lies in a checkpoint waits for, from its tag: the end of a window, or what user code set it for."""
+"""What a timer in a checkpoint waits for, by its tag: the end of a window, or the purpose that user code set it for."""
 
 from __future__ import annotations
 
-import re
-
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
-from headrace.lowlevel.checkpoint.listing import StoredTimer
-from headrace.lowlevel.timer import TimeDomain
-from headrace.sdk.shorttext import text_of
-from headrace.sdk.standing import OpenWindow, WaitingTimer
-
-_WINDOW = re.compile(r"u?(-?\d+):(-?\d+)|u?global")
-"""Tags of the timers that wait for the end of a window, or its closing."""
-_NAMED = re.compile(r"t(?:-?\d+:-?\d+|global|[0-9a-f]*) (\d+):(.*)", re.DOTALL)
-"""Tags of the timers of a `DoFn`: window, length of the name, name and dynamic tag."""
+from headrace.lowlevel.checkpoint.inspection.values import StoredTimer
+from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION
+from headrace.lowlevel.topology.timer import TimeDomain
+from headrace.sdk.model.short_text import text_of
+from headrace.sdk.recording.state_snapshot import OpenWindow, WaitingTimer
+from headrace.sdk.windows.window_namespace import GLOBAL, TimerTag
 
 
 def has_windows(view: CheckpointView, name: str) -> bool:
-    """Whether it is a grouping or a `DoFn` with state, whose tags of timers say windows."""
+    """Whether a computation is a grouping or a `DoFn` with state, whose timers have tags that name windows."""
     assert view.manifest is not None, "something is committed"
     member = view.manifest.topology.of_kind(COMPUTATION).get(name)
     return member is not None and "windows" in dict(member.signature)
 
 
 def meant_by(timer: StoredTimer, has_windows: bool) -> OpenWindow | WaitingTimer:
-    """What a timer waits for: the end of a window, or what user code set it for.
+    """The window whose end a timer waits for, or the timer itself if user code set it.
 
     >>> from dataclasses import replace
     >>> end = StoredTimer("Sum", "red", "0:60000000", TimeDomain.LOW_WATERMARK, 60_000_000)
@@ -36,12 +30,11 @@ def meant_by(timer: StoredTimer, has_windows: bool) -> OpenWindow | WaitingTimer
     """
     key, tag, is_wall = text_of(timer.key), timer.tag, timer.domain is TimeDomain.WALL_TIME
     if has_windows:
-        if (window := _WINDOW.fullmatch(tag)) is not None:
+        parts = TimerTag.parse(tag)
+        if parts.name is not None:
+            tag = f"{parts.name} {parts.dynamic_tag}".strip()
+        elif (interval := parts.interval()) is not None or parts.window == GLOBAL:
             if not is_wall:
-                start, end = window.groups()
-                return OpenWindow(key, None if start is None else int(start), None if end is None else int(end))
+                return OpenWindow(key, *(interval or (None, None)))
             tag = "trigger"
-        elif (named := _NAMED.fullmatch(tag)) is not None:
-            length, names = int(named[1]), named[2]
-            tag = f"{names[:length]} {names[length:]}".strip()
     return WaitingTimer(key, timer.timestamp, text_of(tag), is_wall)

@@ -1,6 +1,6 @@
-"""A tap on a collection: what a recording keeps of each element, brought to the driver.
+"""A tap on a collection: brings what a recording keeps of each element to the driver.
 
-What is told of an element is small and plain: a number or a short text, whatever the value is.
+A value is recorded as a number or a short text, whatever it is.
 """
 
 from __future__ import annotations
@@ -9,71 +9,73 @@ from collections.abc import Callable, Iterator
 from math import isfinite
 from typing import cast
 
-from headrace.lowlevel.sink import TapSink
+from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.recording import Arrival, RecordedPane, Value
-from headrace.sdk.shorttext import text_of
-from headrace.sdk.transforms.element import DoFn, ParDo
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.model.short_text import text_of
+from headrace.sdk.recording.recording import Arrival, RecordedPane, Value
+from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import BoundedWindow, GlobalWindow
 
-Row = tuple[object, int]
-"""A value and its timestamp, as a sink gets it."""
+TimedValue = tuple[object, int]
+"""A value and its timestamp, as a sink receives it."""
 
 
 def tap(
-    pipeline: Pipeline,
+    pipeline: BasePipeline,
     label: str,
     source: PCollection[object],
-    tell: ParDo,
-    deliver: Callable[[int, list[Row]], None],
+    describe: ParDo,
+    deliver: Callable[[int, list[TimedValue]], None],
 ) -> Iterator[Step]:
-    """Steps that are no part of the program: one that says what is seen of each element, and a sink for that."""
-    seen: PCollection[object] = PCollection(pipeline, source.windowing, source.is_bounded)
-    telling = Step(label, tell, [source])
-    telling.add_output(seen)
-    yield telling
-    yield Step(f"{label}/sink", Write(TapSink(deliver)), [seen])
+    """Two steps that are not part of the program: one that describes each element, and a sink for the descriptions."""
+    described: PCollection[object] = PCollection(pipeline, source.windowing, source.is_bounded)
+    describing = Step(label, describe, [source])
+    describing.add_output(described)
+    yield describing
+    yield Step(f"{label}/sink", Write(TapSink(deliver)), [described])
 
 
-def told_in(element: object, when: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
-    """Of an element that goes into a grouping, which is a pair: all of an `Arrival` but the processing time."""
+def input_fields(element: object, when: Timestamp = DoFn.TimestampParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
+    """The fields of an `Arrival`, but for the processing time, of a pair that a grouping receives."""
     key, value = cast("tuple[object, object]", element)
     return when.micros, text_of(key), plain(value), pane.is_retraction
 
 
-def told_out(element: object, window: BoundedWindow = DoFn.WindowParam, pane: PaneInfo = DoFn.PaneInfoParam) -> object:
-    """Of an element that comes out: all of a `RecordedPane` but the processing time."""
+def output_fields(
+    element: object, window: BoundedWindow = DoFn.WindowParam, pane: PaneInfo = DoFn.PaneInfoParam
+) -> object:
+    """The fields of a `RecordedPane`, but for the processing time, of a pair that a grouping puts out."""
     key, value = cast("tuple[object, object]", element)
     return text_of(key), plain(value), *_bounds(window), pane.timing.name, pane.index, pane.is_retraction
 
 
-def arrival(clock: int, row: Row) -> Arrival:
-    """Of what `told_in` tells."""
+def arrival(clock: int, row: TimedValue) -> Arrival:
+    """The arrival of `input_fields`, with the clock of its epoch."""
     when, key, value, is_retraction = cast("tuple[int, str, Value, bool]", row[0])
     return Arrival(when, clock, key, value, is_retraction)
 
 
-def pane(clock: int, row: Row) -> RecordedPane:
-    """Of what `told_out` tells."""
+def pane(clock: int, row: TimedValue) -> RecordedPane:
+    """The pane of `output_fields`, with the clock of its epoch."""
     return RecordedPane(clock, *cast("tuple[str, Value, int | None, int | None, str, int, bool]", row[0]))
 
 
 def plain(value: object) -> Value:
-    """A value as a recording has it.
+    """A value in the form that a recording stores.
 
     >>> plain(22), plain([3, 4, 3]), plain(range(100))
     (22, '[3, 4, 3]', '[0, 1, 2, 3, 4, 5, ...]')
     """
     if value is None or type(value) is bool:
         return cast(Value, value)
-    # JSON has no form for the others.
+    # JSON has no form for infinities and NaN.
     if type(value) is float and isfinite(value):
         return value
-    # JSON readers elsewhere know numbers of 64 bits at best.
+    # Other JSON readers take numbers of at most 64 bits.
     if type(value) is int and abs(value) < 1 << 63:
         return value
     return text_of(value)

@@ -1,1 +1,1 @@
-"""Testing pipelines: assertions on collections, streams whose events are told one by one, a pipeline for tests."""
+"""Tools for tests of pipelines: assertions on collections, scripted streams, and a pipeline for tests."""

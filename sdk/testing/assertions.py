@@ -9,16 +9,19 @@ from numbers import Real
 from typing import TypeAlias, cast
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.row import Row
-from headrace.sdk.transforms.changelog import Change, ChangeKind, ToChangelog, may_retract
-from headrace.sdk.transforms.create import Create
-from headrace.sdk.transforms.element import DoFn, Map, ParDo
-from headrace.sdk.transforms.group import CoGroupByKey
-from headrace.sdk.transforms.window_into import WindowInto
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.model.row import Row
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.pipeline.pipeline import Pipeline
+from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.par_do import Map, ParDo
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.transforms.util.changelog import ToChangelog, may_retract
+from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
 from headrace.sdk.windows import BoundedWindow, GlobalWindows
 
 Matcher: TypeAlias = Callable[[list[object]], None]
@@ -26,18 +29,18 @@ Equals: TypeAlias = Callable[[object, object], bool]
 
 
 class BeamAssertException(Exception):
-    """An assertion about a collection that does not hold."""
+    """An assertion about a collection failed."""
 
 
 class TestWindowedValue(WindowedValue):
-    """A value with timestamp, windows and pane, as an element to be looked at."""
+    """A value with its timestamp, windows and pane, as a matcher gets it with `reify_windows`."""
 
     __test__ = False
     __slots__ = ()
 
 
 class _PerWindow:
-    """Compares the elements of each window."""
+    """Matcher that compares the elements of each window."""
 
     def __init__(self, expected: Mapping[object, Iterable[object]]) -> None:
         self._expected = {window: list(elements) for window, elements in expected.items()}
@@ -57,12 +60,15 @@ class _PerWindow:
 
 
 def equal_to_per_window(expected_window_to_elements: Mapping[object, Iterable[object]]) -> Matcher:
-    """Matches if each window holds just these elements, in any order."""
+    """A matcher that accepts exactly these elements in each window, in any order."""
     return _PerWindow(expected_window_to_elements)
 
 
 def equal_to(expected: Iterable[object], equals_fn: Equals | None = None) -> Matcher:
-    """Matches just these elements, in any order.
+    """A matcher that accepts exactly these elements, in any order.
+
+    `equals_fn(expected, actual)` compares two elements; by default they are compared by `==`, and a row equals a named
+    tuple with the same fields.
 
     >>> equal_to([1, 2])([2, 1])
     >>> equal_to([1, 2])([2, 3])
@@ -91,7 +97,10 @@ def equal_to(expected: Iterable[object], equals_fn: Equals | None = None) -> Mat
 
 
 def equal_to_approx(expected: Iterable[object], rel_tol: float = 1e-9, abs_tol: float = 0.0) -> Matcher:
-    """Matches elements equal to these or, where they are numbers (in tuples and lists too), close to them."""
+    """A matcher that accepts elements equal to these, where numbers, also in tuples and lists, need only be close.
+
+    `rel_tol` and `abs_tol` have the meaning that they have in `math.isclose`.
+    """
 
     def close(one: object, other: object) -> bool:
         if isinstance(one, Real) and isinstance(other, Real):
@@ -105,7 +114,7 @@ def equal_to_approx(expected: Iterable[object], rel_tol: float = 1e-9, abs_tol: 
 
 
 def _equal(expected: object, actual: object) -> bool:
-    """Equality in which a row and a named tuple of the same fields are the same."""
+    """Whether two elements are equal; a row equals a named tuple with the same fields."""
     if expected == actual:
         return True
     one, other = _fields(expected), _fields(actual)
@@ -122,7 +131,7 @@ def _fields(value: object) -> dict[str, object] | None:
 
 
 def is_empty() -> Matcher:
-    """Matches no elements."""
+    """A matcher that accepts only an empty collection."""
 
     def match(actual: list[object]) -> None:
         if actual:
@@ -132,7 +141,7 @@ def is_empty() -> Matcher:
 
 
 def is_not_empty() -> Matcher:
-    """Matches any elements, but not none."""
+    """A matcher that accepts any collection with at least one element."""
 
     def match(actual: list[object]) -> None:
         if not actual:
@@ -142,7 +151,7 @@ def is_not_empty() -> Matcher:
 
 
 class _Reify(DoFn):
-    """Elements with what the model knows of them."""
+    """Turns an element into a `TestWindowedValue` with its timestamp, window and pane."""
 
     def process(
         self,
@@ -155,7 +164,7 @@ class _Reify(DoFn):
 
 
 class _ReifyChange(DoFn):
-    """The pane or retraction that a change stands for, with what the model knows of it."""
+    """Turns a change into a `TestWindowedValue`, whose pane is a retraction if the change is a deletion."""
 
     def process(
         self,
@@ -169,7 +178,7 @@ class _ReifyChange(DoFn):
 
 
 class _Standing:
-    """Calls a matcher with what was put out and not taken back."""
+    """Matcher that passes the elements that were not retracted to another matcher."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
@@ -195,7 +204,7 @@ class _Standing:
 
 
 def _change(element: object) -> tuple[bool, object]:
-    """Whether an element takes something back, and what must be equal."""
+    """Whether an element is a retraction, and the value that a pane and its retraction have in common."""
     if isinstance(element, TestWindowedValue):
         return element.pane_info.is_retraction, (element.value, element.windows)
     assert isinstance(element, Change), "changes come as they are, or reified"
@@ -225,7 +234,7 @@ class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
             inputs = inputs | "Reify" >> ParDo(_Reify())
         if self._global:
             inputs = inputs | "Window" >> WindowInto(GlobalWindows())
-        # Together with one element of its own the matcher is called even if there are no others.
+        # The element of "One" makes the matcher run even for an empty collection.
         one = inputs.pipeline | "One" >> Create([(None, None)]) | "Beside" >> WindowInto(inputs.windowing)
         keyed = inputs | "Key" >> Map(lambda element: (None, element))
         one.is_bounded = keyed.is_bounded = True
@@ -243,29 +252,43 @@ def assert_that(
     reify_windows: bool = False,
     use_global_window: bool = True,
 ) -> PCollection[object]:
-    """Check all elements of a collection when the pipeline runs: the run fails if the matcher raises.
+    """Check all elements of a collection when the pipeline runs; the run fails if the matcher raises.
 
-    Of a collection with retractions the matcher gets what was put out and not taken back; a retraction of what was
-    never put out fails the run. `assert_that(collection | ToChangelog(), ...)` compares each insertion and deletion,
-    and `reify_windows` shows each pane and each retraction.
+    If the collection has retractions, the matcher gets the elements that were not retracted; a retraction of an element
+    that was never emitted fails the run. `assert_that(collection | ToChangelog(), ...)` compares each insertion and
+    deletion, and `reify_windows` gives the matcher each pane and each retraction.
 
     Args:
         actual: The collection.
-        matcher: Called with the list of its elements.
-        label: Of the step; a number is added if there is one of this label.
+        matcher: Function that is called with the list of the elements, and raises if they are wrong.
+        label: Label of the step; a number is added if the pipeline already has a step with this label.
         reify_windows: Whether the matcher gets `TestWindowedValue`s instead of bare elements.
-        use_global_window: Whether all elements are checked at once, rather than those of each window as
-            (elements, window); then the window at the beginning of time is there too, without elements.
+        use_global_window: Whether the matcher gets all elements at once. If not, it gets (elements, window) for each
+            window, and also for the window at the beginning of time, which may have no elements.
+
+    Raises:
+        TypeError: `actual` is not a collection.
+        RuntimeError: The pipeline has run already.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     doubled = pipeline | beam.Create([1, 2]) | beam.Map(lambda number: 2 * number)
+    ...     _ = assert_that(doubled, equal_to([4, 2]))
     """
     if not isinstance(actual, PCollection):
         raise TypeError(f"assert_that takes a collection, got {actual!r:.200}")
     pipeline = actual.pipeline
-    if pipeline.result is not None:
+    if isinstance(pipeline, Pipeline) and pipeline.result is not None:
         raise RuntimeError("the pipeline has run already; call assert_that inside its with block")
+    per_window = isinstance(matcher, _PerWindow)
+    reified, together = reify_windows or per_window, use_global_window or per_window
+    return actual | _free_label(pipeline, label) >> _AssertThat(matcher, reified, together, standing=not reify_windows)
+
+
+def _free_label(pipeline: BasePipeline, label: str) -> str:
+    """The label, with a number if the pipeline already has a step of this label."""
     number, numbered = 1, label
     while pipeline.has_label(numbered):
         number += 1
         numbered = f"{label}_{number}"
-    per_window = isinstance(matcher, _PerWindow)
-    reified, together = reify_windows or per_window, use_global_window or per_window
-    return actual | numbered >> _AssertThat(matcher, reified, together, standing=not reify_windows)
+    return numbered

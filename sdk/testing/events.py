@@ -1,4 +1,4 @@
-"""What can happen in a `TestStream`."""
+"""Events of a `TestStream`: elements, watermarks and processing time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.sdk.windows import TimestampedValue
 
 @dataclass(frozen=True, slots=True, init=False)
 class ElementEvent:
-    """Elements arrive on an output."""
+    """Elements arrive on the output with a tag; None is the main output."""
 
     timestamped_values: tuple[TimestampedValue[object], ...]
     tag: str | None
@@ -36,7 +36,7 @@ class WatermarkEvent:
 
 @dataclass(frozen=True, slots=True, init=False)
 class ProcessingTimeEvent:
-    """The wall clock moves on (by seconds, or a `Duration`), for the whole pipeline."""
+    """The wall clock of the whole pipeline advances by seconds, or by a `Duration`."""
 
     advance_by: Duration
 

@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.pipeline import Pipeline
-from headrace.sdk.running import Runner
+from headrace.sdk.pipeline.pipeline import Pipeline
+from headrace.sdk.pipeline.runner_choice import Runner
 
 
 class TestPipeline(Pipeline):
-    """A `Pipeline` whose run is over when `run` returns, and that fails with what fails in it.
+    """A `Pipeline` for tests, under Beam's name: `run` returns when the run has ended and raises if the run failed.
 
     Args:
         runner: As for `Pipeline`.
         options: As for `Pipeline`.
         argv: As for `Pipeline`.
-        is_integration_test: Accepted for Beam's sake.
-        blocking: Accepted for Beam's sake: a run always blocks.
+        is_integration_test: Accepted for compatibility with Beam, without effect.
+        blocking: Accepted for compatibility with Beam, without effect: a run always blocks.
 
     >>> from headrace.sdk.testing.assertions import assert_that, equal_to
-    >>> from headrace.sdk.transforms.create import Create
+    >>> from headrace.sdk.transforms.core.create import Create
     >>> with TestPipeline("LocalRunner") as pipeline:
     ...     _ = assert_that(pipeline | Create([1, 2]), equal_to([2, 1]))
     """
 
-    # To pytest a class of this name is a test.
+    # pytest would collect a class with this name.
     __test__ = False
 
     def __init__(
@@ -37,5 +37,5 @@ class TestPipeline(Pipeline):
         super().__init__(runner, options, argv)
 
     def get_pipeline_options(self) -> PipelineOptions:
-        """The options."""
+        """The options of the pipeline."""
         return self.options

@@ -1,26 +1,28 @@
-"""A stream whose elements, watermark and clock move as a test tells it (`apache_beam.testing.test_stream`)."""
+"""A stream whose elements, watermark and clock follow a script (`apache_beam.testing.test_stream`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Self, TypeAlias
 
-from headrace.lowlevel.injector import BaseInjector, Delivery, MemorySplit
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, MemorySplit
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, DurationTypes, Timestamp, TimestampTypes
-from headrace.sdk.pvalue import PBegin, PCollection
+from headrace.sdk.graph.pvalue import PBegin, PCollection
+from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
-from headrace.sdk.transforms.source import Source
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.transforms.core.source import Source
 from headrace.sdk.windows import TimestampedValue
 
 Outputs: TypeAlias = PCollection[object] | dict[str | None, PCollection[object]]
 
 
+@named("EventInjector")
 class EventInjector(BaseInjector):
-    """Plays the events of one output, one an epoch; the others' events are epochs in which it brings nothing.
+    """Plays the events of one output, one event an epoch; the epochs of other outputs' events have no elements.
 
-    After the last event the input has ended.
+    The input ends after the last event.
     """
 
     def __init__(self, events: Sequence[Event], tag: str | None) -> None:
@@ -28,7 +30,7 @@ class EventInjector(BaseInjector):
         self._tag = tag
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next event."""
+        """The next event as a delivery; `position` is the number of events played."""
         assert isinstance(position, int)
         told = self._events[: position + 1]
         batch = Batch()
@@ -52,17 +54,22 @@ class EventInjector(BaseInjector):
 
 
 class TestStream(Source):
-    """An unbounded source for tests: what arrives, and how watermark and wall clock move, in the order of the calls.
+    """An unbounded source for tests: its methods say, in the order of the calls, what arrives and how time advances.
 
-    Each event is an epoch. The clock begins at 0. After the last event the watermark moves to the end of time.
+    Each event is an epoch. The wall clock begins at 0. After the last event the watermark moves to the end of time.
 
     Args:
-        coder: Accepted for Beam's sake.
+        coder: Accepted for compatibility with Beam, without effect.
         events: Events to begin with.
-        output_tags: Tags of the outputs that these events name.
+        output_tags: Tags of the outputs; they must include every tag that `events` name.
+
+    Raises:
+        ValueError: An event names an unknown tag, an element is at the end of time, or a clock does not advance. The
+            methods raise it too.
 
     >>> from headrace.sdk.testing.pipeline import TestPipeline
-    >>> from headrace.sdk.transforms.element import DoFn, Map
+    >>> from headrace.sdk.transforms.core.par_do import Map
+    >>> from headrace.sdk.functions.do_fn import DoFn
     >>> stream = TestStream().add_elements(["a"]).advance_watermark_to(10).add_elements(["b"])
     >>> with TestPipeline("LocalRunner") as pipeline:
     ...     _ = pipeline | stream | Map(lambda element, when=DoFn.TimestampParam: print(element, when))
@@ -70,7 +77,7 @@ class TestStream(Source):
     b Timestamp(10)
     """
 
-    # To pytest a class of this name is a test.
+    # pytest would collect a class with this name.
     __test__ = False
     is_bounded = False
 
@@ -112,38 +119,39 @@ class TestStream(Source):
     def add_elements(
         self, elements: Iterable[object], tag: str | None = None, event_timestamp: TimestampTypes | None = None
     ) -> Self:
-        """Next, elements arrive.
+        """Add an event: elements arrive on an output.
 
         Args:
-            elements: Values, or `TimestampedValue`s; of a `WindowedValue` the windows do not count.
-            tag: The output that they arrive on.
-            event_timestamp: Timestamp of the bare values; by default that of the output's watermark.
+            elements: Values, `TimestampedValue`s, or `WindowedValue`s, whose windows are ignored.
+            tag: Tag of the output; None is the main output.
+            event_timestamp: Timestamp of the bare values, in seconds since 1970 UTC or as a `Timestamp`; by default
+                the watermark of the output.
         """
         time = self._watermark(tag) if event_timestamp is None else Timestamp.of(event_timestamp)
         return self._add(ElementEvent([_timestamped(element, time) for element in elements], tag))
 
     def advance_watermark_to(self, new_watermark: TimestampTypes, tag: str | None = None) -> Self:
-        """Next, the watermark of an output moves to a timestamp."""
+        """Add an event: the watermark of an output advances to a timestamp, in seconds since 1970 UTC."""
         return self._add(WatermarkEvent(new_watermark, tag))
 
     def advance_watermark_to_infinity(self, tag: str | None = None) -> Self:
-        """Next, the watermark of an output moves to the end of time."""
+        """Add an event: the watermark of an output advances to the end of time."""
         return self.advance_watermark_to(Timestamp(micros=MAX_TIMESTAMP), tag)
 
     def advance_processing_time(self, advance_by: DurationTypes) -> Self:
-        """Next, the wall clock moves on by so many seconds."""
+        """Add an event: the wall clock advances by seconds, or by a `Duration`."""
         return self._add(ProcessingTimeEvent(advance_by))
 
-    # A source has one output, this one may have several, as in Beam.
+    # A source has one output, but a TestStream may have several, as in Beam.
     def expand(self, inputs: PBegin) -> Outputs:  # type: ignore[override]
-        """One collection, or a dict of them by tag if elements were added under a tag."""
+        """One collection, or a dict of collections by tag if an event or `output_tags` names a tag."""
         if self.output_tags <= {None}:
             return super().expand(inputs)
         tags = sorted(self.output_tags, key=str)
         return {tag: PCollection(inputs.pipeline, is_bounded=False, tag=tag) for tag in tags}
 
     def injector_of(self, tag: str | None) -> EventInjector:
-        """What plays the events of one output."""
+        """The injector that plays the events of one output."""
         return EventInjector(self._events, tag)
 
 

@@ -1,1 +1,1 @@
-"""What is computed: the transforms of a pipeline, one family a module (`headrace.transforms` is the way in)."""
+"""The transforms of a pipeline, by family (`headrace.transforms` is the public module)."""

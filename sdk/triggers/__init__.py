@@ -1,9 +1,9 @@
-"""When in processing time results are put out: triggers and their composites."""
+"""When in processing time panes are emitted: triggers and composite triggers."""
 
+from headrace.sdk.triggers.accumulation_mode import AccumulationMode
 from headrace.sdk.triggers.always import Always, Never
 from headrace.sdk.triggers.count import AfterCount
 from headrace.sdk.triggers.element import AfterElement
-from headrace.sdk.triggers.mode import AccumulationMode
 from headrace.sdk.triggers.or_finally import OrFinally
 from headrace.sdk.triggers.parallel import AfterAll, AfterAny
 from headrace.sdk.triggers.processing_time import AfterProcessingTime, AtPeriod

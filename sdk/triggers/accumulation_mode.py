@@ -1,17 +1,20 @@
-"""How: what becomes of a window's contents when a pane was fired (Streaming 102, "How: accumulation", table 1)."""
+"""How: what happens to a window's contents after a pane (Streaming 102, "How: accumulation", table 1)."""
 
 from __future__ import annotations
 
 from enum import Enum
 
+from headrace.lowlevel.stored_names import stored_as
 
+
+@stored_as("AccumulationMode")
 class AccumulationMode(Enum):
     """How the panes of one window relate to each other."""
 
     DISCARDING = "discarding"
-    """Each pane holds only what came since the last."""
+    """Each pane contains only the elements since the previous pane."""
     ACCUMULATING = "accumulating"
-    """Each pane holds everything in the window so far."""
+    """Each pane contains all elements of the window so far."""
     ACCUMULATING_AND_RETRACTING = "accumulating and retracting"
-    """The same, and before each pane the one before it is put out again as a retraction: an element whose `PaneInfo`
-    has `is_retraction`. Later groupings take out what it stands for, so what they put out stays right."""
+    """Each pane contains all elements of the window so far, and follows a retraction of the previous pane: an element
+    whose `PaneInfo` has `is_retraction`. Later groupings remove the retracted pane from their contents."""

@@ -1,63 +1,66 @@
-"""When: the triggers that fire at every opportunity and at none."""
+"""When: the triggers `Always`, which fires after every bundle, and `Never`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
+@named("Always")
 @dataclass(frozen=True, slots=True)
 class Always(Trigger):
-    """Fires whenever it is asked: one pane for each bundle of a window's elements."""
+    """Fires at every evaluation: one pane for each bundle of a window's elements."""
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Always."""
+        """Return True."""
         return True
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """It never finishes."""
+        """Return None: this trigger never finishes."""
         return None
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """It never does."""
+        """Return False: this trigger never finishes."""
         return False
 
 
+@named("Never")
 @dataclass(frozen=True, slots=True)
 class Never(Trigger):
-    """Never fires: a window's contents come out when it closes, allowed lateness after its end."""
+    """Never fires: the contents of a window are emitted when it closes, which is the allowed lateness after its end."""
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Not called, as it never fires."""
+        """Return `FINISHED`; not called, because this trigger never fires."""
         return FINISHED
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """Nothing is lost: closing the window puts everything out."""
+        """Return False: no elements are dropped, because a window emits all its contents when it closes."""
         return False
 
     @property
     def quiet_until_end(self) -> bool:
-        """Yes, and after it."""
+        """True: this trigger fires neither before the end of a window nor after it."""
         return True

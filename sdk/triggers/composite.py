@@ -1,4 +1,4 @@
-"""When: what triggers made of several others have in common."""
+"""When: base class of triggers that are made of other triggers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from headrace.sdk.triggers.trigger import FINISHED, Progress, Trigger, require_t
 
 @dataclass(frozen=True, slots=True, init=False)
 class Composite(Trigger):
-    """A trigger made of others; its progress is None, `FINISHED`, or a tuple with each one's progress."""
+    """A trigger made of other triggers; its progress is None, `FINISHED`, or a tuple with the progress of each trigger.
+
+    Raises:
+        ValueError: No trigger is given.
+        TypeError: An argument is not a trigger.
+    """
 
     triggers: tuple[Trigger, ...]
 
@@ -25,42 +30,45 @@ class Composite(Trigger):
         return type(self), self.triggers
 
     def each(self, progress: Progress) -> Iterator[tuple[Trigger, Progress]]:
-        """The triggers with their progress."""
+        """Pairs of each trigger and its progress."""
         return zip(self.triggers, self.parts(progress), strict=True)
 
     def parts(self, progress: Progress) -> Sequence[Progress]:
-        """The progress of each trigger."""
+        """The progress of each trigger, in the order of `triggers`."""
         if isinstance(progress, tuple):
             return progress
         return (progress if progress is FINISHED else None,) * len(self.triggers)
 
     def wake_at(self, progress: Progress, wall_time: int) -> int | None:
-        """The earliest of what the triggers want."""
-        times = (trigger.wake_at(its, wall_time) for trigger, its in self.each(progress))
+        """The earliest wall time at which one of the triggers must be evaluated; None if there is none."""
+        times = (trigger.wake_at(part, wall_time) for trigger, part in self.each(progress))
         return min((time for time in times if time is not None), default=None)
 
     def has_ontime_pane(self) -> bool:
-        """If one of them does."""
+        """Whether one of the triggers has an on-time pane."""
         return any(trigger.has_ontime_pane() for trigger in self.triggers)
 
     def continuation(self) -> Trigger:
-        """The same of their continuations."""
+        """The same composite of the triggers' continuations."""
         return type(self)(*(trigger.continuation() for trigger in self.triggers))
 
     @property
     def needs_values(self) -> bool:
-        """If one of them does."""
+        """Whether one of the triggers needs values."""
         return any(trigger.needs_values for trigger in self.triggers)
 
     @property
     def uses_wall_time(self) -> bool:
-        """If one of them does."""
+        """Whether one of the triggers uses wall time."""
         return any(trigger.uses_wall_time for trigger in self.triggers)
 
 
 def joined(parts: Iterable[Progress], *, finished: bool) -> Progress:
-    """The progress of a composite from those of its triggers, as small as it can be."""
+    """The progress of a composite trigger from that of its triggers, in the smallest form.
+
+    The result is `FINISHED` if `finished` is True, None if all `parts` are None, and else a tuple of the parts.
+    """
     if finished:
         return FINISHED
-    kept = tuple(parts)
-    return kept if any(part is not None for part in kept) else None
+    progress = tuple(parts)
+    return progress if any(part is not None for part in progress) else None

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
+@named("AfterCount")
 @dataclass(frozen=True, slots=True)
 class AfterCount(Trigger):
     """Fires once, when at least `count` elements are in the pane.
 
-    As triggers are asked once a bundle, the pane may hold more.
+    A trigger is evaluated once a bundle, so that the pane may contain more elements. Raises ValueError if `count` is
+    not an int of at least 1.
     """
 
     count: int
@@ -22,23 +25,23 @@ class AfterCount(Trigger):
             raise ValueError(f"AfterCount: count is {self.count!r}; give a whole number of at least 1")
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Count on."""
+        """Add the number of new elements to the progress, which is the number of elements since the last pane."""
         return progress if progress is FINISHED else _counted(progress) + count
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Finished if any was; else all elements count."""
+        """`FINISHED` if one of the triggers has finished; else the sum of the numbers of elements."""
         return FINISHED if any(part is FINISHED for part in parts) else sum(map(_counted, parts))
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """When enough are there."""
+        """Whether at least `count` elements are in the pane."""
         return progress is not FINISHED and _counted(progress) >= self.count
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Finished."""
+        """Return `FINISHED`."""
         return FINISHED
 
     def continuation(self) -> Trigger:
-        """One pane of the grouping before is one element of the next."""
+        """`AfterCount(1)`: one pane of this grouping is one element of the next grouping."""
         return AfterCount(1)
 
 

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.count import AfterCount
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
+@named("AfterElement")
 @dataclass(frozen=True, slots=True)
 class AfterElement(Trigger):
     """Fires once, when the pane has an element for which `predicate` holds: a punctuation, a flush event.
 
-    As triggers are asked once a bundle, the pane may hold elements that came after it in the same bundle. Values are
-    not combined before the shuffle under such a trigger, as the predicate has to see them.
+    A trigger is evaluated once a bundle, so that the pane may contain elements that arrived later in the same bundle.
+    Values are not combined before the shuffle under this trigger, because the predicate is called with them.
 
     Args:
-        predicate: Takes the value of an element's pair (what a `GroupByKey` collects, what a `CombineFn` gets), and
-            returns whether it is one of these. It may be called once more for the same element if a task is retried.
+        predicate: Takes the value of an element's pair (what a `GroupByKey` collects, or the input of a `CombineFn`),
+            and returns whether the element fires the pane. It may be called again for the same element if a task is
+            retried.
+
+    Raises:
+        TypeError: `predicate` is not callable.
 
     >>> from headrace.sdk.triggers import Repeatedly
     >>> trigger = Repeatedly(AfterElement(lambda value: value == "flush"))
@@ -36,26 +42,26 @@ class AfterElement(Trigger):
             raise TypeError(f"AfterElement: predicate is {self.predicate!r:.200}; give a function of a value")
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """True once there was one."""
+        """Return True once the predicate holds for an element, None before that."""
         return progress if progress is not None else any(map(self.predicate, values)) or None
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Finished if any was; else ready if any is."""
+        """`FINISHED` if one of the triggers has finished; else True if the predicate holds for any of the elements."""
         return FINISHED if any(part is FINISHED for part in parts) else any(parts) or None
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """When there was one."""
+        """Whether the predicate holds for an element of the pane."""
         return progress is True
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Finished."""
+        """Return `FINISHED`."""
         return FINISHED
 
     def continuation(self) -> Trigger:
-        """The element was waited for already: each pane that comes is passed on."""
+        """`AfterCount(1)`: the next grouping emits each pane of this grouping."""
         return AfterCount(1)
 
     @property
     def needs_values(self) -> bool:
-        """Yes."""
+        """True: the predicate is called with the values."""
         return True

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.composite import joined
 from headrace.sdk.triggers.parallel import AfterAny
 from headrace.sdk.triggers.repeatedly import Repeatedly
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
+@named("OrFinally")
 @dataclass(frozen=True, slots=True, init=False)
 class OrFinally(AfterAny):
-    """Fires as its first trigger does, until the second fires: then it fires once more and has finished.
+    """Fires when its first trigger fires, until the second trigger fires: that is the last firing (Beam's `OrFinally`).
 
     >>> from headrace.sdk.triggers import AfterCount, AfterWatermark, Repeatedly
     >>> until_end = OrFinally(Repeatedly(AfterCount(2)), AfterWatermark())
@@ -28,19 +30,19 @@ class OrFinally(AfterAny):
         super(OrFinally, self).__init__(main, until)
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Finished if the second fired, or the first has finished."""
-        (main, its), (until, untils) = self.each(progress)
-        if until.should_fire(untils, moment):
+        """`FINISHED` if the second trigger fires or the first trigger has finished."""
+        (main, main_progress), (until, until_progress) = self.each(progress)
+        if until.should_fire(until_progress, moment):
             return FINISHED
-        fired = main.on_fire(its, moment)
-        return joined((fired, untils), finished=fired is FINISHED)
+        fired = main.on_fire(main_progress, moment)
+        return joined((fired, until_progress), finished=fired is FINISHED)
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """If either may."""
+        """Whether one of the two triggers may finish."""
         return any(trigger.may_finish(allowed_lateness_us) for trigger in self.triggers)
 
     def continuation(self) -> Trigger:
-        """Either's panes are passed on, also after the second has ended the first."""
+        """`Repeatedly` of the two continuations, so that the next grouping emits all panes, the last one included."""
         return Repeatedly(OrFinally(*(trigger.continuation() for trigger in self.triggers)))
 
     def _ends(self, finished: Sequence[bool]) -> bool:

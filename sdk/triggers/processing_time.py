@@ -1,4 +1,4 @@
-"""When: triggers on the progress of wall time (Streaming 102, listings 4 and 9)."""
+"""When: triggers on processing time, which is the wall clock of the runner (Streaming 102, listings 4 and 9)."""
 
 from __future__ import annotations
 
@@ -6,56 +6,59 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Duration, DurationTypes
 from headrace.sdk.triggers.always import Always
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 
 
+@named("AtWallTime")
 @dataclass(frozen=True, slots=True)
 class AtWallTime(Trigger):
-    """Fires once, at a wall time that follows from when the first element of the pane came.
+    """Fires once, at a wall time that is computed from the arrival of the first element of the pane.
 
-    Its progress is that time, microseconds UTC.
+    The progress of the trigger is this wall time, microseconds UTC. Subclasses implement `fires_at`.
     """
 
     @abstractmethod
     def fires_at(self, came_us: int) -> int:
-        """When a pane fires whose first element came then; both microseconds UTC."""
+        """The wall time at which a pane fires whose first element arrived at `came_us`; both are microseconds UTC."""
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """The first element sets the time."""
+        """The wall time at which the pane fires; the first element sets it."""
         return self.fires_at(moment.wall_time) if progress is None else progress
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """The earliest time of all; finished only if all were."""
+        """The earliest wall time of all windows; `FINISHED` only if all triggers have finished."""
         going = [part for part in parts if part is not FINISHED]
         return min((part for part in going if isinstance(part, int)), default=None) if going else FINISHED
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Once the time has come."""
+        """Whether the wall clock has reached the time."""
         return isinstance(progress, int) and moment.wall_time >= progress
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """Finished."""
+        """Return `FINISHED`."""
         return FINISHED
 
     def wake_at(self, progress: Progress, wall_time: int) -> int | None:
-        """The time, until it has come."""
+        """The wall time at which the pane fires; None if there is none or it has been reached."""
         return progress if isinstance(progress, int) and progress > wall_time else None
 
     def continuation(self) -> Trigger:
-        """The time was waited for already: what comes is passed on."""
+        """`Always`: the next grouping emits each pane of this grouping without another delay."""
         return Always()
 
     @property
     def uses_wall_time(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 
+@named("AfterProcessingTime")
 @dataclass(frozen=True, slots=True, init=False)
 class AfterProcessingTime(AtWallTime):
-    """Fires once, `delay` seconds (or a `timedelta`) of wall time after the first element of the pane came.
+    """Fires once, `delay` seconds (or a `timedelta`) of wall time after the first element of the pane has arrived.
 
     >>> from datetime import timedelta
     >>> AfterProcessingTime(timedelta(minutes=1))
@@ -68,20 +71,21 @@ class AfterProcessingTime(AtWallTime):
         object.__setattr__(self, "delay", _seconds("AfterProcessingTime: delay", delay))
 
     def fires_at(self, came_us: int) -> int:
-        """The delay later."""
+        """The arrival plus the delay, microseconds UTC."""
         return came_us + int(self.delay * SECOND)
 
 
+@named("AtPeriod")
 @dataclass(frozen=True, slots=True, init=False)
 class AtPeriod(AtWallTime):
-    """Fires once, when the wall clock next is at a multiple of `every` seconds (and `offset` more) since 1970 UTC.
+    """Fires once, when the wall clock next reaches a multiple of `every` seconds, plus `offset`, since 1970 UTC.
 
-    All windows fire at the same instants, whenever their elements came: `Repeatedly(AtPeriod(60))` gives what each
-    minute of the wall clock brought (Beam Java: `AfterProcessingTime` with `alignedTo`).
+    All windows fire at the same instants, whenever their elements arrived: `Repeatedly(AtPeriod(60))` emits the
+    elements of each minute of the wall clock (Beam Java: `AfterProcessingTime` with `alignedTo`).
 
     Args:
         every: Length of the period, seconds or a `timedelta`.
-        offset: How long after the multiples, as `every`.
+        offset: Distance of the instants from the multiples of `every`, seconds or a `timedelta`.
 
     >>> AtPeriod(60, offset=5).fires_at(125_000_000)
     185000000
@@ -99,17 +103,21 @@ class AtPeriod(AtWallTime):
             raise ValueError(f"AtPeriod: every is {self.every!r} s; give a microsecond or more")
 
     def fires_at(self, came_us: int) -> int:
-        """The end of the period in which the element came; one that comes just as a period ends is in the next."""
+        """The end of the period in which the element arrived; the end of a period belongs to the next period."""
         period = round(self.every * SECOND)
         return came_us + period - (came_us - round(self.offset * SECOND)) % period
 
 
 _MOST = MAX_TIMESTAMP // 2
-"""Microseconds that a wall time may be put off by, so that it stays before the end of time."""
+"""Longest delay, microseconds; a wall time plus this delay stays below `MAX_TIMESTAMP`."""
 
 
 def _seconds(name: str, given: DurationTypes, least: int = 0) -> float:
-    """A length of wall time, if a trigger can wait for it: a number of seconds as it is, others in seconds."""
+    """A valid length of wall time in seconds: numbers as they are given, other durations converted to float.
+
+    Raises ValueError, with `name` in its message, for a length below `least` microseconds, above `_MOST`, or of no
+    duration type.
+    """
     try:
         fits = least <= Duration.of(given).micros <= _MOST
     except (TypeError, ValueError):

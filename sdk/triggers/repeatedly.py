@@ -1,16 +1,21 @@
-"""When: repetition (Streaming 102, "composite triggers")."""
+"""When: repetition of a trigger (Streaming 102, "composite triggers")."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
+@named("Repeatedly")
 @dataclass(frozen=True, slots=True)
 class Repeatedly(Trigger):
-    """Begins its trigger anew whenever that has finished; never finishes itself."""
+    """Starts its trigger again whenever that trigger has finished; never finishes.
+
+    Raises TypeError if `underlying` is not a trigger.
+    """
 
     underlying: Trigger
 
@@ -18,50 +23,50 @@ class Repeatedly(Trigger):
         require_trigger("Repeatedly", self.underlying)
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """For the repeated trigger."""
+        """The progress of the repeated trigger after new elements."""
         return self.underlying.on_elements(progress, count, values, moment)
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """For the repeated trigger."""
+        """The merged progress of the repeated trigger; None if that trigger has finished."""
         return _anew(self.underlying.on_merge(parts, moment))
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """When the repeated trigger does."""
+        """Whether the repeated trigger is ready to fire."""
         return self.underlying.should_fire(progress, moment)
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """From the beginning, if that was its last firing."""
+        """The progress of the repeated trigger after the firing; None if that trigger has finished."""
         return _anew(self.underlying.on_fire(progress, moment))
 
     def wake_at(self, progress: Progress, wall_time: int) -> int | None:
-        """When the repeated trigger wants."""
+        """The next wall time at which the repeated trigger must be evaluated."""
         return self.underlying.wake_at(progress, wall_time)
 
     def has_ontime_pane(self) -> bool:
-        """If the repeated trigger does."""
+        """Whether the repeated trigger has an on-time pane."""
         return self.underlying.has_ontime_pane()
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """It never does."""
+        """Return False: this trigger never finishes."""
         return False
 
     def continuation(self) -> Trigger:
-        """The repeated trigger's, repeated."""
+        """`Repeatedly` of the continuation of the repeated trigger."""
         return Repeatedly(self.underlying.continuation())
 
     @property
     def quiet_until_end(self) -> bool:
-        """If the repeated trigger is."""
+        """Whether the repeated trigger is quiet until the end of the window."""
         return self.underlying.quiet_until_end
 
     @property
     def needs_values(self) -> bool:
-        """If the repeated trigger does."""
+        """Whether the repeated trigger needs values."""
         return self.underlying.needs_values
 
     @property
     def uses_wall_time(self) -> bool:
-        """If the repeated trigger does."""
+        """Whether the repeated trigger uses wall time."""
         return self.underlying.uses_wall_time
 
 

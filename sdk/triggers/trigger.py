@@ -1,8 +1,9 @@
-"""When: what a trigger is (Streaming 102, "When: triggers"; Beam's `transforms.trigger`).
+"""When: the interface of triggers (Streaming 102, "When: triggers"; Beam's `transforms.trigger`).
 
-A `Trigger` is configuration. What it remembers of one window, its *progress*, is a small picklable value that is
-stored with the window; None before anything happened. The methods are pure: they take a progress and give the next.
-A trigger is asked once a bundle and window, after all elements of the bundle were added, and when a timer is due.
+A `Trigger` is configuration. The state of a trigger for one window, its *progress*, is a small picklable value that is
+stored with the window; the progress is None before the first element. The methods are pure: they take a progress and
+return the next one. A trigger is evaluated once for each bundle and window, after all elements of the bundle have been
+added, and when a timer is due.
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, Self, TypeAlias
 
 Progress: TypeAlias = object
-"""What a trigger remembers of a window: None, numbers, and tuples of them; any small picklable value for triggers of
-your own. It must not be changed in place."""
+"""State of a trigger for one window: None, numbers, and tuples of these; any small picklable value for triggers of your
+own. A progress must not be changed in place."""
 
 FINISHED: Final = ...
-"""The progress of a trigger that never fires again; `...`, as that is the same object after storing, and nothing that a
-trigger would remember."""
+"""Progress of a trigger that never fires again. The value is `...`, because it is the same object after pickling and is
+not a progress that a trigger would use otherwise."""
 
 
 class Moment(NamedTuple):
-    """What a trigger can see besides its progress; times in microseconds UTC."""
+    """The input of a trigger besides its progress; times are microseconds UTC."""
 
     end: int
     """End of the window."""
     watermark: int
-    """Input low watermark."""
+    """Watermark of the input."""
     wall_time: int
-    """The wall clock."""
+    """Time of the wall clock."""
     merging: bool = False
-    """Whether windows may merge, so that a window may grow and a trigger have to begin anew."""
+    """Whether windows may merge, so that a window may grow and its trigger may have to start again."""
 
     @property
     def past_end(self) -> bool:
@@ -39,11 +40,11 @@ class Moment(NamedTuple):
 
 
 class Trigger(ABC):
-    """Says when a window's contents so far are put out as a pane.
+    """Decides when the contents of a window are emitted as a pane.
 
-    Subclass it for a trigger of your own: a frozen dataclass with `on_elements`, `on_merge`, `should_fire` and
-    `on_fire`, and whichever of the others differ. It then composes with all others. This one fires when the values
-    since the last pane add up to enough:
+    Subclass `Trigger` for a trigger of your own: a frozen dataclass with `on_elements`, `on_merge`, `should_fire` and
+    `on_fire`, and with those of the other methods that differ. The trigger then composes with all other triggers. The
+    trigger of this example fires when the values since the last pane add up to `enough`:
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Trigger(ABC):
     __slots__ = ()
 
     def __new__(cls, *args: object, **kwargs: object) -> Self:
-        """Refuse what could not be asked."""
+        """Create the trigger; raise TypeError if the class lacks an abstract method."""
         if missing := sorted(getattr(cls, "__abstractmethods__", ())):
             raise TypeError(
                 f"trigger {cls.__name__} does not define {', '.join(missing)}; "
@@ -84,53 +85,66 @@ class Trigger(ABC):
 
     @abstractmethod
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Elements were added to the window: how many, and which if `needs_values`."""
+        """The progress after elements have been added to the window.
+
+        Args:
+            progress: The progress before.
+            count: Number of elements.
+            values: Values of the elements; may be empty unless `needs_values` is True.
+            moment: End of the window, watermark and wall time.
+        """
 
     @abstractmethod
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Windows with these progresses became one, whose end `moment` has. There is at least one."""
+        """The progress of a merged window from the progress of each of its windows, of which there is at least one.
+
+        The end in `moment` is that of the merged window.
+        """
 
     @abstractmethod
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """Whether it is time for a pane."""
+        """Whether the trigger is ready to fire a pane."""
 
     @abstractmethod
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """A pane was fired because `should_fire` said so; `FINISHED` if it was the last."""
+        """The progress after a pane for which `should_fire` was True; `FINISHED` if the trigger never fires again."""
 
     def wake_at(self, progress: Progress, wall_time: int) -> int | None:
-        """The next wall time after `wall_time` at which to ask again, both microseconds UTC; None for never."""
+        """The next wall time after `wall_time` at which to evaluate the trigger (microseconds UTC); None for none."""
         return None
 
     def has_ontime_pane(self) -> bool:
-        """Whether it fires because the watermark reaches the end of the window, with or without new elements."""
+        """Whether the trigger fires when the watermark reaches the end of the window, with or without new elements."""
         return False
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """Whether it may finish while elements still come, which are then dropped."""
+        """Whether the trigger may finish while elements still arrive, which are then dropped.
+
+        `allowed_lateness_us` is the allowed lateness of the windowing, microseconds.
+        """
         return True
 
     def continuation(self) -> Trigger:
-        """The trigger for the next grouping, which gets this one's panes as its elements."""
+        """The trigger of the next grouping, whose elements are the panes of this one."""
         return self
 
     @property
     def quiet_until_end(self) -> bool:
-        """Whether nothing happens before the watermark reaches the end of a window: no progress, no firing."""
+        """Whether the trigger neither fires nor has progress before the watermark reaches the end of a window."""
         return False
 
     @property
     def needs_values(self) -> bool:
-        """Whether `on_elements` looks at the values; else they may be combined before they come."""
+        """Whether `on_elements` reads the values; if not, they may be combined before the shuffle."""
         return False
 
     @property
     def uses_wall_time(self) -> bool:
-        """Whether `wake_at` ever names a time."""
+        """Whether `wake_at` may return a time."""
         return False
 
 
 def require_trigger(owner: str, given: object) -> None:
-    """Refuse what is no trigger as a part of another one."""
+    """Raise TypeError, with `owner` in its message, if a part of a composite trigger is not a trigger."""
     if not isinstance(given, Trigger):
         raise TypeError(f"{owner} is made of triggers, got {given!r:.200}; write AfterCount(2), say")

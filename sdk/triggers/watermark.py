@@ -1,55 +1,62 @@
-"""When: triggers on the watermark's progress (Streaming 102, listings 3 to 5)."""
+"""When: triggers on the progress of the watermark (Streaming 102, listings 3 to 5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.triggers.repeatedly import Repeatedly
 from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, require_trigger
 
 
+@named("DefaultTrigger")
 @dataclass(frozen=True, slots=True)
 class DefaultTrigger(Trigger):
-    """Fires when the watermark reaches the end of the window, and again for whatever comes late."""
+    """Fires when the watermark reaches the end of the window, and after that for each bundle with late elements."""
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Nothing to remember."""
+        """Return None: this trigger has no progress."""
         return None
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """At and after the end of the window."""
+        """Whether the watermark has reached the end of the window."""
         return moment.past_end
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """It never finishes."""
+        """Return None: this trigger never finishes."""
         return None
 
     def has_ontime_pane(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """It never does."""
+        """Return False: this trigger never finishes."""
         return False
 
     @property
     def quiet_until_end(self) -> bool:
-        """Yes."""
+        """True."""
         return True
 
 
+@named("AfterWatermark")
 @dataclass(frozen=True, slots=True, init=False)
 class AfterWatermark(Trigger):
     """Fires once when the watermark reaches the end of the window.
 
     Args:
-        early: asked again and again before that, for speculative panes.
-        late: asked again and again after that, for panes with late elements. Without it those are dropped.
+        early: Trigger of speculative panes before the end of the window; it is repeated.
+        late: Trigger of panes with late elements after the end of the window; it is repeated. If it is None, late
+            elements are dropped.
+
+    Raises:
+        TypeError: `early` or `late` is neither None nor a trigger.
     """
 
     early: Trigger | None
@@ -60,7 +67,11 @@ class AfterWatermark(Trigger):
         object.__setattr__(self, "late", _repeated(late))
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
-        """For the trigger of the current phase; where windows merge, the early phase may come back."""
+        """The progress after new elements, for the trigger of the current phase.
+
+        If windows may merge, the early trigger is updated in the late phase too, because a merged window may be in its
+        early phase again.
+        """
         if progress is FINISHED:
             return progress
         is_late, early, late = _phase(progress)
@@ -71,7 +82,10 @@ class AfterWatermark(Trigger):
         return _progress(is_late, early, late)
 
     def on_merge(self, parts: Sequence[Progress], moment: Moment) -> Progress:
-        """Late only if all were late and the merged window has ended too; else it begins anew."""
+        """The progress of the merged window: in the late phase only if all windows were and the merged one has ended.
+
+        Otherwise the merged window is in its early phase.
+        """
         going = [_phase(part) for part in parts if part is not FINISHED]
         if moment.past_end and all(is_late for is_late, _, _ in going):
             if self.late is None or not going:
@@ -81,7 +95,7 @@ class AfterWatermark(Trigger):
         return _progress(False, early, None)
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
-        """At the end of the window, or when the trigger of the current phase says so."""
+        """Whether the window has just ended, or the trigger of the current phase is ready to fire."""
         if progress is FINISHED:
             return False
         is_late, early, late = _phase(progress)
@@ -90,7 +104,7 @@ class AfterWatermark(Trigger):
         return moment.past_end or (self.early is not None and self.early.should_fire(early, moment))
 
     def on_fire(self, progress: Progress, moment: Moment) -> Progress:
-        """On to the late phase if this was at the end of the window."""
+        """The progress after a pane; the pane at the end of the window starts the late phase."""
         is_late, early, late = _phase(progress)
         if is_late and self.late:
             return _progress(True, None, self.late.on_fire(late, moment))
@@ -99,25 +113,25 @@ class AfterWatermark(Trigger):
         return _progress(False, self.early.on_fire(early, moment) if self.early else None, None)
 
     def wake_at(self, progress: Progress, wall_time: int) -> int | None:
-        """When the trigger of the current phase wants to be asked."""
+        """The next wall time at which the trigger of the current phase must be evaluated."""
         if progress is FINISHED:
             return None
         is_late, early, late = _phase(progress)
-        current, its = (self.late, late) if is_late else (self.early, early)
-        return current.wake_at(its, wall_time) if current else None
+        trigger, part = (self.late, late) if is_late else (self.early, early)
+        return trigger.wake_at(part, wall_time) if trigger else None
 
     def has_ontime_pane(self) -> bool:
-        """It does."""
+        """Return True."""
         return True
 
     def may_finish(self, allowed_lateness_us: int) -> bool:
-        """At the end of the window, if elements may be late and nothing fires for them."""
+        """Whether elements may be late and no late trigger, or one that may finish, fires for them."""
         if allowed_lateness_us == 0:
             return False
         return self.late is None or self.late.may_finish(allowed_lateness_us)
 
     def continuation(self) -> AfterWatermark:
-        """The same with its parts' continuations."""
+        """`AfterWatermark` with the continuations of its early and late triggers."""
         return AfterWatermark(
             early=self.early.continuation() if self.early else None,
             late=self.late.continuation() if self.late else None,
@@ -125,17 +139,17 @@ class AfterWatermark(Trigger):
 
     @property
     def quiet_until_end(self) -> bool:
-        """If there are no early firings."""
+        """Whether there is no early trigger."""
         return self.early is None
 
     @property
     def needs_values(self) -> bool:
-        """If a part does."""
+        """Whether the early or the late trigger needs values."""
         return any(part.needs_values for part in (self.early, self.late) if part)
 
     @property
     def uses_wall_time(self) -> bool:
-        """If a part does."""
+        """Whether the early or the late trigger uses wall time."""
         return any(part.uses_wall_time for part in (self.early, self.late) if part)
 
 

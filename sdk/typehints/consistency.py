@@ -1,17 +1,18 @@
-"""Whether elements of one type may go where another is wanted (`apache_beam.typehints.is_consistent_with`)."""
+"""Consistency: whether a given type fits a wanted type (`apache_beam.typehints.is_consistent_with`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.sdk.row import Row
-from headrace.sdk.types.fields import RowTypeConstraint, fields_of
-from headrace.sdk.types.hints import item, normal, tuple_of, union_members
+from headrace.sdk.model.row import Row
+from headrace.sdk.typehints.hints import item, normal, tuple_of
+from headrace.sdk.typehints.row_type import RowTypeConstraint, fields_of
+from headrace.sdk.typehints.type_names import union_members
 
 
 def is_consistent_with(given: object, wanted: object) -> bool:
-    """Whether every value of the first type is, for all that is known, one of the second.
+    """Whether a value of the given type may be a value of the wanted type; unknown types are consistent with all.
 
     >>> is_consistent_with(bool, int), is_consistent_with(list[int], Iterable[str]), is_consistent_with(Any, str)
     (True, False, True)
@@ -29,7 +30,7 @@ def _fits(given: object, wanted: object) -> bool:
     if isinstance(wanted, RowTypeConstraint) or wanted is Row:
         return _has_fields(given, wanted)
     if isinstance(given, RowTypeConstraint):
-        # A step may put rows out as named tuples.
+        # A step may declare rows as its output and emit named tuples.
         given = tuple_of(kind for _, kind in given.fields) if _class(wanted) is tuple else Row
     return _class_fits(_class(given), _class(wanted)) and _arguments_fit(given, wanted)
 
@@ -57,11 +58,11 @@ def _class_fits(given: object, wanted: object) -> bool:
 
 
 _NUMBERS = (bool, int, float, complex)
-"""Each can stand for those after it."""
+"""Each type is consistent with those after it."""
 
 
 def _arguments_fit(given: object, wanted: object) -> bool:
-    """Compare what is inside; the classes fit."""
+    """Whether the type arguments are consistent, given that the classes are."""
     have, want = get_args(given), get_args(wanted)
     if not want:
         return True
@@ -82,7 +83,7 @@ def _is_kind(hint: object, kind: type) -> bool:
 
 
 def _as_tuple(given: object) -> Sequence[object]:
-    """Types of a tuple's items; empty if nothing is known of them."""
+    """The types of a tuple's items; empty if the types are not known."""
     fields = fields_of(given)
     return [normal(kind) for kind in fields.values()] if fields else get_args(given)
 

@@ -1,4 +1,4 @@
-"""Types that a program states of its elements, as decorators (`apache_beam.typehints`)."""
+"""Decorators that declare the input and output types of steps (`apache_beam.typehints`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def with_input_types(*hints: object, **named_hints: object) -> Callable[[T], T]:
-    """State the type of the elements that a transform, a `DoFn` or a function takes: a decorator."""
+    """Decorator that declares the element types that a transform, a `DoFn` or a function takes."""
 
     def decorate(what: T) -> T:
         setattr(what, "input_hints", (hints, named_hints))  # noqa: B010 - no attribute that T is known to have
@@ -19,7 +19,9 @@ def with_input_types(*hints: object, **named_hints: object) -> Callable[[T], T]:
 
 
 def with_output_types(hint: object = None, **tagged_hints: object) -> Callable[[T], T]:
-    """State the type of the elements that a transform, a `DoFn` or a function gives: a decorator.
+    """Decorator that declares the element types that a transform, a `DoFn` or a function emits.
+
+    `tagged_hints` are the types of the tagged outputs, by tag.
 
     >>> @with_output_types(int)
     ... def length(word):

@@ -1,4 +1,4 @@
-"""Types that do not go together (`apache_beam.typehints.TypeCheckError`)."""
+"""The error for type hints that are not consistent (`apache_beam.typehints.TypeCheckError`)."""
 
 from __future__ import annotations
 
@@ -6,4 +6,7 @@ from headrace.lowlevel.errors import HeadraceError
 
 
 class TypeCheckError(HeadraceError, TypeError):
-    """Both types and both steps are named. While a pipeline is built: nothing has run."""
+    """Two type hints are not consistent; the message names both types and both steps.
+
+    The error is raised while the pipeline is built, so nothing has run.
+    """

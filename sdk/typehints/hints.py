@@ -1,4 +1,4 @@
-"""One form for type hints, be they `typing`'s, built-in generics or Beam's `KV` (`apache_beam.typehints`)."""
+"""Normal form of type hints, whether from `typing`, built-in generics or Beam's `KV` (`apache_beam.typehints`)."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import typing
 from collections.abc import Iterable
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.types.fields import RowTypeConstraint
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.typehints.row_type import RowTypeConstraint
+from headrace.sdk.typehints.type_names import UNIONS, union_members
 from headrace.sdk.windows import TimestampedValue
 
-# Without parameters on purpose: they are given where it is used.
+# The alias has no parameters on purpose: users write them, as in KV[str, int].
 KV = tuple  # type: ignore[type-arg]
 """A pair of key and value, as in `KV[str, int]`."""
 K = TypeVar("K")
 V = TypeVar("V")
 ANY_PAIR = types.GenericAlias(tuple, (K, V))
-"""The type of pairs of whatever types."""
-_UNIONS = (typing.Union, types.UnionType)
+"""The type of pairs whose key and value have any types."""
 _TRANSPARENT = (typing.Annotated, typing.Final, typing.ClassVar, typing.Required, typing.NotRequired)
 
 
 def normal(hint: object) -> object:
-    """A hint as a class, a generic with normal arguments, a union, a type variable or `Any`.
+    """The normal form of a hint: a class, a generic with normal arguments, a union, a type variable or `Any`.
 
-    What is not understood is `Any`: a check must never refuse what could be right.
+    A hint that is not understood becomes `Any`: a check must never refuse a correct pipeline.
 
     >>> normal(typing.Optional[typing.List[int]])
     typing.Optional[list[int]]
@@ -44,12 +44,12 @@ def normal(hint: object) -> object:
         return normal(arguments[0])
     if origin is typing.Literal:
         return union(type(value) for value in arguments)
-    if origin in _UNIONS:
+    if origin in UNIONS:
         return union(map(normal, arguments))
     if origin is not None:
         return _generic(origin, arguments)
     if isinstance(hint, tuple):
-        # As in Beam's older programs: (str, int) for Tuple[str, int].
+        # Older Beam programs write (str, int) for Tuple[str, int].
         return tuple_of(map(normal, hint))
     if not isinstance(hint, type) or hint is object or getattr(hint, "_is_protocol", False):
         return Any
@@ -79,17 +79,17 @@ def _tuple(arguments: tuple[object, ...]) -> object:
 
 
 def tuple_of(items: Iterable[object]) -> object:
-    """The type of tuples with items of these types."""
+    """The type of tuples whose items have these types, in this order."""
     return types.GenericAlias(tuple, tuple(items))
 
 
 def iterable_of(kind: object) -> object:
-    """The type of iterables of a type."""
+    """The type of iterables whose items have a type."""
     return types.GenericAlias(Iterable, (kind,))
 
 
 def union(members: Iterable[object]) -> object:
-    """The type of what is of any of these types; `Any` if one of them is, or if there are none.
+    """The union of types; `Any` if one of them is `Any`, or if there are none.
 
     >>> union([int, int]), union([int, Any])
     (<class 'int'>, typing.Any)
@@ -97,17 +97,12 @@ def union(members: Iterable[object]) -> object:
     found = list(dict.fromkeys(part for member in members for part in union_members(member)))
     if not found or Any in found:
         return Any
-    made: object = typing.Union[tuple(found)]  # noqa: UP007 - of a number known only here
+    made: object = typing.Union[tuple(found)]  # noqa: UP007 - the number of members is known only here
     return made
 
 
-def union_members(hint: object) -> tuple[object, ...]:
-    """The types that a union is of; any other type is the only one."""
-    return get_args(hint) if get_origin(hint) in _UNIONS else (hint,)
-
-
 def pair(hint: object) -> tuple[object, object] | None:
-    """Key and value types of pairs: both `Any` where nothing is known, None if the type is not one of pairs."""
+    """The key and value types of a type of pairs; both `Any` if not known, None if the type is not a type of pairs."""
     hint = normal(hint)
     if hint is Any or isinstance(hint, TypeVar) or hint is tuple:
         return Any, Any
@@ -136,7 +131,7 @@ _NO_PAIRS = (int, float, bool, complex, bytes, type(None))
 
 
 def item(hint: object) -> object | None:
-    """The type of the items of an iterable; `Any` where it is not known, None if the type is no iterable."""
+    """The item type of an iterable type; `Any` if not known, None if the type is not iterable."""
     hint = normal(hint)
     found = [_item(member) for member in union_members(hint) if member is not type(None)]
     if not found:
@@ -157,7 +152,7 @@ def _item(hint: object) -> object | None:
 
 
 def element(hint: object) -> object:
-    """The type of the element in what a step puts out: a `TimestampedValue[int]` puts out an int."""
+    """The element type of a step's output type; for `TimestampedValue[int]` it is int."""
     members = [_element(member) for member in union_members(normal(hint))]
     return union(member for member in members if member is not TaggedOutput)
 
@@ -169,23 +164,3 @@ def _element(hint: object) -> object:
     if hint in (TimestampedValue, WindowedValue) or origin is WindowedValue:
         return Any
     return hint
-
-
-def shown(hint: object) -> str:
-    """A type as a person writes it.
-
-    >>> shown(normal(typing.Dict[str, typing.List[int]])), shown(typing.Any)
-    ('dict[str, list[int]]', 'Any')
-    """
-    if hint is type(None):
-        return "None"
-    if isinstance(hint, TypeVar):
-        return hint.__name__
-    if isinstance(hint, type) and get_origin(hint) is None:
-        return hint.__name__
-    if len(members := union_members(hint)) > 1:
-        return " | ".join(map(shown, members))
-    origin, arguments = get_origin(hint), get_args(hint)
-    if isinstance(origin, type) and arguments:
-        return f"{origin.__name__}[{', '.join('...' if inner is ... else shown(inner) for inner in arguments)}]"
-    return str(hint).replace("typing.", "")

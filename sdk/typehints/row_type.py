@@ -1,4 +1,4 @@
-"""Fields of rows and of the classes that state them (`apache_beam.typehints.row_type`)."""
+"""Row types: the fields of rows, named tuples and dataclasses (`apache_beam.typehints.row_type`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from operator import attrgetter
 from typing import cast
 
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
+from headrace.sdk.typehints.type_names import type_name
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -26,26 +27,24 @@ class RowTypeConstraint:
 
     @classmethod
     def from_fields(cls, fields: Iterable[tuple[str, object]], **options: object) -> RowTypeConstraint:
-        """The type of rows with fields of these names and types; Beam's further options are accepted."""
+        """The type of rows with fields of these names and types; Beam's further options are accepted and ignored."""
         return cls(tuple((name, kind) for name, kind in fields))
 
     @classmethod
     def from_user_type(cls, kind: type) -> RowTypeConstraint | None:
-        """The fields that a NamedTuple or dataclass states; None for another class."""
+        """The row type of a NamedTuple or dataclass; None for another class."""
         fields = fields_of(kind)
         return None if fields is None else cls(tuple(fields.items()))
 
     def __repr__(self) -> str:
-        from headrace.sdk.types.hints import shown
+        return f"Row({', '.join(f'{name}={type_name(kind)}' for name, kind in self.fields)})"
 
-        return f"Row({', '.join(f'{name}={shown(kind)}' for name, kind in self.fields)})"
-
-    # `Row(...) | None` and its like.
+    # Called for unions such as `Row(...) | None`.
     def __or__(self, other: object) -> object:
         return typing.Union[self, other]  # noqa: UP007 - this is what `|` calls
 
     def __call__(self) -> None:
-        """Only what can be called is taken for a type by `typing`."""
+        """Raise TypeError; the method exists because `typing` accepts only callables as types."""
         raise TypeError(f"{self} is a type hint; make rows with Row(...)")
 
 
@@ -53,7 +52,7 @@ _field_names = cast("Callable[[type], tuple[str, ...]]", attrgetter("_fields"))
 
 
 def fields_of(hint: object) -> dict[str, object] | None:
-    """Name -> type of each field; None if the type states no fields."""
+    """The fields of a type, as name -> type; None if the type declares no fields."""
     if isinstance(hint, RowTypeConstraint):
         return dict(hint.fields)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
@@ -69,20 +68,20 @@ def _types(kind: type) -> Mapping[str, object]:
     try:
         return typing.get_type_hints(kind)
     except Exception:
-        # A name that exists only for type checkers: nothing is known then.
+        # An annotation names something that only type checkers import, so the types are not known.
         return {}
 
 
 def made_of(kind: type, values: dict[str, object]) -> object:
-    """A row, NamedTuple or dataclass of field values."""
+    """An instance of `kind` (`Row`, a NamedTuple or a dataclass) with these field values."""
     return Row.of(values) if kind is Row else kind(**values)
 
 
 def field_values(value: object) -> dict[str, object]:
-    """The fields of a row, named tuple, dataclass or dict.
+    """The fields of a row, named tuple, dataclass or dict, as name -> value.
 
     Raises:
-        TypeError: It is none of these.
+        TypeError: The value is none of these.
     """
     if isinstance(value, Row):
         return value.as_dict()

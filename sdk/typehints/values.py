@@ -1,4 +1,4 @@
-"""Types and values: the type that a value shows, and whether a value is of a type."""
+"""Types of values: inference of a value's type, and checks of values against types."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ import types
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeVar, cast, get_args, get_origin
 
-from headrace.sdk.row import Row
-from headrace.sdk.types.consistency import is_consistent_with
-from headrace.sdk.types.fields import RowTypeConstraint
-from headrace.sdk.types.hints import normal, tuple_of, union, union_members
+from headrace.sdk.model.row import Row
+from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.hints import normal, tuple_of, union
+from headrace.sdk.typehints.row_type import RowTypeConstraint
+from headrace.sdk.typehints.type_names import union_members
 
 _LOOKED_AT = 10_000
-"""Values of a collection that are looked into to tell its type."""
+"""Greatest size of a collection whose values are inspected to infer its type."""
 _CONTAINERS = (list, set, frozenset)
 _PLAIN = frozenset([type(None), bool, bytes, float, int, str])
 
 
 def type_of(value: object) -> object:
-    """The type of a value, so far as it shows.
+    """The type of a value, inferred from the value and the items inside it.
 
     >>> type_of(("a", [1, 2.5]))
     tuple[str, list[typing.Union[float, int]]]
@@ -39,7 +40,7 @@ def type_of(value: object) -> object:
 
 
 def type_of_all(values: Collection[object]) -> object:
-    """The type that all of the values are of; `Any` if there are none, or too many to look into."""
+    """The union of the types of the values; `Any` if there are no values, or too many to inspect."""
     kinds = set(map(type, values))
     if kinds <= _PLAIN:
         return union(sorted(kinds, key=str))
@@ -47,7 +48,7 @@ def type_of_all(values: Collection[object]) -> object:
 
 
 def conforms(value: object, hint: object) -> bool:
-    """Whether a value is of a type, all the way down; what cannot be looked into is taken to be.
+    """Whether a value and all items inside it are of a type; items that cannot be inspected count as conforming.
 
     >>> conforms([1, "a"], list[int]), conforms((1, "a"), tuple[int, str]), conforms(2, float)
     (False, True, True)
@@ -73,7 +74,16 @@ def _conforms_inside(value: object, origin: object, arguments: Sequence[object])
         return len(value) == len(arguments) and all(map(conforms, value, arguments))
     if isinstance(value, Mapping) and len(arguments) == 2:
         return all(conforms(key, arguments[0]) and conforms(each, arguments[1]) for key, each in value.items())
-    # To iterate over anything else could use it up.
+    # Other iterables are not inspected, as iteration could exhaust them.
     if isinstance(value, Collection) and len(arguments) == 1:
         return isinstance(value, (str, bytes)) or all(conforms(each, arguments[0]) for each in value)
     return True
+
+
+def is_whole(given: object) -> bool:
+    """Whether a value is a whole number; True and False do not count as whole numbers.
+
+    >>> is_whole(3), is_whole("3"), is_whole(True)
+    (True, False, False)
+    """
+    return isinstance(given, int) and not isinstance(given, bool)

@@ -1,16 +1,17 @@
-"""Type variables: what they stand for in a step's input says what its output is (`apache_beam.typehints.typehints`)."""
+"""Type variables: a step's input type binds them, which gives the step's output type (`typehints.typehints`)."""
 
 from __future__ import annotations
 
 import types
 from typing import Any, TypeVar, get_args, get_origin
 
-from headrace.sdk.types.fields import RowTypeConstraint
-from headrace.sdk.types.hints import item, normal, union, union_members
+from headrace.sdk.typehints.hints import item, normal, union
+from headrace.sdk.typehints.row_type import RowTypeConstraint
+from headrace.sdk.typehints.type_names import union_members
 
 
 def match(stated: object, given: object) -> dict[TypeVar, object]:
-    """What each type variable of a stated type stands for, where `given` is what comes.
+    """Type variable of the declared type -> the type that the given type binds it to.
 
     >>> T = TypeVar("T")
     >>> match(list[T], list[int]) == {T: int}
@@ -45,7 +46,7 @@ def _match_inside(stated: object, given: object) -> dict[TypeVar, object]:
 
 
 def substituted(hint: object, found: dict[TypeVar, object]) -> object:
-    """A type with what its variables stand for; those of which nothing is known become `Any`."""
+    """A type whose type variables are replaced by the types bound to them; an unbound variable becomes `Any`."""
     hint = normal(hint)
     if isinstance(hint, TypeVar):
         return found.get(hint, Any)

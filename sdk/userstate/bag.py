@@ -1,23 +1,25 @@
-"""What: a bag of values for each key and window, cheap to add to (`BagStateSpec`).
+"""What: a bag of values for each key and window, with cheap additions (`BagStateSpec`).
 
-The newest values are in the bag's first cell, behind the number of full cells; a first cell that has grown is moved to
-a full cell of its own. So to add costs what is added, however much there is, and there are few cells.
+The newest values are in the first cell of the bag, after the number of full cells. If the first cell has grown beyond
+`_FULL` bytes, its values are moved to a full cell. The cost of adding values therefore depends on the added values
+only, and the number of cells stays small.
 """
 
 from __future__ import annotations
 
-from headrace.sdk.stateful.cells import Cells
-from headrace.sdk.stateful.chunks import chunk, values_of
-from headrace.sdk.stateful.spec import StateSpec
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.userstate.cells import Cells
+from headrace.sdk.userstate.list_encoding import chunk, values_of
+from headrace.sdk.userstate.state_spec import StateSpec
 
 _NUMBER = 8
 _NONE_FULL = bytes(_NUMBER)
 _FULL = 4096
-"""Bytes beyond which the first cell is not added to any more."""
+"""Size of the first cell, in bytes, beyond which its values are moved to a full cell."""
 
 
 class BagState:
-    """Values in the order in which they were added; none is read from storage before `read` is called."""
+    """A bag of values, in the order in which they were added; storage is not read before `read` is called."""
 
     __slots__ = ("_added", "_cells", "_cleared", "_spec", "_stored")
 
@@ -29,17 +31,17 @@ class BagState:
         self._cleared = False
 
     def read(self) -> list[object]:
-        """All values, in a list of its own."""
+        """All values, as a new list."""
         if self._stored is None:
             self._stored = self._load()
         return self._stored + self._added
 
     def add(self, value: object) -> None:
-        """Put a value in."""
+        """Add a value."""
         self._added.append(value)
 
     def clear(self) -> None:
-        """Take all values out."""
+        """Remove all values."""
         self._stored, self._added = [], []
         self._cleared = True
 
@@ -80,8 +82,9 @@ class BagState:
         return self._spec.cell + number.to_bytes(_NUMBER, "big")
 
 
+@named("BagStateSpec")
 class BagStateSpec(StateSpec[BagState]):
-    """Declares a bag of values for each key and window: see `StateSpec`; the coder is that of a value.
+    """Declares a bag of values for each key and window: see `StateSpec`; the coder encodes one value.
 
     >>> BagStateSpec("waiting")
     BagStateSpec('waiting')

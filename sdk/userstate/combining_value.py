@@ -1,22 +1,23 @@
-"""What: values combined into one for each key and window (`CombiningValueStateSpec`): the accumulator is kept."""
+"""What: values combined into one accumulator for each key and window (`CombiningValueStateSpec`)."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from headrace.lowlevel.coder import Coder
-from headrace.sdk.contents import private_copy
-from headrace.sdk.stateful.cells import Cells
-from headrace.sdk.stateful.spec import StateSpec
-from headrace.sdk.statesignature import combiner_kind
-from headrace.sdk.transforms.combinefn import AnyCombineFn, Combining, curried, require_combiner
+from headrace.lowlevel.coders.coder import Coder
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.combinefns.accumulators import private_copy
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, Combining, curried, require_combiner
+from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.userstate.cells import Cells
+from headrace.sdk.userstate.state_spec import StateSpec
 
 _NOTHING = object()
 _UNREAD = object()
 
 
 class CombiningValueState:
-    """The combined value of what was added."""
+    """The combined value of all values that were added."""
 
     __slots__ = ("_accumulator", "_cells", "_changed", "_shared", "_spec")
 
@@ -28,20 +29,20 @@ class CombiningValueState:
         self._shared = False
 
     def read(self) -> object:
-        """What the `CombineFn` makes of all values; of none, if there are none."""
-        # The result may be the accumulator itself, or hold parts of it.
+        """The output of the `CombineFn` for all values, or for no values if there are none."""
+        # The result may be the accumulator itself, or contain parts of it.
         self._shared = True
         return self._spec.combine_fn.extract_output(self._loaded())
 
     def add(self, value: object) -> None:
-        """Combine a value with those before."""
+        """Combine a value with the values before."""
         accumulator = private_copy(self._loaded()) if self._shared else self._loaded()
         self._shared = False
         self._accumulator = self._spec.combine_fn.add_input(accumulator, value)
         self._changed = True
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Remove all values."""
         self._accumulator = _NOTHING
         self._changed, self._shared = True, False
 
@@ -57,20 +58,22 @@ class CombiningValueState:
             self._cells.write(spec.cell, spec.encode(spec.combine_fn.compact(own)))
 
     def _loaded(self) -> object:
-        """The accumulator, that of no values if there are none."""
+        """The accumulator; an empty accumulator if there are no values."""
         if self._accumulator is _UNREAD:
             data = self._cells.read(self._spec.cell)
             self._accumulator = _NOTHING if data is None else self._spec.coder.decode(data)
         return self._spec.combine_fn.create_accumulator() if self._accumulator is _NOTHING else self._accumulator
 
 
+@named("CombiningValueStateSpec")
 class CombiningValueStateSpec(StateSpec[CombiningValueState]):
-    """Declares values that are combined as they are added.
+    """Declares a state whose values are combined when they are added.
 
     Args:
         name: As for `StateSpec`.
-        coder: As for `StateSpec`, of the accumulator. It may be left out: `CombiningValueStateSpec(name, combine_fn)`.
-        combine_fn: A `CombineFn`, or a function of an iterable such as `sum`.
+        coder: Coder of the accumulator, as for `StateSpec`; may be left out: `CombiningValueStateSpec(name,
+            combine_fn)`.
+        combine_fn: A `CombineFn`, or a function of an iterable such as `sum`. Raises ValueError if it is missing.
 
     >>> CombiningValueStateSpec("total", sum).combine_fn.apply([1, 2])
     3
@@ -87,7 +90,7 @@ class CombiningValueStateSpec(StateSpec[CombiningValueState]):
         self.combine_fn: AnyCombineFn = curried(cast(Combining, combine))
 
     def aspect(self) -> tuple[str, str]:
-        """See `StateSpec`; with what combines."""
+        """See `StateSpec`; the combiner is included."""
         name, kind = super().aspect()
         return name, f"{kind} of {combiner_kind(self.combine_fn)}"
 

@@ -1,4 +1,4 @@
-"""How lists of values lie in a cell: appended to as bytes, without reading what is there (MillWheel paper §4.4)."""
+"""What: encoding of lists in a cell; values are appended without decoding the cell (MillWheel paper §4.4)."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from array import array
 from collections.abc import Sequence
 from typing import Any, cast
 
-from headrace.lowlevel.coder import Coder, PickleCoder
+from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
-from headrace.sdk.stateful.spec import State, StateSpec
+from headrace.sdk.userstate.state_spec import State, StateSpec
 
 _LENGTH = 4
 _OWN: dict[type, type] = {VarIntCoder: int, StrUtf8Coder: str, FloatCoder: float}
-"""Coders that give values of a type back just as they were, so that `pickle` may write them: it takes a tenth of the
-time. What a coder has written are bytes, so reading tells one from the other."""
+"""Coders that decode values of a type to equal values, so that `pickle` may encode them, which takes a tenth of the
+time. The output of a coder is bytes, so that decoding distinguishes the two."""
 
 
 def chunk(spec: StateSpec[State], values: Sequence[object]) -> bytes:
-    """Bytes that stand for some values; chunks joined together stand for all their values in order.
+    """Encode values as one chunk; concatenated chunks encode the concatenation of their values.
 
     >>> spec = StateSpec.__new__(StateSpec); spec.coder = PickleCoder()
     >>> values_of(spec, chunk(spec, [1, "a"]) + chunk(spec, [2]))
@@ -36,7 +36,7 @@ def chunk(spec: StateSpec[State], values: Sequence[object]) -> bytes:
 
 
 def _keeps(coder: Coder, values: Sequence[object]) -> bool:
-    """Whether the coder would take the values, and give back the same.
+    """Whether the coder accepts the values and decodes them to equal values, so that pickle may encode them instead.
 
     >>> _keeps(VarIntCoder(), [1, 2]), _keeps(VarIntCoder(), [1, True]), _keeps(VarIntCoder(), [1 << 63])
     (True, False, False)
@@ -52,7 +52,7 @@ def _keeps(coder: Coder, values: Sequence[object]) -> bool:
         except OverflowError:
             return False
         return True
-    # Text that is not Unicode is refused by its coder.
+    # The coder rejects text with lone surrogates.
     return own is float or all(map(str.isascii, cast("Sequence[str]", values)))
 
 
@@ -60,17 +60,17 @@ def _encoded(spec: StateSpec[State], values: Sequence[object]) -> list[object]:
     try:
         return list(map(spec.coder.encode, values))
     except Exception:
-        # Again, so that the error says which value it is and what to do.
+        # `StateSpec.encode` raises an error with the value and a remedy.
         return [spec.encode(value) for value in values]
 
 
 def values_of(spec: StateSpec[State], data: bytes) -> list[object]:
-    """The values of joined chunks."""
+    """Decode the values of concatenated chunks, in their order."""
     kind, decode = type(spec.coder), spec.coder.decode
     own = _OWN.get(kind)
     values: list[Any] = []
     if _LENGTH + int.from_bytes(data[:_LENGTH], "big") == len(data):
-        # Nearly always there is one.
+        # The common case is one chunk.
         values = pickle.loads(data[_LENGTH:])
         return values if kind is PickleCoder or type(values[0]) is own else list(map(decode, values))
     at = 0

@@ -1,16 +1,17 @@
-"""What: values in order of time for each key and window (`OrderedListStateSpec`).
+"""What: values ordered by timestamp for each key and window (`OrderedListStateSpec`).
 
-Each instant has a cell of its own, named by the instant, so that a stretch of time is read without the rest.
+Each timestamp has a cell, whose name has the timestamp, so that a range of time is read without the other values.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp, TimestampTypes
-from headrace.sdk.stateful.cells import Cells
-from headrace.sdk.stateful.chunks import chunk, values_of
-from headrace.sdk.stateful.spec import StateSpec
+from headrace.sdk.userstate.cells import Cells
+from headrace.sdk.userstate.list_encoding import chunk, values_of
+from headrace.sdk.userstate.state_spec import StateSpec
 
 _ZERO = 1 << 63
 _SIZE = 8
@@ -19,7 +20,7 @@ Stamped = tuple[Timestamp, object]
 
 
 class OrderedListState:
-    """Values by time; those of one instant in the order in which they were added."""
+    """Values ordered by timestamp; values with the same timestamp are in the order in which they were added."""
 
     __slots__ = ("_added", "_cells", "_spec")
 
@@ -29,7 +30,10 @@ class OrderedListState:
         self._added: dict[int, list[object]] = {}
 
     def add(self, element: tuple[TimestampTypes, object]) -> None:
-        """Put a pair of timestamp (seconds since 1970 UTC, or a `Timestamp`) and value in."""
+        """Add a pair of timestamp (seconds since 1970 UTC, or a `Timestamp`) and value.
+
+        Raises TypeError if `element` is not such a pair.
+        """
         try:
             timestamp, value = element
             micros = Timestamp.of(timestamp).micros
@@ -40,22 +44,22 @@ class OrderedListState:
         self._added.setdefault(micros, []).append(value)
 
     def read(self) -> list[Stamped]:
-        """All pairs, by timestamp."""
+        """All pairs, ordered by timestamp."""
         return self._pairs(self._cells.scan(self._spec.cell), self._added)
 
     def read_range(self, min_timestamp: TimestampTypes, limit_timestamp: TimestampTypes) -> list[Stamped]:
-        """The pairs from `min_timestamp` on and before `limit_timestamp`, by timestamp."""
+        """The pairs from `min_timestamp` up to but without `limit_timestamp`, ordered by timestamp."""
         first, limit = Timestamp.of(min_timestamp).micros, Timestamp.of(limit_timestamp).micros
         added = {micros: values for micros, values in self._added.items() if first <= micros < limit}
         return self._pairs(self._between(first, limit), added)
 
     def clear(self) -> None:
-        """Take all pairs out."""
+        """Remove all pairs."""
         self._added = {}
         self._cells.erase_all(self._spec.cell)
 
     def clear_range(self, min_timestamp: TimestampTypes, limit_timestamp: TimestampTypes) -> None:
-        """Take the pairs from `min_timestamp` on and before `limit_timestamp` out."""
+        """Remove the pairs from `min_timestamp` up to but without `limit_timestamp`."""
         first, limit = Timestamp.of(min_timestamp).micros, Timestamp.of(limit_timestamp).micros
         self._added = {micros: values for micros, values in self._added.items() if not first <= micros < limit}
         for name, _ in list(self._between(first, limit)):
@@ -85,7 +89,7 @@ class OrderedListState:
 
 
 def _code(micros: int) -> bytes:
-    """Eight bytes that are ordered as the instants are."""
+    """Eight bytes for a timestamp in microseconds; codes have the order of their timestamps."""
     return min(max(micros + _ZERO, 0), 2 * _ZERO - 1).to_bytes(_SIZE, "big")
 
 
@@ -94,7 +98,7 @@ def _micros(code: bytes) -> int:
 
 
 def _prefixes(least: bytes, last: bytes) -> list[bytes]:
-    """In order, what the names between two begin with; few, and not much wider than the stretch between them.
+    """Prefixes, ascending, that cover all names from `least` to `last`: few, and with few other names.
 
     >>> _prefixes(b"ab1", b"ac2"), _prefixes(b"aa", b"aa"), _prefixes(b"aA1", b"aZ2")
     ([b'ab', b'ac'], [b'aa'], [b'a'])
@@ -105,8 +109,9 @@ def _prefixes(least: bytes, last: bytes) -> list[bytes]:
     return [least[:same] + bytes([byte]) for byte in range(least[same], last[same] + 1)]
 
 
+@named("OrderedListStateSpec")
 class OrderedListStateSpec(StateSpec[OrderedListState]):
-    """Declares values in order of time for each key and window: see `StateSpec`; the coder is that of a value.
+    """Declares values ordered by timestamp for each key and window: see `StateSpec`; the coder encodes one value.
 
     >>> OrderedListStateSpec("history")
     OrderedListStateSpec('history')

@@ -1,20 +1,21 @@
 """What: a set of values for each key and window (`SetStateSpec`).
 
-Each value has a cell of its own, so that to add one needs no other.
+Each value has a cell, so that adding a value reads no other value.
 """
 
 from __future__ import annotations
 
 from hashlib import blake2b
 
-from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.errors import KeyEncodingError
-from headrace.sdk.stateful.cells import Cells
-from headrace.sdk.stateful.spec import StateSpec
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.userstate.cells import Cells
+from headrace.sdk.userstate.state_spec import StateSpec
 
 
 class SetState:
-    """Different values, as Python's `==` and `hash` tell them apart."""
+    """A set of values, which are distinct by Python's `==` and `hash`."""
 
     __slots__ = ("_added", "_cells", "_cleared", "_spec", "_stored")
 
@@ -26,18 +27,18 @@ class SetState:
         self._cleared = False
 
     def read(self) -> set[object]:
-        """All values, in a set of its own."""
+        """All values, as a new set."""
         if self._stored is None:
             decode = self._spec.coder.decode
             self._stored = {decode(data) for _, data in self._cells.scan(self._spec.cell)}
         return self._stored | self._added
 
     def add(self, value: object) -> None:
-        """Put a value in; it must be hashable."""
+        """Add a value, which must be hashable."""
         self._added.add(value)
 
     def clear(self) -> None:
-        """Take all values out."""
+        """Remove all values."""
         self._stored, self._added = set(), set()
         self._cleared = True
 
@@ -51,7 +52,7 @@ class SetState:
                 self._cells.write(cell, self._spec.encode(value))
 
     def _cell(self, value: object) -> bytes:
-        """The cell of a value. Equal values that get different ones are made one when they are read."""
+        """Name of the cell of a value. Equal values with different cells become one value when they are read."""
         try:
             code = encode_key(value)
         except KeyEncodingError:
@@ -59,8 +60,9 @@ class SetState:
         return self._spec.cell + blake2b(code, digest_size=16).digest()
 
 
+@named("SetStateSpec")
 class SetStateSpec(StateSpec[SetState]):
-    """Declares a set of values for each key and window: see `StateSpec`; the coder is that of a value.
+    """Declares a set of values for each key and window: see `StateSpec`; the coder encodes one value.
 
     >>> SetStateSpec("seen")
     SetStateSpec('seen')

@@ -1,21 +1,22 @@
-"""What: the declaration of a piece of state, an attribute of a `DoFn` (Beam's `StateSpec`)."""
+"""What: the declaration of a state of a `DoFn` (Beam's `StateSpec`)."""
 
 from __future__ import annotations
 
 from typing import ClassVar, Generic, Protocol, TypeVar
 
-from headrace.lowlevel.coder import Coder, PickleCoder, coder_name
-from headrace.sdk.stateful.cells import Cells
+from headrace.lowlevel.coders.coder import Coder, PickleCoder, coder_name
+from headrace.lowlevel.stored_names import public_name
+from headrace.sdk.userstate.cells import Cells
 
 
 class State(Protocol):
-    """State of one key and window while a bundle runs."""
+    """A state of one key and window while a bundle runs."""
 
     def clear(self) -> None:
-        """Empty it, and free its storage."""
+        """Remove all values, and free the storage."""
 
     def store(self) -> None:
-        """Write what the bundle changed. Called by the engine, once and last."""
+        """Write the changes of the bundle. The engine calls this method once, after all other methods."""
 
 
 StateT = TypeVar("StateT", bound=State, covariant=True)
@@ -24,19 +25,19 @@ _PICKLE = PickleCoder()
 
 
 class StateSpec(Generic[StateT]):
-    """A piece of state of each key and window.
+    """Declares a state of each key and window: an attribute of a `DoFn`.
 
     Args:
-        name: Its name, one for each piece of a `DoFn`; state is found again under it after a restart.
-        coder: Turns its values into bytes and back: an object with `encode` and `decode`. None for pickle.
+        name: Name of the state, unique within the `DoFn`; after a restart, the state is found by its name.
+        coder: Encodes values as bytes: an object with `encode` and `decode`. None for pickle.
 
     Raises:
-        ValueError: The name is empty or too long.
-        TypeError: The name is no string, or the coder no coder.
+        ValueError: The name is empty or longer than 100 bytes.
+        TypeError: The name is not a str, or the coder lacks `encode` or `decode`.
     """
 
     kind: ClassVar[bytes]
-    """One byte that tells kinds of state apart in storage."""
+    """One byte that distinguishes the kinds of state in storage."""
 
     def __init__(self, name: str, coder: Coder | None = None) -> None:
         self.name = checked_name(type(self).__name__, name)
@@ -46,18 +47,18 @@ class StateSpec(Generic[StateT]):
         self.coder: Coder = coder
         encoded = name.encode()
         self.cell = self.kind + bytes([len(encoded)]) + encoded
-        """What its cells' names begin with."""
+        """Prefix of the names of the state's cells within a window."""
 
     def open(self, cells: Cells) -> StateT:
-        """The state in the cells of a window."""
+        """The state that is stored in the cells of a window."""
         raise TypeError(f"{type(self).__name__} does not define open(self, cells)")
 
     def aspect(self) -> tuple[str, str]:
-        """What gives meaning to it in storage: its name, its kind and coder."""
-        return f"state {self.name!r}", f"{type(self).__name__} with {coder_name(self.coder)}"
+        """Name of the state, and its kind and coder, which a restarted program must not change."""
+        return f"state {self.name!r}", f"{public_name(type(self))} with {coder_name(self.coder)}"
 
     def encode(self, value: object) -> bytes:
-        """Bytes of a value; a coder's error is explained."""
+        """Encode a value; raises TypeError, with the name of the state and a remedy, if the coder fails."""
         try:
             return self.coder.encode(value)
         except Exception as error:
@@ -71,7 +72,10 @@ class StateSpec(Generic[StateT]):
 
 
 def checked_name(kind: str, name: object) -> str:
-    """The name of a piece of state or of a timer, if it can be one."""
+    """The name, if it is valid for a state or a timer.
+
+    Raises TypeError if the name is not a str, and ValueError if it is empty or longer than 100 bytes.
+    """
     if not isinstance(name, str):
         raise TypeError(f"the name of a {kind} must be a str, got {name!r:.80}")
     if not 0 < len(name.encode()) <= _LONGEST_NAME:

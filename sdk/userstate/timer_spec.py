@@ -1,23 +1,24 @@
-"""When: the declaration of a timer and of what it calls (`apache_beam.transforms.userstate.TimerSpec`, `on_timer`)."""
+"""When: the declaration of a timer and of its callback (`apache_beam.transforms.userstate.TimerSpec`, `on_timer`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.sdk.stateful.spec import checked_name
-from headrace.sdk.timedomain import TimeDomain
+from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.userstate.state_spec import checked_name
+from headrace.sdk.windows.window_namespace import user_timer_suffix
 
 MethodT = TypeVar("MethodT", bound=Callable[..., object])
 _CALLED_BY = "_headrace_timer_specs"
 
 
 class TimerSpec:
-    """A timer of each key and window; under dynamic tags, any number of them.
+    """Declares a timer of each key and window; dynamic tags allow several timers of one declaration.
 
     Args:
-        name: Its name, one for each timer of a `DoFn`; timers that are set are found again under it after a restart.
-        time_domain: The clock that it waits for.
+        name: Name of the timer, unique within the `DoFn`; after a restart, set timers are found by their name.
+        time_domain: The clock that the timer waits for: `TimeDomain.WATERMARK` or `TimeDomain.REAL_TIME`.
 
     Raises:
         ValueError: There is no such time domain, or the name is empty or too long.
@@ -29,11 +30,11 @@ class TimerSpec:
     def __init__(self, name: str, time_domain: str) -> None:
         self.name = checked_name("TimerSpec", name)
         self.time_domain = TimeDomain.from_string(time_domain)
-        self.tag = f"{len(name)}:{name}"
-        """How the tags of its timers go on after the window's part of them."""
+        self.tag = user_timer_suffix(name)
+        """Suffix of the tags of these timers, after the tag of the window."""
 
     def aspect(self) -> tuple[str, str]:
-        """What gives meaning to it in storage: its name and its clock."""
+        """Name and time domain of the timer, which a restarted program must not change."""
         return f"timer {self.name!r}", str(self.time_domain)
 
     def __repr__(self) -> str:
@@ -41,10 +42,12 @@ class TimerSpec:
 
 
 def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
-    """Let a timer call a method of the `DoFn` when it fires: a decorator, one for each timer that calls the method.
+    """Decorate a method of the `DoFn` that the timer calls when it fires; a method may be decorated for several timers.
 
-    The method puts out what `process` may put out. Its parameters have `DoFn.StateParam`, `DoFn.TimerParam`,
-    `KeyParam`, `WindowParam`, `TimestampParam` or `DynamicTimerTagParam` as defaults.
+    The method returns outputs as `process` does. The defaults of its parameters are `DoFn.StateParam`,
+    `DoFn.TimerParam`, `KeyParam`, `WindowParam`, `TimestampParam` or `DynamicTimerTagParam`.
+
+    Raises ValueError if `timer_spec` is not a `TimerSpec`, or if the decorated object is not callable.
     """
     if not isinstance(timer_spec, TimerSpec):
         raise ValueError(f"@on_timer takes a TimerSpec, got {timer_spec!r:.200}; write @on_timer(THE_SPEC)")
@@ -59,5 +62,5 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
 
 
 def callers_of(method: object) -> tuple[TimerSpec, ...]:
-    """The timers that call a method, as `on_timer` says."""
+    """The timers for which `on_timer` decorates a method."""
     return getattr(method, _CALLED_BY, ())

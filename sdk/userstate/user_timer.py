@@ -1,57 +1,91 @@
-"""When: a timer of one key and window, as a `DoFn` sets it (MillWheel paper §4.6; Beam's `Timer`)."""
+"""When: a timer of one key and window in user code (MillWheel paper §4.6; Beam's `Timer`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from headrace.lowlevel.time import Duration, DurationTypes, Timestamp, TimestampTypes
-from headrace.sdk.stateful.timerspec import TimerSpec
-from headrace.sdk.timedomain import TimeDomain
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.userstate.timer_spec import TimerSpec
+from headrace.sdk.windows.window_namespace import WindowNamespace
 
-if TYPE_CHECKING:
-    from headrace.sdk.stateful.keywindow import KeyWindow
+
+class TimerWindow(Protocol):
+    """The key and window of a timer, as far as the timer uses them."""
+
+    @property
+    def context(self) -> Context:
+        """Storage and clocks of the key."""
+
+    @property
+    def namespace(self) -> WindowNamespace:
+        """The window."""
+
+    @property
+    def at(self) -> int:
+        """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
+
+    def set_timer(self, tag: str, timestamp: int, hold: int | None = None) -> None:
+        """Set a timer on the watermark; the output watermark is held at `hold`, or at the timer."""
+
+    def clear_timer(self, tag: str) -> None:
+        """Delete a timer on the watermark."""
+
+    def set_wall_timer(self, tag: str, timestamp: int, hold: int) -> None:
+        """Set a timer on wall time; the output watermark is held at `hold`."""
+
+    def clear_wall_timer(self, tag: str) -> None:
+        """Delete a timer on wall time."""
 
 
 class UserTimer:
-    """Sets and clears the timer; in a callback, also that which has just fired."""
+    """Sets and clears the timer of a declaration for one key and window.
+
+    Args:
+        spec: The declaration.
+        tag: Prefix of the timer's tag in storage; the dynamic tag follows.
+        window: The key and window.
+    """
 
     __slots__ = ("_plain", "_prefix", "_set_at", "_spec", "_window")
 
-    def __init__(self, spec: TimerSpec, window: KeyWindow) -> None:
+    def __init__(self, spec: TimerSpec, tag: str, window: TimerWindow) -> None:
         self._spec = spec
+        self._prefix = tag
         self._window = window
-        self._prefix = f"{window.place.timers}{spec.tag}"
         self._plain = spec.time_domain is not TimeDomain.REAL_TIME
         self._set_at: int | None = None
-        """Where it is set to by this bundle, without a tag or output timestamp; None if that is not known."""
+        """Time, microseconds UTC, to which this bundle has set the plain timer; None if unknown."""
 
     def set(
         self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
     ) -> None:
-        """Fire once the timer's clock reaches an instant; replaces what was set under the same tag.
+        """Set the timer to fire once its clock reaches `timestamp`; replaces the setting under the same dynamic tag.
 
-        What the callback puts out has the output timestamp, and until the timer fires the output watermark does not
-        pass it. For a timer on the watermark that is the instant itself unless another is given, for one on real time
-        the timestamp of the current element (or the output timestamp of the current timer).
+        Outputs of the callback have the output timestamp, which the output watermark does not pass before the timer
+        fires. The default of the output timestamp is `timestamp` for a watermark timer, and the timestamp of the
+        current element (or the output timestamp of the current timer) for a real-time timer.
 
         Args:
             timestamp: Seconds since 1970 UTC, or a `Timestamp`.
-            dynamic_timer_tag: Tells timers of one spec apart.
-            output_timestamp: As `timestamp`.
+            dynamic_timer_tag: Distinguishes timers of one declaration.
+            output_timestamp: Seconds since 1970 UTC, or a `Timestamp`.
 
         Raises:
-            ValueError: On the watermark, the instant is after the window closes, so that the timer would never fire;
-                or the output timestamp is before the current element's or after the window closes.
+            ValueError: The time of a watermark timer is after the closing of the window, so that the timer would never
+                fire; or the output timestamp is before that of the current element or after the closing of the window.
+            TypeError: The dynamic tag is not a str.
         """
         micros = timestamp.micros if type(timestamp) is Timestamp else Timestamp.of(timestamp).micros
         window, tag = self._window, self._prefix
         if dynamic_timer_tag != "":
             tag = self._tag(dynamic_timer_tag)
         elif output_timestamp is None and self._plain:
-            # Nearly every element sets it where the one before has.
+            # Most elements set the timer to the time to which the previous element has set it.
             if micros == self._set_at:
                 return
-            if micros <= window.frame.closes:
+            if micros <= window.namespace.closes:
                 self._set_at = micros
                 window.set_timer(tag, micros)
                 return
@@ -59,16 +93,17 @@ class UserTimer:
         self._set_with_care(tag, micros, output_timestamp)
 
     def _set_with_care(self, tag: str, micros: int, output_timestamp: TimestampTypes | None) -> None:
-        """Set what is not just a timer on the watermark, or cannot be set."""
+        """Set a real-time timer, or a timer with an output timestamp; raise ValueError if the times are invalid."""
         window = self._window
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             hold = window.at if output_timestamp is None else self._output(output_timestamp)
             window.set_wall_timer(tag, micros, hold)
             return
-        if micros > window.frame.closes:
+        if micros > window.namespace.closes:
             raise ValueError(
-                f"timer {self._spec.name!r} is set to {_instant(micros)}, after window {window.frame.window} closes at "
-                f"{_instant(window.frame.closes)} (its end and the allowed lateness); set it to that at most"
+                f"timer {self._spec.name!r} is set to {_instant(micros)}, after window {window.namespace.window} "
+                f"closes at {_instant(window.namespace.closes)} (its end and the allowed lateness); set it to that at "
+                "most"
             )
         at = micros if output_timestamp is None else self._output(output_timestamp)
         window.set_timer(tag, micros, None if at == micros else at)
@@ -76,11 +111,11 @@ class UserTimer:
     def set_relative(
         self, offset: DurationTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
     ) -> None:
-        """Set it to so long after now, as `set` does: Beam's `offset(...).setRelative()` for Java.
+        """Set the timer to `offset` after now, as `set` does (Beam Java's `offset(...).setRelative()`).
 
-        On real time, now is the clock that the runner goes by. On the watermark it is the timestamp of the current
-        element (or the output timestamp of the current timer), and the timer is set to the closing of the window at
-        most.
+        For a real-time timer, now is the time of the runner's wall clock. For a watermark timer, now is the timestamp
+        of the current element (or the output timestamp of the current timer), and the timer is set to the closing of
+        the window at the latest.
 
         Args:
             offset: Seconds, or a `Duration`.
@@ -91,11 +126,11 @@ class UserTimer:
         if self._spec.time_domain is TimeDomain.REAL_TIME:
             at = window.context.wall_time + micros
         else:
-            at = min(window.at + micros, window.frame.closes)
+            at = min(window.at + micros, window.namespace.closes)
         self.set(Timestamp(micros=at), dynamic_timer_tag, output_timestamp)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
-        """Take the timer of a tag back; nothing happens if it is not set."""
+        """Clear the timer of a dynamic tag; has no effect if the timer is not set."""
         tag = self._tag(dynamic_timer_tag)
         self._set_at = None
         if self._spec.time_domain is TimeDomain.REAL_TIME:
@@ -104,7 +139,7 @@ class UserTimer:
             self._window.clear_timer(tag)
 
     def forget(self) -> None:
-        """It has fired, or what it was set to is not known any more."""
+        """Forget the current setting: the timer has fired, or was set elsewhere."""
         self._set_at = None
 
     def _tag(self, dynamic: str) -> str:
@@ -114,11 +149,11 @@ class UserTimer:
 
     def _output(self, timestamp: TimestampTypes) -> int:
         micros, window = Timestamp.of(timestamp).micros, self._window
-        if not window.at <= micros <= window.frame.closes:
+        if not window.at <= micros <= window.namespace.closes:
             raise ValueError(
                 f"timer {self._spec.name!r} is given the output timestamp {_instant(micros)}; it must not be before "
-                f"the current element or timer ({_instant(window.at)}), nor after window {window.frame.window} closes "
-                f"({_instant(window.frame.closes)})"
+                f"the current element or timer ({_instant(window.at)}), nor after window {window.namespace.window} "
+                f"closes ({_instant(window.namespace.closes)})"
             )
         return micros
 

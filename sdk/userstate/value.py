@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from headrace.sdk.stateful.cells import Cells
-from headrace.sdk.stateful.spec import StateSpec
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.userstate.cells import Cells
+from headrace.sdk.userstate.state_spec import StateSpec
 
 _UNREAD = object()
 
 
 class ReadModifyWriteState:
-    """A value that is read and replaced. What was read or written is not to be changed in place without a write."""
+    """A value that is read and replaced; it must not be changed in place without a call of `write`."""
 
     __slots__ = ("_cells", "_changed", "_spec", "_value")
 
@@ -20,19 +21,19 @@ class ReadModifyWriteState:
         self._changed = False
 
     def read(self) -> object:
-        """The value last written; None if there is none."""
+        """The value that was written last; None if there is none."""
         if self._value is _UNREAD:
             data = self._cells.read(self._spec.cell)
             self._value = None if data is None else self._spec.coder.decode(data)
         return self._value
 
     def write(self, value: object) -> None:
-        """Replace the value; None is no value."""
+        """Replace the value; None removes the value."""
         self._value = value
         self._changed = True
 
     def clear(self) -> None:
-        """Take the value away."""
+        """Remove the value."""
         self.write(None)
 
     def store(self) -> None:
@@ -45,6 +46,7 @@ class ReadModifyWriteState:
             self._cells.write(self._spec.cell, self._spec.encode(self._value))
 
 
+@named("ReadModifyWriteStateSpec")
 class ReadModifyWriteStateSpec(StateSpec[ReadModifyWriteState]):
     """Declares one value for each key and window: see `StateSpec`.
 

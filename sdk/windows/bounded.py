@@ -1,11 +1,13 @@
-"""Where: windows, bounded stretches of event time (Streaming 102, figure 3; Beam's `transforms.window`)."""
+"""Where: windows, which are finite intervals of event time (Streaming 102, figure 3; Beam's `transforms.window`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import ClassVar, Self
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import (
     END_OF_GLOBAL_WINDOW,
     MAX_TIMESTAMP,
@@ -15,10 +17,11 @@ from headrace.lowlevel.time import (
 )
 
 
+@stored_as("BoundedWindow")
 class BoundedWindow:
-    """A window of event time with an end. Subclass it for windows of your own, with a coder for them.
+    """A window of event time with an end. Subclass it for windows of your own, together with a coder for them.
 
-    Two windows are the same if their `WindowFn`'s coder gives the same bytes for them.
+    Two windows are the same window if the coder of their `WindowFn` encodes them as the same bytes.
     """
 
     def __init__(self, end: TimestampTypes) -> None:
@@ -41,7 +44,7 @@ class BoundedWindow:
 
 @dataclass(frozen=True, slots=True, order=True, init=False, repr=False)
 class IntervalWindow(BoundedWindow):
-    """The times from `start` up to and without `end`; both in seconds or as timestamps. Ordered by end, then start.
+    """The half-open interval from `start` to `end`, both in seconds or as timestamps. Ordered by end, then start.
 
     >>> IntervalWindow(0, 10), IntervalWindow(0, 10).max_timestamp()
     ([0.0, 10.0), Timestamp(9.999999))
@@ -57,7 +60,7 @@ class IntervalWindow(BoundedWindow):
 
     @classmethod
     def of_micros(cls, start_us: int, end_us: int) -> Self:
-        """The window between two times in microseconds; times beyond the ends of time are moved there."""
+        """The window between two times in microseconds UTC; times beyond the limits of timestamps are moved to them."""
         window = cls.__new__(cls)
         _place(window, start_us, end_us)
         return window
@@ -87,18 +90,16 @@ class IntervalWindow(BoundedWindow):
         return other.start_us < self.end_us and self.start_us < other.end_us
 
     def union(self, other: IntervalWindow) -> IntervalWindow:
-        """The smallest window that holds both."""
+        """The smallest window that contains both windows."""
         return IntervalWindow.of_micros(min(self.start_us, other.start_us), max(self.end_us, other.end_us))
 
     def __repr__(self) -> str:
         return f"[{float(self.start)}, {float(self.end)})"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return IntervalWindow.of_micros, (self.start_us, self.end_us)
 
-
+stored_as("IntervalWindow", IntervalWindow.of_micros, attrgetter("start_us", "end_us"))(IntervalWindow)
 _instant = lru_cache(1_000)(Timestamp.of_micros)
-"""Of the elements of a bundle, many look at the same few windows."""
+"""Cache of timestamps: many elements of a bundle read the bounds of the same few windows."""
 
 
 def _place(window: IntervalWindow, start_us: int, end_us: int) -> None:
@@ -116,7 +117,7 @@ class GlobalWindow(BoundedWindow):
     _only: ClassVar[GlobalWindow | None] = None
 
     def __new__(cls) -> GlobalWindow:
-        """The one instance."""
+        """Return the only instance."""
         if GlobalWindow._only is None:
             GlobalWindow._only = super().__new__(cls)
         return GlobalWindow._only
@@ -126,11 +127,11 @@ class GlobalWindow(BoundedWindow):
 
     @property
     def start(self) -> Timestamp:
-        """The beginning of time."""
+        """The first instant of the window: `MIN_TIMESTAMP`."""
         return Timestamp(micros=MIN_TIMESTAMP)
 
     def __repr__(self) -> str:
         return "GlobalWindow"
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return GlobalWindow, ()
+
+stored_as("GlobalWindow", GlobalWindow, lambda _: ())(GlobalWindow)

@@ -1,4 +1,4 @@
-"""Where: calendar windows, whole days, weeks, months or years of a time zone (Beam Java's `CalendarWindows`)."""
+"""Where: calendar windows of whole days, weeks, months or years of a time zone (Beam Java's `CalendarWindows`)."""
 
 from __future__ import annotations
 
@@ -10,33 +10,34 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn
+from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FIRST, _LAST = date(1, 1, 3), date(9999, 12, 28)
-"""Dates that a `datetime` can stand for in every time zone; time before and after is one window."""
+"""First and last date that a `datetime` can express in every time zone; all time before and after is one window."""
 _REMEMBERED = 20_000
-"""Windows kept for reuse; they are much cheaper to look up than to make."""
+"""Number of cached windows; a look-up is much faster than finding the bounds of a window."""
 
 
 class _Known:
-    """The windows that were asked for before, ordered by time; they do not travel."""
+    """A cache of windows, ordered by time; pickling drops its contents."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._windows: list[IntervalWindow] = []
 
     def find(self, timestamp: int) -> IntervalWindow | None:
-        """The window around a timestamp, if it was asked for before."""
+        """The cached window that contains a timestamp; None if there is none."""
         place = bisect_right(self._starts, timestamp)
         window = self._windows[place - 1] if place else None
         return window if window is not None and timestamp < window.end_us else None
 
     def add(self, window: IntervalWindow) -> None:
-        """Remember a window."""
+        """Add a window to the cache."""
         if len(self._starts) >= _REMEMBERED:
             self._starts.clear()
             self._windows.clear()
@@ -48,13 +49,16 @@ class _Known:
         return _Known, ()
 
 
-# Without slots, so that what a subclass adds is pickled too.
+# No slots, so that attributes of subclasses are pickled too.
 @dataclass(frozen=True)
 class _Calendar(NonMergingWindowFn):
-    """Windows that begin at midnight of every so many days, or months, from `start` on and before it."""
+    """Windows of `number` days or months, which begin at midnight; one of them begins on the day `start`.
+
+    Raises ValueError for a `number` that is not an int of at least 1, and for an unknown time zone.
+    """
 
     number: int
-    """Days or months in a window."""
+    """Number of days or months in a window."""
     start: date
     """The first day of some window."""
     time_zone: str = "UTC"
@@ -74,18 +78,18 @@ class _Calendar(NonMergingWindowFn):
 
     @abstractmethod
     def _index_of(self, day: date) -> int:
-        """How many windows after the one that begins with `start` a day is."""
+        """The number of windows between `start` and the window of a day; negative before `start`."""
 
     @abstractmethod
     def _day_of(self, index: int) -> date:
-        """The first day of a window; `OverflowError` or `ValueError` if there is no such date."""
+        """The first day of the window with this number; raises OverflowError or ValueError if there is no such date."""
 
     def with_time_zone(self, time_zone: str) -> Self:
-        """The same in another time zone, given by its name in the IANA database: days begin at midnight there."""
+        """The same windows in another time zone, given by its name in the IANA database."""
         return replace(self, time_zone=time_zone)
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:
-        """The window of the element's timestamp."""
+        """The window that contains the element's timestamp."""
         return [self._window(context.timestamp.micros)]
 
     def assign_all(
@@ -94,7 +98,7 @@ class _Calendar(NonMergingWindowFn):
         values: Sequence[object],
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
-        """The one window of each timestamp."""
+        """The window of each timestamp, in the order of the timestamps (microseconds UTC)."""
         assigned: list[tuple[BoundedWindow, ...]] = []
         start, end, current = 0, 0, ()  # type: tuple[int, int, tuple[BoundedWindow, ...]]
         for timestamp in timestamps:
@@ -112,7 +116,7 @@ class _Calendar(NonMergingWindowFn):
         return window
 
     def _find(self, timestamp: int) -> IntervalWindow:
-        """The window of a timestamp: by date first, then by instants, as clocks may go back to the day before."""
+        """The window of a timestamp: first by date, then by instants, because clocks may be set back over midnight."""
         zone = ZoneInfo(self.time_zone)
         index = self._index_of(_local_date(timestamp, zone))
         while timestamp < (start := self._instant(index, zone)):
@@ -122,7 +126,7 @@ class _Calendar(NonMergingWindowFn):
         return IntervalWindow.of_micros(start, end)
 
     def _instant(self, index: int, zone: ZoneInfo) -> int:
-        """When a window begins, microseconds UTC."""
+        """The start of the window with this number, microseconds UTC."""
         try:
             day = self._day_of(index)
         except (OverflowError, ValueError):
@@ -130,12 +134,13 @@ class _Calendar(NonMergingWindowFn):
         return MIN_TIMESTAMP if day < _FIRST else MAX_TIMESTAMP if day > _LAST else _first_instant(day, zone)
 
 
+@named("DaysWindows")
 @dataclass(frozen=True)
 class DaysWindows(_Calendar):
-    """Windows of so many days, counted from `start`: `CalendarWindows.days` and `CalendarWindows.weeks`."""
+    """Windows of a number of days, counted from `start`: `CalendarWindows.days` and `CalendarWindows.weeks`."""
 
     def with_starting_day(self, year: int, month: int, day: int) -> DaysWindows:
-        """The same with windows counted from another day."""
+        """The same windows, counted from another day."""
         return replace(self, start=date(year, month, day))
 
     def _index_of(self, day: date) -> int:
@@ -145,9 +150,10 @@ class DaysWindows(_Calendar):
         return self.start + timedelta(days=index * self.number)
 
 
+@named("MonthsWindows")
 @dataclass(frozen=True)
 class MonthsWindows(_Calendar):
-    """Windows of so many months, counted from `start`: `CalendarWindows.months` and `CalendarWindows.years`."""
+    """Windows of a number of months, counted from `start`: `CalendarWindows.months` and `CalendarWindows.years`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -157,19 +163,19 @@ class MonthsWindows(_Calendar):
             )
 
     def with_starting_day(self, year: int, month: int, day: int) -> MonthsWindows:
-        """The same with windows counted from another day; they begin on that day of the month."""
+        """The same windows, counted from another day; windows begin on that day of the month, 1 to 28."""
         return replace(self, start=date(year, month, day))
 
     def with_starting_month(self, year: int, month: int) -> MonthsWindows:
-        """The same with windows counted from another month."""
+        """The same windows, counted from another month."""
         return replace(self, start=self.start.replace(year=year, month=month))
 
     def with_starting_year(self, year: int) -> MonthsWindows:
-        """The same with windows counted from another year."""
+        """The same windows, counted from another year."""
         return replace(self, start=self.start.replace(year=year))
 
     def beginning_on_day(self, day: int) -> MonthsWindows:
-        """The same with windows that begin on this day of the month, 1 to 28."""
+        """The same windows, which begin on this day of the month, 1 to 28."""
         return replace(self, start=self.start.replace(day=day))
 
     def _index_of(self, day: date) -> int:
@@ -182,7 +188,7 @@ class MonthsWindows(_Calendar):
 
 
 class CalendarWindows:
-    """Windows of whole days, weeks, months or years, in a time zone and from a day that can be chosen.
+    """Factories of windows of whole days, weeks, months or years, in a time zone and from a starting day.
 
     A day is from midnight to midnight of the time zone: where clocks are set forward or back it has 23 or 25 hours.
     Where a zone skips midnight, the day begins with its first instant.
@@ -196,12 +202,15 @@ class CalendarWindows:
 
     @staticmethod
     def days(number: int) -> DaysWindows:
-        """Windows of so many days, counted from the first of January 1970."""
+        """Windows of `number` days, counted from 1 January 1970."""
         return DaysWindows(number, date(1970, 1, 1))
 
     @staticmethod
     def weeks(number: int, start_day: int = 1) -> DaysWindows:
-        """Windows of so many weeks, which begin on a day of the week: 1 for Monday to 7 for Sunday."""
+        """Windows of `number` weeks, which begin on a day of the week: 1 for Monday to 7 for Sunday.
+
+        Raises ValueError if `number` is not an int of at least 1, or `start_day` is not from 1 to 7.
+        """
         if start_day not in range(1, 8):
             raise ValueError(f"CalendarWindows.weeks: start_day is {start_day!r}; give 1 for Monday to 7 for Sunday")
         if type(number) is not int or number < 1:
@@ -210,19 +219,19 @@ class CalendarWindows:
 
     @staticmethod
     def months(number: int) -> MonthsWindows:
-        """Windows of so many months, counted from January 1970."""
+        """Windows of `number` months, counted from January 1970."""
         return MonthsWindows(number, date(1970, 1, 1))
 
     @staticmethod
     def years(number: int) -> MonthsWindows:
-        """Windows of so many years, counted from 1970."""
+        """Windows of `number` years, counted from 1970. Raises ValueError if `number` is not an int of at least 1."""
         if type(number) is not int or number < 1:
             raise ValueError(f"CalendarWindows.years: number is {number!r}; give a whole number of at least 1")
         return MonthsWindows(12 * number, date(1970, 1, 1))
 
 
 def _local_date(timestamp: int, zone: ZoneInfo) -> date:
-    """The date of an instant in microseconds UTC; the nearest there is."""
+    """The date of an instant (microseconds UTC) in a time zone, limited to the range from `_FIRST` to `_LAST`."""
     try:
         day = (_EPOCH + timedelta(microseconds=timestamp)).astimezone(zone).date()
     except OverflowError:
@@ -231,11 +240,11 @@ def _local_date(timestamp: int, zone: ZoneInfo) -> date:
 
 
 def _first_instant(day: date, zone: ZoneInfo) -> int:
-    """When a date first is on the clocks of a zone, microseconds UTC."""
+    """The first instant of a date in a time zone, microseconds UTC."""
     midnight = (datetime(day.year, day.month, day.day, tzinfo=zone) - _EPOCH) // _MICROSECOND
     if _local_date(midnight - 1, zone) < day:
         return midnight
-    # The clocks went forward over midnight, from the day before: find when.
+    # The clocks were set forward over midnight, from the day before: search for the instant.
     early, late = midnight - 86_400_000_000, midnight
     while late - early > 1:
         middle = (early + late) // 2

@@ -1,9 +1,10 @@
-"""Where: windows as bytes, the same bytes for the same window in every process."""
+"""Where: encoding of windows as bytes, which are the same in every process."""
 
 from __future__ import annotations
 
 import struct
 
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.windows.bounded import GlobalWindow, IntervalWindow
 
 _PAIR = struct.Struct(">QQ")
@@ -12,7 +13,7 @@ _SHIFT = 1 << 63
 
 
 def encode_interval(start_us: int, end_us: int) -> bytes:
-    """Sixteen bytes for an interval of event time in microseconds."""
+    """Encode an interval of event time (microseconds UTC) as sixteen bytes."""
     return _PAIR.pack(start_us + _SHIFT, end_us + _SHIFT)
 
 
@@ -26,6 +27,7 @@ def decode_interval(code: bytes) -> tuple[int, int]:
     return start - _SHIFT, end - _SHIFT
 
 
+@named("IntervalWindowCoder")
 class IntervalWindowCoder:
     """Sixteen bytes: start, then end. Ordered as the windows' starts are.
 
@@ -35,7 +37,7 @@ class IntervalWindowCoder:
     """
 
     def encode(self, value: object) -> bytes:
-        """Bytes of an interval window."""
+        """Encode an interval window. Raises TypeError if `value` is not an `IntervalWindow`."""
         if not isinstance(value, IntervalWindow):
             raise TypeError(
                 f"window {value!r:.80} is a {type(value).__name__}, not an IntervalWindow; "
@@ -44,25 +46,26 @@ class IntervalWindowCoder:
         return encode_interval(value.start_us, value.end_us)
 
     def decode(self, data: bytes) -> IntervalWindow:
-        """The window of the bytes."""
+        """Decode an interval window."""
         return IntervalWindow.of_micros(*decode_interval(data))
 
     def is_deterministic(self) -> bool:
-        """Whether equal windows always have equal bytes."""
+        """Return True: equal windows have equal bytes."""
         return True
 
 
+@named("GlobalWindowCoder")
 class GlobalWindowCoder:
-    """No bytes: there is only one global window."""
+    """Encodes the global window as no bytes, because there is only one."""
 
     def encode(self, value: object) -> bytes:
-        """Nothing to say."""
+        """Return no bytes."""
         return b""
 
     def decode(self, data: bytes) -> GlobalWindow:
-        """The global window."""
+        """Return the global window."""
         return GlobalWindow()
 
     def is_deterministic(self) -> bool:
-        """Whether equal windows always have equal bytes."""
+        """Return True: equal windows have equal bytes."""
         return True

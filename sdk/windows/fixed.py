@@ -1,4 +1,4 @@
-"""Where: fixed windows, aligned stretches of equal length."""
+"""Where: fixed windows, which are adjacent intervals of equal length."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, DurationTypes, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, offset_within, positive
+from headrace.sdk.windows.window_arithmetic import window_start_list
+from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn, offset_within, positive
 
 _REMEMBERED = 20_000
-"""Windows kept for reuse; they are much cheaper to look up than to make."""
+"""Number of cached windows; a look-up is much faster than creating a window."""
 
 
 class IntervalsBySize(dict[int, tuple[IntervalWindow]]):
-    """Start in microseconds -> the window of one size that begins there; made on demand."""
+    """Cache of windows of one length: start in microseconds UTC -> tuple of the window; creates missing windows."""
 
     def __init__(self, size_us: int) -> None:
         super().__init__()
@@ -32,10 +34,11 @@ class IntervalsBySize(dict[int, tuple[IntervalWindow]]):
         return IntervalsBySize, (self._size_us,)
 
 
-# Without slots, so that what a subclass adds is pickled too.
+# No slots, so that attributes of subclasses are pickled too.
+@named("FixedWindows")
 @dataclass(frozen=True, init=False)
 class FixedWindows(NonMergingWindowFn):
-    """Each element is in the one window [n·size + offset, (n + 1)·size + offset) of its timestamp; in seconds.
+    """Each element is in the window [n·size + offset, (n + 1)·size + offset) that contains its timestamp; in seconds.
 
     >>> FixedWindows(60, offset=15).assign_all([70_000_000], [None])
     [([15.0, 75.0),)]
@@ -52,7 +55,7 @@ class FixedWindows(NonMergingWindowFn):
         object.__setattr__(self, "_windows", IntervalsBySize(size.micros))
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:
-        """The window of the element's timestamp."""
+        """The window that contains the element's timestamp."""
         return list(self.assign_all([context.timestamp.micros], [None])[0])
 
     def assign_all(
@@ -61,6 +64,6 @@ class FixedWindows(NonMergingWindowFn):
         values: Sequence[object],
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
-        """The one window of each timestamp; elements of a window share the object."""
-        size, offset, made = self.size.micros, self.offset.micros, self._windows
-        return [made[timestamp - (timestamp - offset) % size] for timestamp in timestamps]
+        """The window of each timestamp (microseconds UTC); elements of one window share the object."""
+        starts = window_start_list(timestamps, self.size.micros, self.offset.micros)
+        return list(map(self._windows.__getitem__, starts))

@@ -1,19 +1,21 @@
-"""Where: the global window, for grouping without regard to event time."""
+"""Where: the global window, for grouping without event-time windows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.lowlevel.coder import Coder
+from headrace.lowlevel.coders.coder import Coder
+from headrace.lowlevel.stored_names import named
 from headrace.sdk.windows.bounded import BoundedWindow, GlobalWindow
 from headrace.sdk.windows.coder import GlobalWindowCoder
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn
+from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn
 
 
+@named("GlobalWindows")
 @dataclass(frozen=True, slots=True)
 class GlobalWindows(NonMergingWindowFn):
-    """Every element is in the one global window.
+    """Every element is in the global window.
 
     >>> GlobalWindows().assign_all([1, 2], ["a", "b"])
     [(GlobalWindow,), (GlobalWindow,)]
@@ -29,9 +31,9 @@ class GlobalWindows(NonMergingWindowFn):
         values: Sequence[object],
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
-        """The global window, as often as there are elements."""
+        """The global window, once for each element."""
         return [(GlobalWindow(),)] * len(values)
 
     def get_window_coder(self) -> Coder:
-        """No bytes at all."""
+        """The coder that encodes the global window as no bytes."""
         return GlobalWindowCoder()

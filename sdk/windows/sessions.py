@@ -1,18 +1,20 @@
-"""Where: sessions, periods of activity that a gap of inactivity ends (Streaming 102, figures 16 and 17)."""
+"""Where: sessions, periods of activity that end with a gap of inactivity (Streaming 102, figures 16 and 17)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, DurationTypes
 from headrace.sdk.windows.bounded import BoundedWindow, IntervalWindow
-from headrace.sdk.windows.function import AssignContext, MergeContext, WindowFn, positive
+from headrace.sdk.windows.window_fn import AssignContext, MergeContext, WindowFn, positive
 
 
-# Without slots, so that what a subclass adds is pickled too.
+# No slots, so that attributes of subclasses are pickled too.
+@named("Sessions")
 @dataclass(frozen=True, init=False)
 class Sessions(WindowFn):
-    """Elements of a key closer together than `gap_size` seconds share a window, in whatever order they arrive.
+    """Elements of a key less than `gap_size` seconds apart share a window, in whatever order they arrive.
 
     Each element begins as a window of its own, from its timestamp to a gap after it; overlapping windows merge.
 
@@ -27,12 +29,12 @@ class Sessions(WindowFn):
         object.__setattr__(self, "gap_size", Duration(micros=gap))
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:
-        """The window that the element has to itself until it is merged."""
+        """The window of one element, from its timestamp to a gap later, before it is merged with others."""
         start = context.timestamp.micros
         return [IntervalWindow.of_micros(start, start + self.gap_size.micros)]
 
     def merge(self, merge_context: MergeContext) -> None:
-        """Merge each run of overlapping windows; windows that only touch stay apart."""
+        """Merge overlapping windows; windows that only touch are not merged."""
         windows = [window for window in merge_context.windows if isinstance(window, IntervalWindow)]
         windows.sort(key=lambda window: window.start_us)
         run: list[IntervalWindow] = []

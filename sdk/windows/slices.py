@@ -1,4 +1,4 @@
-"""Where: the stretches of event time whose elements all are in the same windows."""
+"""Where: slices, which are intervals of event time whose elements are all in the same windows."""
 
 from __future__ import annotations
 
@@ -8,54 +8,49 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.frames import Frames
-from headrace.sdk.windowing import Windowing
-from headrace.sdk.windows import FixedWindows, GlobalWindow, GlobalWindows, SlidingWindows
+from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows
 from headrace.sdk.windows.coder import encode_interval
+from headrace.sdk.windows.window_arithmetic import fits_int64, window_start, window_start_array
+from headrace.sdk.windows.windowing import Windowing
 
-EXACT = 1 << 62
-"""Timestamps nearer to the ends of time than this are not for arithmetic with 64 bits."""
 _LEAST = 4
-"""Timestamps in a stretch, on average, from which on it pays to look for stretches."""
+"""Average number of timestamps in a range from which on processing by ranges is faster."""
 
 
-class Buckets(Protocol):
-    """Finds the bucket of a timestamp; a bucket is named by its start in microseconds UTC."""
+class Slices(Protocol):
+    """Assigns timestamps to slices; a slice is identified by its start. Times are microseconds UTC."""
 
     def start(self, timestamp: int) -> int:
-        """The bucket of a timestamp."""
+        """The start of the slice of a timestamp."""
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
-        """Whether `starts` may be asked for these timestamps, which are not none."""
+        """Whether `starts` can be computed in 64 bits for these timestamps, of which there is at least one."""
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The bucket of each timestamp; see `reaches`."""
+        """The start of the slice of each timestamp: int64, in the same order; `reaches` must be True."""
 
     def code(self, start: int) -> bytes:
-        """How a lifted payload names the bucket: the window's code, or that of an interval within its windows."""
+        """The code of a slice in lifted payloads: that of its window, or of an interval within its windows."""
 
 
-def _are_exact(timestamps: NDArray[np.int64]) -> bool:
-    return -EXACT < int(timestamps.min()) <= int(timestamps.max()) < EXACT
-
-
-def buckets(windowing: Windowing) -> Buckets | None:
-    """The buckets of a windowing; None if its windows are not made of any."""
+def slices_of(windowing: Windowing) -> Slices | None:
+    """The slices of a windowing; None if its windows do not consist of slices."""
     window_fn = windowing.window_fn
     if type(window_fn) is GlobalWindows:
-        return GlobalBuckets(Frames(windowing))
+        return GlobalSlices()
     if type(window_fn) is FixedWindows:
-        return FixedBuckets(window_fn, Frames(windowing))
+        return FixedSlices(window_fn)
     if type(window_fn) is SlidingWindows and window_fn.period < window_fn.size:
-        return SlidingBuckets(window_fn)
+        return SlidingSlices(window_fn)
     return None
 
 
-def starts_of(found: Buckets, timestamps: Sequence[int]) -> Sequence[int]:
-    """The bucket of each of some timestamps, whatever they are; the same object as often as it comes.
+def slice_starts(found: Slices, timestamps: Sequence[int]) -> Sequence[int]:
+    """The start of the slice of each timestamp, with any timestamps; equal starts are the same object.
 
-    >>> starts_of(buckets(Windowing.of(FixedWindows(10))), [12_000_000, MIN_TIMESTAMP])
+    >>> slice_starts(slices_of(Windowing.of(FixedWindows(10))), [12_000_000, MIN_TIMESTAMP])
     [10000000, -9223372036860000000]
     """
     times = np.fromiter(timestamps, np.int64, len(timestamps))
@@ -65,12 +60,12 @@ def starts_of(found: Buckets, timestamps: Sequence[int]) -> Sequence[int]:
     return list(map(distinct.tolist().__getitem__, places.reshape(-1).tolist()))
 
 
-def stretches_of(found: Buckets, timestamps: Sequence[int]) -> list[tuple[int, int, int]] | None:
-    """Stretches of timestamps in the same bucket: the bucket, the first place, the place behind the last.
+def slice_ranges(found: Slices, timestamps: Sequence[int]) -> list[tuple[int, int, int]] | None:
+    """Ranges of consecutive timestamps in the same slice: start of the slice, first index, index after the last.
 
-    None where it changes so often that they do not pay, or where there is no arithmetic with 64 bits.
+    Return None if ranges have fewer than `_LEAST` timestamps on average, or if starts cannot be computed in 64 bits.
 
-    >>> stretches_of(buckets(Windowing.of(FixedWindows(10))), [1_000_000] * 6 + [12_000_000] * 2)
+    >>> slice_ranges(slices_of(Windowing.of(FixedWindows(10))), [1_000_000] * 6 + [12_000_000] * 2)
     [(0, 0, 6), (10000000, 6, 8)]
     """
     times = np.asarray(timestamps, np.int64)
@@ -84,57 +79,56 @@ def stretches_of(found: Buckets, timestamps: Sequence[int]) -> list[tuple[int, i
     return list(zip(starts[firsts].tolist(), firsts.tolist(), [*changes.tolist(), len(times)], strict=True))
 
 
-class GlobalBuckets:
-    """One bucket."""
-
-    def __init__(self, frames: Frames) -> None:
-        self._code = frames.of_window(GlobalWindow()).code
+@stored_as("GlobalBuckets")
+class GlobalSlices:
+    """Slices of the global window: one slice of all time."""
 
     def start(self, timestamp: int) -> int:
-        """See `Buckets`."""
+        """See `Slices`."""
         return MIN_TIMESTAMP
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
-        """See `Buckets`. Elements without a time of their own are at the very beginning of time."""
+        """See `Slices`. Always True, because timestamps do not matter."""
         return True
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Buckets`."""
+        """See `Slices`."""
         return np.full(len(timestamps), MIN_TIMESTAMP, np.int64)
 
     def code(self, start: int) -> bytes:
-        """See `Buckets`."""
-        return self._code
+        """See `Slices`."""
+        return b""
 
 
-class FixedBuckets:
-    """The windows themselves."""
+@stored_as("FixedBuckets")
+class FixedSlices:
+    """Slices of fixed windows: each window is a slice."""
 
-    def __init__(self, window_fn: FixedWindows, frames: Frames) -> None:
+    def __init__(self, window_fn: FixedWindows) -> None:
         self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
-        self._frames = frames
 
     def start(self, timestamp: int) -> int:
-        """See `Buckets`."""
-        return timestamp - (timestamp - self._offset) % self._size
+        """See `Slices`."""
+        return window_start(timestamp, self._size, self._offset)
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
-        """See `Buckets`."""
-        return _are_exact(timestamps)
+        """See `Slices`."""
+        return fits_int64(timestamps, self._size)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Buckets`."""
-        return timestamps - (timestamps - self._offset) % self._size
+        """See `Slices`."""
+        return window_start_array(timestamps, self._size, self._offset)
 
     def code(self, start: int) -> bytes:
-        """See `Buckets`."""
-        return self._frames.of_interval(start, start + self._size).code
+        """See `Slices`."""
+        return encode_interval(max(start, MIN_TIMESTAMP), min(start + self._size, MAX_TIMESTAMP))
 
 
-class SlidingBuckets:
-    """A period, cut in two where windows end within it.
+@stored_as("SlidingBuckets")
+class SlidingSlices:
+    """Slices of sliding windows: each period, split in two where windows end within the period.
 
-    >>> split = SlidingBuckets(SlidingWindows(size=5, period=3))
+    >>> split = SlidingSlices(SlidingWindows(size=5, period=3))
     >>> split.starts(np.array([3_000_000, 4_999_999, 5_000_000])).tolist()
     [3000000, 3000000, 5000000]
     """
@@ -144,21 +138,21 @@ class SlidingBuckets:
         self._first = (window_fn.size.micros - 1) % self._period + 1
 
     def start(self, timestamp: int) -> int:
-        """See `Buckets`."""
-        behind = (timestamp - self._offset) % self._period
-        return timestamp - behind + (0 if behind < self._first else self._first)
+        """See `Slices`."""
+        start = window_start(timestamp, self._period, self._offset)
+        return start if timestamp - start < self._first else start + self._first
 
     def reaches(self, timestamps: NDArray[np.int64]) -> bool:
-        """See `Buckets`."""
-        return _are_exact(timestamps)
+        """See `Slices`."""
+        return fits_int64(timestamps, self._period)
 
     def starts(self, timestamps: NDArray[np.int64]) -> NDArray[np.int64]:
-        """See `Buckets`."""
-        behind = (timestamps - self._offset) % self._period
-        return timestamps - behind + np.where(behind < self._first, 0, self._first)
+        """See `Slices`."""
+        starts = window_start_array(timestamps, self._period, self._offset)
+        return np.where(timestamps - starts < self._first, starts, starts + self._first)
 
     def code(self, start: int) -> bytes:
-        """See `Buckets`."""
-        behind = (start - self._offset) % self._period
-        end = start - behind + (self._period if behind else self._first)
+        """See `Slices`."""
+        period_start = window_start(start, self._period, self._offset)
+        end = period_start + (self._first if start == period_start else self._period)
         return encode_interval(max(start, MIN_TIMESTAMP), min(end, MAX_TIMESTAMP))

@@ -1,4 +1,4 @@
-"""Where: sliding windows, stretches of equal length that overlap."""
+"""Where: sliding windows, which are overlapping intervals of equal length."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, DurationTypes, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow
 from headrace.sdk.windows.fixed import IntervalsBySize
-from headrace.sdk.windows.function import AssignContext, NonMergingWindowFn, offset_within, positive
+from headrace.sdk.windows.window_arithmetic import window_start
+from headrace.sdk.windows.window_fn import AssignContext, NonMergingWindowFn, offset_within, positive
 
 
-# Without slots, so that what a subclass adds is pickled too.
+# No slots, so that attributes of subclasses are pickled too.
+@named("SlidingWindows")
 @dataclass(frozen=True, init=False)
 class SlidingWindows(NonMergingWindowFn):
-    """Each element is in all windows [n·period + offset, n·period + offset + size) around it; in seconds.
+    """Each element is in all windows [n·period + offset, n·period + offset + size) that contain it; in seconds.
 
     With a period longer than the size, elements between two windows are in none.
 
@@ -37,12 +40,12 @@ class SlidingWindows(NonMergingWindowFn):
         object.__setattr__(self, "_windows", IntervalsBySize(size.micros))
 
     def starts(self, timestamp: int) -> range:
-        """Starts of the windows around a timestamp, the latest first; microseconds UTC."""
-        latest = timestamp - (timestamp - self.offset.micros) % self.period.micros
+        """Starts of the windows that contain a timestamp, the latest first; all microseconds UTC."""
+        latest = window_start(timestamp, self.period.micros, self.offset.micros)
         return range(latest, timestamp - self.size.micros, -self.period.micros)
 
     def assign(self, context: AssignContext) -> list[BoundedWindow]:
-        """The windows around the element's timestamp, the latest first."""
+        """The windows that contain the element's timestamp, the latest first."""
         return [self._windows[start][0] for start in self.starts(context.timestamp.micros)]
 
     def assign_all(
@@ -51,6 +54,6 @@ class SlidingWindows(NonMergingWindowFn):
         values: Sequence[object],
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
-        """The windows around each timestamp, the latest first."""
+        """The windows that contain each timestamp (microseconds UTC), the latest first."""
         made, starts = self._windows, self.starts
         return [tuple([made[start][0] for start in starts(timestamp)]) for timestamp in timestamps]

@@ -1,14 +1,17 @@
-"""How: the event time of a pane (Beam's `TimestampCombiner`)."""
+"""How: the choice of the event time of a pane (Beam's `TimestampCombiner`)."""
 
 from __future__ import annotations
 
 from enum import Enum
 
+from headrace.lowlevel.stored_names import stored_as
 
+
+@stored_as("TimestampCombiner")
 class TimestampCombiner(Enum):
-    """Which timestamp a pane gets. The output watermark waits for it, so that nothing downstream sees the pane late.
+    """Selects the timestamp of a pane. The output watermark is held at it, so that no pane is late downstream.
 
-    Elements that were late for the pane do not count; a pane of only such elements has the end of its window.
+    Elements that are late for the pane are ignored; a pane of late elements only has the last instant of its window.
     """
 
     OUTPUT_AT_EOW = "end of window"
@@ -18,10 +21,10 @@ class TimestampCombiner(Enum):
     OUTPUT_AT_LATEST = "latest"
     """The latest timestamp in the pane."""
     OUTPUT_AT_EARLIEST_TRANSFORMED = "earliest transformed"
-    """The earliest of what `WindowFn.get_transformed_output_time` makes of the timestamps in the pane."""
+    """The earliest result of `WindowFn.get_transformed_output_time` for the timestamps in the pane."""
 
     def combine(self, first: int, second: int) -> int:
-        """The timestamp of two together, microseconds UTC.
+        """The combination of two timestamps, microseconds UTC.
 
         >>> TimestampCombiner.OUTPUT_AT_LATEST.combine(3, 5)
         5

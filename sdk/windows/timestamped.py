@@ -1,18 +1,20 @@
-"""Where: a value together with its event time."""
+"""Where: a value with its event time."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp, TimestampTypes
 
 V = TypeVar("V")
 
 
+@stored_as("TimestampedValue")
 @dataclass(frozen=True, order=True, init=False)
 class TimestampedValue(Generic[V]):
-    """A value that a function returns to say its timestamp (seconds since 1970 UTC, or a `Timestamp`).
+    """An output of a function with its own timestamp (seconds since 1970 UTC, or a `Timestamp`).
 
     >>> TimestampedValue("britney", 12)
     TimestampedValue(value='britney', timestamp=Timestamp(12))

@@ -1,4 +1,4 @@
-"""Where: what assigns elements to windows and merges windows (Streaming 102, "Where: windowing"; Beam's `WindowFn`)."""
+"""Where: the interface of window functions (Streaming 102, "Where: windowing"; Beam's `WindowFn`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import TypeAlias
 
-from headrace.lowlevel.coder import Coder
+from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.time import Duration, Timestamp, TimestampTypes
 from headrace.sdk.windows.bounded import BoundedWindow
 from headrace.sdk.windows.coder import IntervalWindowCoder
 
+OUTSIDE_WINDOWS = "outside_windows"
+"""Counter of elements that a window function puts into no window."""
+
 
 class AssignContext:
-    """What `WindowFn.assign` is given: an element, its timestamp and the window it was in."""
+    """The argument of `WindowFn.assign`: an element, its timestamp, and the window that it was in (None if unknown)."""
 
     __slots__ = ("element", "timestamp", "window")
 
@@ -25,14 +28,14 @@ class AssignContext:
 
 
 class MergeContext(ABC):
-    """What `WindowFn.merge` is given: the windows there are, and `merge` to put some of them together."""
+    """The argument of `WindowFn.merge`: the windows of a key, and a method that merges some of them."""
 
     def __init__(self, windows: Iterable[BoundedWindow]) -> None:
         self.windows = list(windows)
 
     @abstractmethod
     def merge(self, to_be_merged: Iterable[BoundedWindow], merge_result: BoundedWindow) -> None:
-        """Replace the windows by one that holds all that they hold."""
+        """Replace some windows by one window that contains their elements."""
 
 
 _Assign: TypeAlias = AssignContext
@@ -40,7 +43,7 @@ _Merge: TypeAlias = MergeContext
 
 
 class WindowFn(ABC):
-    """Assigns each element to windows of event time, and says which windows become one.
+    """Assigns each element to windows of event time, and merges windows.
 
     Subclass it, or `NonMergingWindowFn`, for windows of your own: `assign`, `merge`, and `get_window_coder` if the
     windows are not `IntervalWindow`s.
@@ -67,9 +70,20 @@ class WindowFn(ABC):
         values: Sequence[object],
         windows: Sequence[BoundedWindow | None] | None = None,
     ) -> list[tuple[BoundedWindow, ...]]:
-        """The windows of each of many elements; timestamps in microseconds UTC, `windows` those they were in.
+        """The windows of each element.
 
-        Window functions of this package overrule it with something quicker.
+        Window functions of this package override this method with faster implementations.
+
+        Args:
+            timestamps: Microseconds UTC, one for each element.
+            values: The elements.
+            windows: The windows that the elements were in, one for each element; None if unknown.
+
+        Returns:
+            A tuple of windows for each element, in the same order.
+
+        Raises:
+            TypeError: `assign` has not returned an iterable of windows.
         """
         before: Sequence[BoundedWindow | None] = windows if windows is not None else [None] * len(values)
         return [
@@ -88,40 +102,40 @@ class WindowFn(ABC):
 
     @abstractmethod
     def merge(self, merge_context: _Merge) -> None:
-        """Call `merge_context.merge(some, result)` for windows that belong together; each at most once."""
+        """Call `merge_context.merge(windows, result)` for each set of windows to merge; each window at most once."""
 
     def is_merging(self) -> bool:
-        """Whether `merge` ever does anything."""
+        """Whether `merge` may merge windows."""
         return True
 
     def get_window_coder(self) -> Coder:
-        """How the windows become bytes; equal windows must have equal bytes."""
+        """The coder of the windows; it must encode equal windows as equal bytes."""
         return IntervalWindowCoder()
 
     def get_transformed_output_time(self, window: BoundedWindow, input_timestamp: Timestamp) -> Timestamp:
-        """For `OUTPUT_AT_EARLIEST_TRANSFORMED`: what an element's timestamp counts as; not before it."""
+        """The timestamp that `OUTPUT_AT_EARLIEST_TRANSFORMED` uses for an element; not before `input_timestamp`."""
         return input_timestamp
 
 
 class NonMergingWindowFn(WindowFn):
-    """A window function whose windows stay as they were assigned."""
+    """A window function whose windows are never merged."""
 
     def is_merging(self) -> bool:
-        """Never."""
+        """Return False."""
         return False
 
     def merge(self, merge_context: MergeContext) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 def offset_within(offset: TimestampTypes | timedelta, period: Duration) -> Duration:
-    """Where windows begin within their period, from an instant at which one may begin, or the time since 1970 UTC."""
+    """The offset of windows within their period, from an instant at which one may begin or a time since 1970 UTC."""
     at = Timestamp(0) + offset if isinstance(offset, timedelta) else Timestamp.of(offset)
     return at % period
 
 
 def positive(name: str, micros: int) -> int:
-    """The microseconds, if there are any; else an error that names the parameter."""
+    """Return `micros` if it is positive; else raise ValueError with the parameter's name in its message."""
     if micros <= 0:
         raise ValueError(f"{name} is {micros / 1_000_000:g} s; give more than 0 seconds")
     return micros

@@ -1,4 +1,4 @@
-"""Where, when and how of a collection together (Beam's `Windowing` and `WindowInto`)."""
+"""Where, when and how a collection is grouped (Beam's `Windowing` and `WindowInto`)."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import MAX_TIMESTAMP, Duration, DurationTypes
 from headrace.sdk.triggers import AccumulationMode, DefaultTrigger, Trigger
 from headrace.sdk.windows import GlobalWindows, TimestampCombiner, WindowFn
 
 
+@stored_as("ClosingBehavior")
 class ClosingBehavior(Enum):
-    """Whether a window that closes has a last pane even if nothing came since the last."""
+    """Whether a closing window emits a last pane even if no elements have arrived since the previous pane."""
 
     FIRE_IF_NON_EMPTY = "if something came"
     FIRE_ALWAYS = "always"
 
 
+@stored_as("OnTimeBehavior")
 class OnTimeBehavior(Enum):
-    """Whether the pane at the end of a window is fired even if nothing came since the last."""
+    """Whether a window emits an on-time pane even if no elements have arrived since the previous pane."""
 
     FIRE_ALWAYS = "always"
     FIRE_IF_NON_EMPTY = "if something came"
@@ -28,7 +31,7 @@ class OnTimeBehavior(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Windowing:
-    """How a collection is windowed, triggered and accumulated at its next grouping.
+    """The window function, trigger and accumulation mode of a collection at its next grouping.
 
     >>> from headrace.sdk.windows import FixedWindows
     >>> Windowing.of(FixedWindows(60), allowed_lateness=5).closes_at(60_000_000)
@@ -55,9 +58,10 @@ class Windowing:
         closing_behavior: ClosingBehavior | None = None,
         on_time_behavior: OnTimeBehavior | None = None,
     ) -> Windowing:
-        """A windowing from what `WindowInto` is given, with Beam's defaults; None for those.
+        """The windowing of the arguments of `WindowInto`; None stands for Beam's defaults.
 
-        Raises `TopologyError` (a `ValueError`) for parts that do not fit together.
+        Raises `TopologyError` (a `ValueError`) if a trigger is given without an accumulation mode, if the allowed
+        lateness is negative, or if the coder of the windows is not deterministic.
         """
         default = cls()
         trigger = trigger or default.trigger
@@ -82,11 +86,11 @@ class Windowing:
 
     @property
     def allowed_lateness(self) -> Duration:
-        """How long after its end a window stays open for late elements."""
+        """How long a window stays open for late elements after its end."""
         return Duration(micros=self.allowed_lateness_us)
 
     def closes_at(self, end_us: int) -> int:
-        """The watermark at which a window closes that ends at `end_us`; at the end of time every window does."""
+        """The watermark at which a window with this end closes, at most `MAX_TIMESTAMP`; all in microseconds UTC."""
         return min(end_us + self.allowed_lateness_us, MAX_TIMESTAMP)
 
     def after_grouping(self) -> Windowing:
@@ -95,32 +99,32 @@ class Windowing:
 
     @property
     def puts_out_once(self) -> bool:
-        """Whether a window has one pane at most: nothing comes before its end, nor after it."""
+        """Whether a window has at most one pane, which is emitted at its end."""
         return self.trigger.quiet_until_end and not self.allowed_lateness_us
 
     def may_lose_data(self) -> bool:
-        """Whether the trigger may finish while elements still come for the window, which are then dropped."""
+        """Whether the trigger may finish while elements still arrive for the window, which are then dropped."""
         return self.trigger.may_finish(self.allowed_lateness_us)
 
 
 def contrast(one: Windowing, other: Windowing) -> tuple[str, str]:
-    """What two windowings differ in, as a person reads it: of each what the other has not.
+    """The differences between two windowings, for messages: the differing parameters of each.
 
     >>> from headrace.sdk.windows import FixedWindows
     >>> contrast(Windowing.of(FixedWindows(60)), Windowing())
     ('FixedWindows(size=Duration(60), offset=Duration(0))', 'GlobalWindows()')
     """
     differing = [each.name for each in fields(Windowing) if getattr(one, each.name) != getattr(other, each.name)]
-    return _told(one, differing), _told(other, differing)
+    return _fields_text(one, differing), _fields_text(other, differing)
 
 
-def _told(windowing: Windowing, names: Sequence[str]) -> str:
-    told = []
+def _fields_text(windowing: Windowing, names: Sequence[str]) -> str:
+    parts = []
     for name in (name.removesuffix("_us") for name in names):
         value: object = getattr(windowing, name)
-        shown = value.name if isinstance(value, Enum) else repr(value)
-        told.append(shown if name in ("window_fn", "trigger") else f"{name} {shown}")
-    return ", ".join(told)
+        text = value.name if isinstance(value, Enum) else repr(value)
+        parts.append(text if name in ("window_fn", "trigger") else f"{name} {text}")
+    return ", ".join(parts)
 
 
 def _require_determinism(window_fn: WindowFn) -> None:

@@ -15,13 +15,13 @@ from threading import Event
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
 from headrace.lowlevel.checkpoint import Checkpoint, Consent
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.driver.topology_change import Running
 from headrace.runners.engine.options import RunOptions, RunResult
-from headrace.runners.engine.running import Running
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.checkpoints import contents
-from tests.unit.test_local_runner import PerMinute
+from tests.unit.runners.local.test_local_runner import PerMinute
 
 ROWS = [((i % 5, i % 4), (i * 37) % 100 + 4 * i) for i in range(80)]
 OTHERS = [((i % 3, i), i) for i in range(90)]

@@ -12,14 +12,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from headrace.lowlevel.state import Delta, MemoryCopy
-from headrace.lowlevel.store import ObjectStore, StoreError
-from headrace.runners.spark.copy import LmdbCopy
-from headrace.runners.spark.room import CopyError
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.storage.object_store import ObjectStore, StoreError
+from headrace.runners.spark.statestore.disk_full import StateDiskError
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from tests.checkpoints import contents
+from tests.faults.checkpoint.test_checkpoint_crash import EPOCHS, Run, recovered
+from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside, attempt
 from tests.faults.smalldisk import Disk, small_disk
-from tests.faults.test_checkpoint_crash import EPOCHS, Run, recovered
-from tests.faults.test_crash_at_every_step import FixedSize, Outside, attempt
 from tests.stores import WrappedStore
 
 T = TypeVar("T")
@@ -98,37 +99,37 @@ def local(folder: Path, disk: Disk, runs: int) -> list[dict[str, object]]:
     return told
 
 
-def copies(folder: Path, disk: Disk, runs: int) -> list[dict[str, object]]:
-    """Copies of state in LMDB, full when they are made and when they grow; LMDB itself would kill the process."""
+def state_stores(folder: Path, disk: Disk, runs: int) -> list[dict[str, object]]:
+    """Make and extend state stores in LMDB on a full disk, on which LMDB itself would kill the process."""
     told = []
     for at in range(runs):
-        path, expected = folder / f"copy-{at}", MemoryCopy()
+        path, expected = folder / f"store-{at}", MemoryStateStore()
         errors = []
         if at % 2:
             disk.fill()
-            errors.append(raised(lambda p=path: LmdbCopy(p)))
+            errors.append(raised(lambda p=path: LmdbStateStore(p)))
             disk.free()
-        copy = LmdbCopy(path)
+        store = LmdbStateStore(path)
         for number in range(at):
             delta = Delta(cells={(b"%016d" % number, b""): bytes(5000)})
             disk.fill()
-            errors.append(raised(lambda c=copy, d=delta: c.apply(d)))
+            errors.append(raised(lambda s=store, d=delta: s.apply(d)))
             disk.free()
-            copy.apply(delta)
+            store.apply(delta)
             expected.apply(delta)
-        exact = contents(copy) == contents(expected)
-        copy.close()
+        exact = contents(store) == contents(expected)
+        store.close()
         # The disk is small: what is left of one run would be in the way of the next.
         shutil.rmtree(path)
-        named = all(f"cannot write the copy of state {path}: " in error for error in errors)
-        told.append({"at": f"copy {at}", "error": " ".join(errors), "named": named, "exact": exact})
+        named = all(f"cannot write the state store {path}: " in error for error in errors)
+        told.append({"at": f"store {at}", "error": " ".join(errors), "named": named, "exact": exact})
     return told
 
 
 def raised(use: Callable[[], object]) -> str:
     try:
         use()
-    except (StoreError, CopyError) as error:
+    except (StoreError, StateDiskError) as error:
         return str(error)
     return ""
 
@@ -136,7 +137,7 @@ def raised(use: Callable[[], object]) -> str:
 def main(how: str, folder: str, runs: str) -> None:
     place = Path(folder)
     disk = small_disk(place)
-    told = {"checkpoint": checkpoint, "local": local, "copies": copies}[how](place, disk, int(runs))
+    told = {"checkpoint": checkpoint, "local": local, "state-stores": state_stores}[how](place, disk, int(runs))
     print(json.dumps({"kind": disk.kind, "runs": told}))
 
 

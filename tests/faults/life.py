@@ -13,17 +13,17 @@ from random import Random
 from typing import TypeVar
 
 from headrace.lowlevel import CallSink, Topology
-from headrace.lowlevel.balance import Balancer, LoadBalancer
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.intervals.balancer import Balancer, LoadBalancer
+from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.durable import CheckpointJournal
+from headrace.runners.engine.driver.checkpoint_journal import CheckpointJournal
+from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.local.scheduler import RandomScheduler
-from tests.faults.test_intervals_change import RandomBalancer
+from tests.faults.crashes.test_intervals_change import RandomBalancer
 from tests.stores import WrappedStore
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class Mortal(RandomScheduler):
 class MortalStore(WrappedStore):
     """A store of which each operation is two moments."""
 
-    def __init__(self, inner: Store, mortal: Mortal) -> None:
+    def __init__(self, inner: ObjectStorage, mortal: Mortal) -> None:
         super().__init__(inner)
         self._mortal = mortal
 
@@ -116,7 +116,7 @@ class MortalStore(WrappedStore):
         return self._mortal.around(f"{verb} {path.partition('/')[0]}".strip(), operation)
 
 
-def stored(store: Store) -> dict[tuple[str, bytes, object], object]:
+def stored(store: ObjectStorage) -> dict[tuple[str, bytes, object], object]:
     """All state, timers and holds that a checkpoint has; ids apart, as they say how often something was sent."""
     view, found = Checkpoint.read(store), {}
     for name in view.manifest.input_watermarks if view.manifest is not None else ():
@@ -127,7 +127,7 @@ def stored(store: Store) -> dict[tuple[str, bytes, object], object]:
 
 
 def live(
-    make: Callable[[Callable[[str], CallSink]], Topology], outside: Outside, store: Store, mortal: Mortal
+    make: Callable[[Callable[[str], CallSink]], Topology], outside: Outside, store: ObjectStorage, mortal: Mortal
 ) -> RunResult:
     """Become the checkpoint's driver and run to the end of the input; raises `Crash` at the moment chosen."""
 

@@ -27,7 +27,7 @@ from headrace.lowlevel import (
     Timer,
     Topology,
 )
-from headrace.lowlevel.record import Emit
+from headrace.lowlevel.records.record import Emit
 from headrace.lowlevel.time import MAX_TIMESTAMP
 
 PAGES = 4

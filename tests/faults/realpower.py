@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 
-from headrace.lowlevel.checkpoint import paths
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStore
 from tests.faults.powerlives import delivered, expected, run
 
-COUNT = 120
-"""Elements of a life, most of which have an epoch to themselves."""
+_ELEMENTS = 40
+"""Elements of a life for each copy that is made of its disk; most of them have an epoch to themselves."""
 _MEGABYTES = 24
 _NAMESPACE = ("unshare", "--mount")
 _MODULE = "tests.faults.realpower"
@@ -77,8 +77,8 @@ def _mounted(image: Path, folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def _job(disk: Path, sink: str, seed: int, synced: str) -> list[str]:
-    return [sys.executable, "-m", _MODULE, "job", str(disk), sink, str(seed), synced]
+def _job(disk: Path, sink: str, seed: int, copies: int, synced: str) -> list[str]:
+    return [sys.executable, "-m", _MODULE, "job", str(disk), sink, str(seed), str(copies), synced]
 
 
 def _copied(image: Path, copy: Path) -> None:
@@ -96,14 +96,14 @@ def _round(folder: Path, sink: str, seed: int, copies: int, synced: str) -> list
     assert image is not None
     with _mounted(image, folder / "disk") as disk:
         _cut(disk, image, sink, seed, copies, synced)
-    return [_gone_on(folder / f"cut-{copy}.img", folder / "disk", sink, seed) for copy in range(copies)]
+    return [_gone_on(folder / f"cut-{copy}.img", folder / "disk", sink, seed, copies) for copy in range(copies)]
 
 
 def _cut(disk: Path, image: Path, sink: str, seed: int, copies: int, synced: str) -> None:
     """Copies of the image at moments of a life, which is killed after the last of them."""
-    random, life = Random(f"real {seed}"), subprocess.Popen(_job(disk, sink, seed, synced))
+    random, life = Random(f"real {seed}"), subprocess.Popen(_job(disk, sink, seed, copies, synced))
     try:
-        log = disk / "checkpoint" / paths.LOG
+        log = disk / "checkpoint" / object_names.LOG
         while not log.exists():
             assert life.poll() is None, "the life was over too soon"
             time.sleep(0.01)
@@ -118,11 +118,11 @@ def _cut(disk: Path, image: Path, sink: str, seed: int, copies: int, synced: str
         life.wait()
 
 
-def _gone_on(image: Path, folder: Path, sink: str, seed: int) -> dict[str, object]:
+def _gone_on(image: Path, folder: Path, sink: str, seed: int, copies: int) -> dict[str, object]:
     with _mounted(image, folder) as disk:
-        before = ObjectStore(disk / "checkpoint").list(paths.LOG)
-        again = subprocess.run(_job(disk, sink, seed, "all"), capture_output=True, text=True, check=False)
-        wanted, got = Counter(expected(seed, COUNT)), Counter(delivered(disk))
+        before = ObjectStore(disk / "checkpoint").list(object_names.LOG)
+        again = subprocess.run(_job(disk, sink, seed, copies, "all"), capture_output=True, text=True, check=False)
+        wanted, got = Counter(expected(seed, copies * _ELEMENTS)), Counter(delivered(disk))
         return {
             "epochs": len(before),
             "lost": (wanted - got).total(),
@@ -131,14 +131,14 @@ def _gone_on(image: Path, folder: Path, sink: str, seed: int) -> dict[str, objec
         }
 
 
-def main(what: str, place: str, sink: str, seed: str, *rest: str) -> None:
+def main(what: str, place: str, sink: str, seed: str, copies: str, synced: str) -> None:
     if what == "round":
-        print(json.dumps(_round(Path(place), sink, int(seed), int(rest[0]), rest[1])))
+        print(json.dumps(_round(Path(place), sink, int(seed), int(copies), synced)))
         return
-    if rest[0] == "checkpoint":
+    if synced == "checkpoint":
         fsync = os.fsync
         os.fsync = lambda file: fsync(file) if "/checkpoint" in os.readlink(f"/proc/self/fd/{file}") else None
-    run(int(seed), sink, Path(place), COUNT)
+    run(int(seed), sink, Path(place), int(copies) * _ELEMENTS)
 
 
 if __name__ == "__main__":

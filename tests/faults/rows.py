@@ -32,11 +32,11 @@ ROWS: dict[int, Row] = {
         "for both, what is doubled for strong ones. On Spark the driver's process gets SIGKILL.",
         "recovers within 60 s, output equal to an undisturbed run and to a batch recomputation",
         (
-            "tests/faults/test_crash_at_every_step.py",
-            "tests/faults/test_recovery_story.py",
-            "tests/faults/test_retractions_survive.py",
-            "tests/faults/test_side_inputs_survive.py",
-            "tests/faults/test_zeitgeist_crashes.py",
+            "tests/faults/crashes/test_crash_at_every_step.py",
+            "tests/faults/crashes/test_recovery_story.py",
+            "tests/faults/crashes/test_retractions_survive.py",
+            "tests/faults/crashes/test_side_inputs_survive.py",
+            "tests/faults/crashes/test_zeitgeist_crashes.py",
         ),
     ),
     2: Row(
@@ -44,7 +44,7 @@ ROWS: dict[int, Row] = {
         "A life dies at any moment; the next two die at any moment between their start and the delivery of their "
         "first epoch: reading the log, lease, seal, receipts delivered again, the first epoch.",
         "the same",
-        ("tests/faults/test_checkpoint_crash.py",),
+        ("tests/faults/checkpoint/test_checkpoint_crash.py",),
     ),
     3: Row(
         "zombie writer: stopped, successor started, continued; a second driver; a task attempt that was replaced",
@@ -54,7 +54,7 @@ ROWS: dict[int, Row] = {
         "of the second ones. On Spark a driver's process gets SIGSTOP, another one takes over, and the first gets "
         "SIGCONT.",
         "no stale write is accepted, and the loser says who fenced it",
-        ("tests/faults/test_checkpoint_drivers.py",),
+        ("tests/faults/checkpoint/test_checkpoint_drivers.py",),
     ),
     4: Row(
         "executor killed in mid-epoch, its shuffle output lost, user code not deterministic",
@@ -64,7 +64,7 @@ ROWS: dict[int, Row] = {
         "it once, all with one number, which is also the one that state has. The test sees that numbers were "
         "drawn again.",
         "the epoch is tried again, no mixture of attempts",
-        ("tests/faults/test_strong_productions.py", "tests/spark/test_executors.py"),
+        ("tests/faults/attempts/test_strong_productions.py", "tests/spark/faults/test_executors.py"),
     ),
     5: Row(
         "torn or flipped checkpoint file",
@@ -78,9 +78,9 @@ ROWS: dict[int, Row] = {
     6: Row(
         "disk full at each write",
         "A small disk (a tmpfs of the test's own; where the system allows none, a limit on files) is filled to the"
-        " last byte before each write of a checkpoint, at each step of a run on the local runner, before copies of"
-        " state are made and before they grow; on Spark with the checkpoint, the copies of state, or Spark's own "
-        "local directories on it. When there is space again, the same program goes on. Compared: what the sinks "
+        " last byte before each write of a checkpoint, at each step of a run on the local runner, before state stores"
+        " are made and before they grow; on Spark with the checkpoint, the state stores, or Spark's own local "
+        "directories on it. When there is space again, the same program goes on. Compared: what the sinks "
         "got with an undisturbed run; nothing half-written is left.",
         "stops naming the path; goes on exactly",
     ),
@@ -121,7 +121,7 @@ ROWS: dict[int, Row] = {
         "program goes on to exactly everything. With dead letters of a computation, and with those of a `DoFn`, "
         "poison and all else are compared one by one.",
         "stops naming step and key; with a dead-letter output: the exact count",
-        ("tests/properties/test_poison.py",),
+        ("tests/properties/engine/test_poison.py",),
     ),
     12: Row(
         "malformed files",
@@ -157,7 +157,7 @@ ROWS: dict[int, Row] = {
         "outputs and leave the state of a run without any of that, what comes back must go on where it was; and "
         "drivers crash at and around each change, which leaves one topology or the other.",
         "exact, or refused with the difference named",
-        ("tests/faults/test_intervals_change.py", "tests/faults/test_topology_changes.py"),
+        ("tests/faults/crashes/test_intervals_change.py", "tests/faults/crashes/test_topology_changes.py"),
     ),
     16: Row(
         "closures or state that cannot be pickled",
@@ -200,6 +200,6 @@ ROWS: dict[int, Row] = {
         "is stopped in its middle, and the image is copied as it is; what is only in memory is lost. The copy is "
         "mounted and the run goes on there.",
         "every line is there once; nothing needs a person",
-        ("tests/faults/test_checkpoint_gone.py",),
+        ("tests/faults/checkpoint/test_checkpoint_gone.py",),
     ),
 }

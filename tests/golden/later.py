@@ -1,4 +1,4 @@
-"""What came after the other two programs: raw computations by columns, panes by columns, triggers by the clock.
+"""What the other two programs leave out: raw computations by columns, panes by columns, triggers by the clock.
 
 When the wall clock is looked at differs from run to run, so nothing that is told here depends on it.
 """
@@ -14,7 +14,7 @@ import numpy as np
 import headrace as beam
 from headrace.lowlevel import CallSink, ColumnComputation, ColumnContext, Field, RecordColumns, TimerColumns, Topology
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.model.panes import PaneInfoTiming
 from headrace.transforms import timeutil, trigger, userstate, window
 from tests.golden.columns import Sales
 from tests.golden.program import Out, keeper

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import headrace
 from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView, Fingerprint
-from headrace.lowlevel.checkpoint.manifest import FORMAT_VERSION
-from headrace.lowlevel.store import ObjectStore
-from headrace.lowlevel.timer import HOLD, TimeDomain
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.checkpoint.manifest.manifest import FORMAT_VERSION
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from tests.golden import columns, later, program
+from tests.golden import columns, later, program, stored
 from tests.golden.program import CLOCK, LIMIT, Out, rows_of
 
 HERE = Path(__file__).parent
@@ -59,13 +59,13 @@ class Contents:
         """All of a checkpoint's."""
         manifest = view.manifest
         assert manifest is not None
-        copies = {name: view.load(name) for names in manifest.topology.levels for name in names}
-        marks = Counter(domain for copy in copies.values() for delta in copy.dump() for _, domain, _ in delta.marks)
+        stores = {name: view.load(name) for names in manifest.topology.levels for name in names}
+        marks = Counter(domain for store in stores.values() for delta in store.dump() for _, domain, _ in delta.marks)
         # Those in segments are told by interval.
         wall = marks[TimeDomain.WALL_TIME] or sum(map(len, manifest.wall_timers.values()))
         domains = {"timers": marks[TimeDomain.LOW_WATERMARK], "wall timers": wall}
-        snapshots = sum(plan.snapshot is not None for plan in manifest.plans.values())
-        state = {name: copy.count() for name, copy in sorted(copies.items())}
+        snapshots = sum(plan.snapshot is not None for plan in manifest.chains.values())
+        state = {name: store.count() for name, store in sorted(stores.items())}
         return cls(state, {**domains, "holds": marks[HOLD]}, len(manifest.pending), snapshots, len(manifest.positions))
 
     def check(self, name: str) -> None:
@@ -77,11 +77,11 @@ class Contents:
         if name == COLUMNS:
             numbers["segments"] = tables["segments"]
         elif name == LATER:
-            # Its records have no ids; what holds a watermark or, since then, waits for the clock is in segments.
+            # Its records have no ids; what holds a watermark or waits for the clock is in segments.
             del tables["ids"]
             numbers |= {**tables, "timers": self.domains["timers"]}
         else:
-            # This program is that of format 3, and older than segments.
+            # Nothing of this program works by columns.
             del tables["segments"]
             numbers |= {**tables, **self.domains, "pending": self.pending}
         missing = [entry for entry, number in numbers.items() if not number]
@@ -129,3 +129,4 @@ if __name__ == "__main__":
         else:
             make(where, name)
             print(f"made {where}")
+    stored.make()

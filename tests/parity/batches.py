@@ -39,7 +39,11 @@ class Batches:
 
 def batches(programs: Iterable[Program], size: int) -> Iterator[list[Program]]:
     """Programs that can share a pipeline, in batches of at most so many."""
-    for (_, alone), group in groupby(programs, key=lambda program: (program.streaming, program.alone)):
+
+    def kind(program: Program) -> tuple[bool, bool]:
+        return program.streaming, program.alone
+
+    for (_, alone), group in groupby(sorted(programs, key=kind), key=kind):
         alike = list(group)
         limit = 1 if alone else size
         yield from (alike[at : at + limit] for at in range(0, len(alike), limit))

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Timestamp
 from headrace.sdk import triggers, windows
-from headrace.sdk.frames import RECORD
-from headrace.sdk.grouping import Grouping
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.grouping.window_state import TOMBSTONE
 from headrace.sdk.triggers import AccumulationMode, DefaultTrigger
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, TimestampCombiner
-from headrace.sdk.windowstate import TOMBSTONE
+from headrace.sdk.windows.window_namespace import RECORD
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Harness
 from tests.transcripts.pipelines import play_as_pipeline
 from tests.transcripts.transcript import Action, Add, Step, Transcript, Watermark, play
@@ -181,5 +181,5 @@ class _Subject(Harness):
     def records(self, windowing: Windowing) -> dict[BoundedWindow, bytes]:
         """What is stored of each window."""
         coder: Any = windowing.window_fn.get_window_coder()
-        cells = self.copy.scan(row_of(encode_key("k")), RECORD)
+        cells = self.store.scan(key_hash_of(encode_key("k")), RECORD)
         return {coder.decode(name[len(RECORD) :]): data for name, data in cells}

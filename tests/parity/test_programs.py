@@ -7,20 +7,22 @@ import logging
 import pytest
 
 from headrace.runners.local import LocalRunner
+from tests.depth import soaking
 from tests.parity import programs  # noqa: F401 - registers them
 from tests.parity.batches import Batches, batches
 from tests.parity.comparison import differences
 from tests.parity.corpus import PROGRAMS, Program
 from tests.parity.programs.wrong import WRONG
+from tests.parity.recorded import RecordedBeam, digest_of, recorded
 from tests.parity.worlds import Beam, Headrace
 
 pytestmark = pytest.mark.parity
 
 
 @pytest.fixture(scope="session")
-def theirs() -> Batches:
-    """What Beam puts out."""
-    return Batches(Beam(), PROGRAMS.values(), size=1)
+def theirs() -> Batches | RecordedBeam:
+    """What Beam puts out: in a long run from Beam itself, else as it was recorded."""
+    return Batches(Beam(), PROGRAMS.values(), size=1) if soaking() else RecordedBeam()
 
 
 @pytest.fixture(scope="session")
@@ -43,10 +45,24 @@ def ours(request) -> Batches:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_as_beam(name, theirs, ours, in_memory):
-    # Beam takes longer than anything else here, and what comes out as it does in memory is compared with Beam's there.
+    # What comes out as it does in memory is compared with Beam's there.
     if ours is not in_memory and ours[name] == in_memory[name]:
         return
     assert differences(PROGRAMS[name], theirs[name], ours[name]) == []
+
+
+def test_what_beam_puts_out_is_recorded() -> None:
+    assert sorted(recorded()) == sorted(PROGRAMS), "record it: python -m tests.parity.recorded"
+
+
+def test_what_is_recorded_of_another_program_does_not_count(monkeypatch):
+    name = "combine_with_built_in_functions"
+    _, results = recorded()[name]
+    assert Beam().run([PROGRAMS[name]])[name] == results
+    monkeypatch.setattr("tests.parity.recorded.recorded", lambda: {name: ("another", {})})
+    assert RecordedBeam()[name] == results
+    monkeypatch.setattr("tests.parity.recorded.recorded", lambda: {name: (digest_of(PROGRAMS[name]), {})})
+    assert RecordedBeam()[name] == {}
 
 
 def test_programs_beside_each_other_stay_apart(in_memory):

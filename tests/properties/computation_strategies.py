@@ -22,19 +22,20 @@ from headrace.lowlevel import (
     Timer,
     TimerColumns,
 )
-from headrace.lowlevel.checkpoint.copy_plan import within
-from headrace.lowlevel.coder import STANDARD_KEYS, row_of
-from headrace.lowlevel.columnparcel import decode_parcel
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.gather import Gather
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.record import Batch, KeyExtractor
-from headrace.lowlevel.shapes import Single, Tuple
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.checkpoint.files.file_chain import within
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_block import decode_block
+from headrace.lowlevel.records.record import Batch, KeyExtractor
+from headrace.lowlevel.records.value_schema import Single, Tuple
+from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.nodes import Keyed
 
 WIDTH = 10
 """Of what is summed up between two timers, microseconds."""
@@ -157,11 +158,11 @@ class Running:
     epoch: int = 0
 
     def __post_init__(self) -> None:
-        self.copies = {interval.number: MemoryCopy() for interval in self.intervals}
+        self.copies = {interval.number: MemoryStateStore() for interval in self.intervals}
 
     def cut(self, intervals: IntervalMap) -> None:
         """Have other intervals, which inherit from these as copies in a checkpoint do."""
-        copies = {interval.number: MemoryCopy() for interval in intervals}
+        copies = {interval.number: MemoryStateStore() for interval in intervals}
         for new in intervals:
             for old in self.intervals:
                 if old.start < new.stop and new.start < old.stop:
@@ -175,7 +176,7 @@ class Running:
         self.epoch += 1
         place = Keyed("step", self.way(), {"in": _key}, frozenset(["out"]))
         bundles = {interval.number: Bundle() for interval in self.intervals}
-        gather = Gather(place, "in", lambda full: self._ship(place, full, bundles), never)
+        gather = PartitionBuffer(place, "in", lambda full: self._ship(place, full, bundles), never)
         size = -(-len(step.elements) // batches) or 1
         for at in range(0, len(step.elements), size):
             gather.add(_batch(step.elements[at : at + size], step.as_columns))
@@ -184,13 +185,13 @@ class Running:
         self.holds.append(min((hold for hold in holds if hold is not None), default=None))
         self.watermark = step.watermark
 
-    def _ship(self, place: Keyed, gather: Gather, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.parcels(self.intervals, places_of).items():
-            came = decode_parcel(parcel.encode())
+    def _ship(self, place: Keyed, gather: PartitionBuffer, bundles: dict[int, Bundle]) -> None:
+        for interval, parcel in gather.take_blocks(self.intervals, places_of).items():
+            came = decode_block(parcel.encode())
             if isinstance(place.computation, IntervalComputation):
-                bundles[interval.number].parcels.append(came)
+                bundles[interval.number].blocks.append(came)
             else:
-                came.unpack(bundles[interval.number])
+                came.unpack(bundles[interval.number].keys)
 
     def _run(self, place: Keyed, number: int, bundle: Bundle, watermark: int) -> int | None:
         bundle.watermark_before, bundle.watermark = self.watermark, watermark
@@ -233,7 +234,7 @@ def places_of(keys: Sequence[object]) -> list[tuple[bytes, bytes]]:
     """Encoded key and row of each."""
     encode = STANDARD_KEYS.encode
     encoded = [key if isinstance(key, bytes) else encode(key) for key in keys]
-    return [(key, row_of(key)) for key in encoded]
+    return [(key, key_hash_of(key)) for key in encoded]
 
 
 def never(place: Keyed, batch: Batch) -> None:

@@ -8,47 +8,47 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple, cast
 
-from headrace.lowlevel.checkpoint.copy_plan import within
-from headrace.lowlevel.coder import encode_key
-from headrace.lowlevel.columnparcel import decode_parcel
-from headrace.lowlevel.computation import Computation
-from headrace.lowlevel.gather import Gather
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.record import Batch, KeyExtractor
-from headrace.lowlevel.segment import decode
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.checkpoint.files.file_chain import within
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.column_block import decode_block
+from headrace.lowlevel.records.record import Batch, KeyExtractor
+from headrace.lowlevel.shuffle.partition_buffer import PartitionBuffer
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.segment import decode
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.columns.grouping import ColumnGrouping, has_columns
-from headrace.sdk.columns.panegrouping import ColumnPanes, has_panes
-from headrace.sdk.columns.reducers import reducers_of
-from headrace.sdk.contents import Combiner
-from headrace.sdk.lifting import LiftedCombine
-from headrace.sdk.mixedgrouping import MixedGrouping
-from headrace.sdk.panes import PaneInfoTiming
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.topology.computation import Computation
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.combining.aggregates import reducers_of
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
+from headrace.sdk.operators.vectorized.eligibility import obstacle
+from headrace.sdk.operators.vectorized.state_migration import records_of_segments
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
-from tests.properties.rawways import never, places_of
+from tests.properties.computation_strategies import never, places_of
 
 Way = Callable[[Windowing, Combiner], Computation]
 
 
 def by_key(windowing: Windowing, combine: Combiner) -> Computation:
     """The general way."""
-    return MixedGrouping(windowing, combine, {"lifted": InputForm.LIFTED}, "out")
+    forms = {"lifted": GroupingInputForm.LIFTED}
+    return Grouping(windowing, combine, forms, "out", migration=records_of_segments)
 
 
 def by_columns(windowing: Windowing, combine: Combiner) -> Computation:
     """The quick way, which must be chosen for these."""
     reducers = reducers_of(combine)
-    assert reducers is not None
-    if has_columns(windowing):
-        return ColumnGrouping(windowing, combine, reducers, "out")
-    assert has_panes(windowing)
-    return ColumnPanes(windowing, combine, reducers, "out")
+    assert reducers is not None and obstacle(windowing, combine, takes_back=False, spread=False) is None
+    return ColumnGrouping(windowing, combine, reducers, "out")
 
 
 class Step(NamedTuple):
@@ -85,7 +85,7 @@ class Combining:
     """When each step wanted the next one, even if nothing came; wall time, microseconds."""
 
     def __post_init__(self) -> None:
-        self.copies = {interval.number: MemoryCopy() for interval in self.intervals}
+        self.copies = {interval.number: MemoryStateStore() for interval in self.intervals}
         self.rewindow(self.windowing)
 
     def rewindow(self, windowing: Windowing) -> None:
@@ -101,7 +101,7 @@ class Combining:
 
     def cut(self, intervals: IntervalMap) -> None:
         """Have other intervals, which inherit from these as copies in a checkpoint do."""
-        copies = {interval.number: MemoryCopy() for interval in intervals}
+        copies = {interval.number: MemoryStateStore() for interval in intervals}
         for new in intervals:
             for old in self.intervals:
                 if old.start < new.stop and new.start < old.stop:
@@ -121,7 +121,7 @@ class Combining:
         """One epoch; its elements come in so many batches."""
         self.epoch += 1
         bundles = {interval.number: Bundle() for interval in self.intervals}
-        gather = Gather(self.place, "lifted", lambda full: self._ship(full, bundles), never)
+        gather = PartitionBuffer(self.place, "lifted", lambda full: self._ship(full, bundles), never)
         self.lift.start_bundle()
         make = step.batch or plain
         size = -(-len(step.elements) // parts) or 1
@@ -134,13 +134,13 @@ class Combining:
         self.wakes.append(min((wall_time for wall_time in wanted if wall_time is not None), default=None))
         self.watermark = step.watermark
 
-    def _ship(self, gather: Gather, bundles: dict[int, Bundle]) -> None:
-        for interval, parcel in gather.parcels(self.intervals, places_of).items():
-            came = decode_parcel(parcel.encode())
+    def _ship(self, gather: PartitionBuffer, bundles: dict[int, Bundle]) -> None:
+        for interval, parcel in gather.take_blocks(self.intervals, places_of).items():
+            came = decode_block(parcel.encode())
             if isinstance(self.place.computation, IntervalComputation):
-                bundles[interval.number].parcels.append(came)
+                bundles[interval.number].blocks.append(came)
             else:
-                came.unpack(bundles[interval.number])
+                came.unpack(bundles[interval.number].keys)
 
     def _run(self, number: int, bundle: Bundle, watermark: int) -> int | None:
         bundle.watermark_before, bundle.watermark = self.watermark, watermark

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, IntervalWindow, Sessions
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Pane
 from tests.properties.scripts import Script
 

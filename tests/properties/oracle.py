@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.panes import PaneInfo, PaneInfoTiming
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
 from headrace.sdk.triggers import AccumulationMode
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import BoundedWindow, IntervalWindow, Sessions, TimestampCombiner
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from tests.harness import Element, Pane
 from tests.properties.nodes import Node, Now, node_of
 

@@ -25,8 +25,8 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner, WindowFn
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from tests.harness import Element
 
 

@@ -1,6 +1,6 @@
 """A Spark program whose disk is full from epoch 3 on, and then not: `python -m tests.spark.fulldisk WHAT FOLDER OUT`.
 
-WHAT lies on the small disk: `checkpoint`, `copies` (of state) or `shuffles` (Spark's local directories). Prints as JSON
+WHAT lies on the small disk: `checkpoint`, `state-stores` or `shuffles` (Spark's local directories). Prints as JSON
 what became of both programs.
 """
 
@@ -16,7 +16,7 @@ from headrace.runners.engine.options import RunOptions
 from tests.faults.smalldisk import TmpfsDisk, fill
 from tests.spark import lives
 
-VARIABLES = {"copies": "HEADRACE_COPIES", "shuffles": "SPARK_LOCAL_DIRS"}
+VARIABLES = {"state-stores": "HEADRACE_STATE_STORES", "shuffles": "SPARK_LOCAL_DIRS"}
 
 
 class FullAt(lives.KillAt):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 
 Killer = Callable[[Record], None]
 """Is told of every record of a level, and may do harm."""
@@ -186,7 +186,7 @@ def main(place: str, out: str, point: str = "never", epoch: str = "0", number: s
     sink = KillSink(at, sent) if point in ("delivering", "recovering") else None
     commits = Path(f"{out}.commits")
 
-    def committed(progress: Progress) -> None:
+    def committed(progress: EpochProgress) -> None:
         with commits.open("a") as file:
             file.write(f"{progress.epoch} {time.time()}\n")
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -50,16 +51,31 @@ class Draw(Computation):
 
 
 class Keep(Computation):
-    """Passes on what was drawn; the first one that gets the fatal visit strikes."""
+    """Passes on what was drawn; the first one that gets the fatal visit strikes, and the others wait for it to be done.
+
+    A task that did not wait could end, and the tasks after it could read all that they need, before the output is gone.
+    """
 
     def __init__(self, folder: Path, strike: Callable[[Path], None]) -> None:
         self._folder, self._strike = folder, strike
 
     def process_record(self, record: Record, context: Context) -> None:
         drawn = cast(Drawn, record.value)
-        if drawn.visit == FATAL and first(self._folder / "struck"):
-            self._strike(self._folder)
+        if drawn.visit == FATAL:
+            if first(self._folder / "striking"):
+                self._strike(self._folder)
+                first(self._folder / "struck")
+            wait_until_struck(self._folder)
         context.produce("kept", tuple(drawn))
+
+
+def wait_until_struck(folder: Path, seconds: float = 60) -> None:
+    """Return when the strike is done; raises TimeoutError after that many seconds."""
+    end = time.monotonic() + seconds
+    while not (folder / "struck").exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"the shuffle output was not deleted within {seconds:g} s")
+        time.sleep(0.01)
 
 
 def executor() -> int:

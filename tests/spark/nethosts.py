@@ -156,7 +156,7 @@ class Host:
                     "SPARK_LOCAL_IP": self.address,
                     "SPARK_LOCAL_DIRS": str(scratch),
                     "TMPDIR": str(scratch),
-                    "HEADRACE_COPIES": str(scratch / "copies"),
+                    "HEADRACE_STATE_STORES": str(scratch / "state-stores"),
                     "HEADRACE_TEST_HOST": self.name,
                 },
                 stdout=log,
@@ -314,7 +314,7 @@ class Cluster:
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "TMPDIR": str(temporary),
             "SPARK_LOCAL_DIRS": str(temporary),
-            "HEADRACE_COPIES": str(self.folder / "copies"),
+            "HEADRACE_STATE_STORES": str(self.folder / "state-stores"),
         }
         with log.open("ab") as file:
             return subprocess.Popen(

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from headrace.lowlevel import BoundedInjector, CallSink, Record, Topology
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from tests.spark.lives import Minute, PerMinute, Total, Visit, write
 
 ROWS, EPOCH = 240, 8
@@ -85,7 +85,7 @@ def main(place: str, out: str, slow_host: str = "") -> None:
     notes = Path(f"{out}.notes")
     notes.mkdir(exist_ok=True)
 
-    def committed(progress: Progress) -> None:
+    def committed(progress: EpochProgress) -> None:
         with Path(f"{out}.commits").open("a") as file:
             file.write(f"{progress.epoch} {time.time()}\n")
 

@@ -16,8 +16,8 @@ from itertools import count
 from pathlib import Path
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.options import RunOptions
 from tests.spark.cluster import parent
 from tests.spark.lives import write
@@ -29,7 +29,7 @@ _PATIENCE = 1200
 
 def interval_of(key: object) -> int:
     """The interval of a key, of two of equal size."""
-    return IntervalMap.evenly(2).position_of(row_of(encode_key(key)))
+    return IntervalMap.evenly(2).index_of(key_hash_of(encode_key(key)))
 
 
 FIRST, SECOND = (next(key for key in count() if interval_of(key) == one) for one in (0, 1))

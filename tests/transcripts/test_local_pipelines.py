@@ -9,10 +9,10 @@ from tests.transcripts.pipelines import play_as_pipeline
 from tests.transcripts.transcript import Transcript, transcripts
 
 
-@pytest.mark.parametrize("transcript", list(transcripts()), ids=lambda each: each.name.replace(" ", "_"))
+@pytest.mark.parametrize("transcript", transcripts(), ids=lambda each: each.name.replace(" ", "_"))
 def test_transcript(transcript: Transcript) -> None:
     play_as_pipeline([transcript], LocalRunner())
 
 
 def test_all_in_one_pipeline() -> None:
-    play_as_pipeline(list(transcripts()), LocalRunner(intervals=2))
+    play_as_pipeline(transcripts(), LocalRunner(intervals=2))

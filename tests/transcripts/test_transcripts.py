@@ -8,21 +8,21 @@ from typing import cast
 
 import pytest
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.lifting import LiftedCombine, liftable
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable
+from headrace.sdk.operators.grouping.grouping import Grouping
 from tests.harness import Harness, Pane
 from tests.transcripts.bundlings import Bundling, Elements, bundlings
 from tests.transcripts.transcript import Add, Step, Transcript, Watermark, act, compare, parse, play, transcripts
 
-CASES = list(transcripts())
+CASES = transcripts()
 
 
 class Plain(Harness):
     """Each step's elements are one bundle."""
 
-    def __init__(self, transcript: Transcript, form: InputForm = InputForm.PLAIN) -> None:
+    def __init__(self, transcript: Transcript, form: GroupingInputForm = GroupingInputForm.PLAIN) -> None:
         self.windowing = transcript.windowing
         self.combine = transcript.combine() if transcript.combine else None
         super().__init__(Grouping(self.windowing, self.combine, form))
@@ -42,7 +42,7 @@ class Windowed(Plain):
     """Elements come with their windows."""
 
     def __init__(self, transcript: Transcript) -> None:
-        super().__init__(transcript, InputForm.WINDOWED)
+        super().__init__(transcript, GroupingInputForm.WINDOWED)
 
     def add(self, elements: Elements) -> list[Pane]:
         assign = self.windowing.window_fn.assign_all
@@ -56,7 +56,7 @@ class Lifted(Plain):
     """Elements are combined before they come."""
 
     def __init__(self, transcript: Transcript) -> None:
-        super().__init__(transcript, InputForm.LIFTED)
+        super().__init__(transcript, GroupingInputForm.LIFTED)
         assert self.combine is not None
         self.lift = LiftedCombine(self.windowing, self.combine)
 

@@ -1,7 +1,7 @@
-"""Delta files: what one attempt at a task changed in the computations of its level and interval (paper §6.2).
+"""Delta files: the state changes of one attempt at a task, for one level and interval (MillWheel paper §6.2).
 
-The tables of `headrace.lowlevel.state` as Arrow columns, an IPC stream a table; empty tables take no space. Parts of
-snapshots are written the same way.
+A file has the tables of `headrace.lowlevel.state.state_store` as Arrow columns, with one IPC stream for each table that
+is not empty. Parts of snapshots have the same format.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_bytes, of_integers
-from headrace.lowlevel.checkpoint import envelope, paths
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_integers
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.state import FORMAT_VERSION, Delta
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.state.state_store import FORMAT_VERSION, Delta
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 KIND = "delta file"
-# Large: a column may be longer than the 2 GiB that Arrow's plain type can address.
+# Large, because a column may exceed the 2 GiB that Arrow's plain binary type can address.
 _BYTES = pa.large_binary()
 _INTEGER = pa.int64()
 _SCHEMAS = {
@@ -31,66 +31,74 @@ _SCHEMAS = {
 }
 _ARRAYS: dict[pa.DataType, Callable[[Any, pa.DataType], pa.Array]] = {_BYTES: of_bytes, _INTEGER: of_integers}
 _LARGE = 1 << 20
-"""Bytes of a table that is measured before it is written."""
-_WITHOUT_SEGMENTS = 1
-"""Format version of files that have none, as before there were any. A release of then goes on with such files and
-refuses others by their version; by itself it would pass over a table that it does not know, and so lose state."""
+"""A table of at least this many bytes is measured before it is written."""
 
 
 class DeltaHeader(NamedTuple):
-    """Which attempt a delta file is of."""
+    """The identity of the attempt that wrote a delta file."""
 
     epoch: int
     level: int
     interval: int
     token: str
     part: int = 0
-    """Number of the part, in a snapshot of several."""
+    """Index of the part in a snapshot; 0 for a delta file."""
 
 
 class DeltaFile(NamedTuple):
-    """A delta file as a commit names it; which level and interval it is of, the commit says beside it."""
+    """A reference to a delta file in a commit, which stores level and interval separately."""
 
     epoch: int
     token: str
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
 
-def write_deltas(store: Store, header: DeltaHeader, deltas: Mapping[str, Delta]) -> DeltaFile:
-    """Keep an attempt's deltas, by computation, where a commit can name them. Raises `StoreError`."""
+def write_deltas(store: ObjectStorage, header: DeltaHeader, deltas: Mapping[str, Delta]) -> DeltaFile:
+    """Write the deltas of an attempt to a file that a commit can name. Raises `StoreError`.
+
+    Args:
+        store: The store of the checkpoint.
+        header: The attempt.
+        deltas: Computation -> its delta.
+    """
     path, data, file = delta_object(header, deltas)
     store.put(path, data)
     return file
 
 
 def delta_object(header: DeltaHeader, deltas: Mapping[str, Delta]) -> tuple[str, bytes, DeltaFile]:
-    """Name and contents of what is to be written, and how a commit names it once it is."""
+    """Name and contents of a delta file, and the reference to it for a commit; nothing is written."""
     data = encode_deltas(header, deltas)
-    path = paths.delta(header.epoch, header.level, header.interval, header.token)
+    path = object_names.delta(header.epoch, header.level, header.interval, header.token)
     return path, data, DeltaFile(header.epoch, header.token, len(data))
 
 
 def encode_deltas(header: DeltaHeader, deltas: Mapping[str, Delta]) -> bytes:
-    """Bytes of a delta file."""
+    """Encode a delta file; `deltas` are by computation."""
     blobs: list[memoryview] = []
     entries = []
     for name, delta in deltas.items():
-        # Table by table, as the columns of one are garbage when it is made into bytes.
+        # One table after the other, so that the columns of a table are freed once it is encoded.
         tables = [table for table in _SCHEMAS if getattr(delta, table)]
         entries.append({"name": name, "tables": tables, "forget_ids_before": delta.forget_ids_before})
         blobs += [_ipc(table, _columns(delta, table)) for table in tables]
     head = json.dumps({"header": header, "deltas": entries}).encode()
-    version = FORMAT_VERSION if any(delta.segments for delta in deltas.values()) else _WITHOUT_SEGMENTS
-    return envelope.wrap(KIND, version, [head, *blobs])
+    return envelope.wrap(KIND, FORMAT_VERSION, [head, *blobs])
 
 
 def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[DeltaHeader, dict[str, Delta]]:
-    """Header and deltas of a delta file called `name` in messages; `only` leaves out all other computations.
+    """Decode a delta file: its header, and the deltas by computation.
 
-    Raises `CheckpointError` naming the file for anything that `encode_deltas` did not write.
+    Args:
+        data: The file.
+        name: What messages call the file.
+        only: The one computation to decode; None for all.
+
+    Raises:
+        CheckpointError: The file is damaged, or was not written by `encode_deltas`.
     """
-    head, *blobs = envelope.unwrap(KIND, range(_WITHOUT_SEGMENTS, FORMAT_VERSION + 1), data, name)
+    head, *blobs = envelope.unwrap(KIND, FORMAT_VERSION, data, name)
     deltas = {}
     with envelope.understood(name):
         content = json.loads(bytes(head))
@@ -102,8 +110,11 @@ def decode_deltas(data: bytes, name: str, only: str | None = None) -> tuple[Delt
         return DeltaHeader(*content["header"]), deltas
 
 
-def read_deltas(store: Store, path: str, header: DeltaHeader, only: str | None = None) -> dict[str, Delta]:
-    """The deltas of the object at `path`, which must be there, whole, and of the attempt that `header` names."""
+def read_deltas(store: ObjectStorage, path: str, header: DeltaHeader, only: str | None = None) -> dict[str, Delta]:
+    """Read the deltas of a file, by computation; `only` selects one computation.
+
+    Raises `CheckpointError` if the file is missing, damaged or of another attempt than `header`.
+    """
     name = f"{path} in {store.describe()}"
     if (data := store.get(path)) is None:
         raise CheckpointError(
@@ -116,15 +127,15 @@ def read_deltas(store: Store, path: str, header: DeltaHeader, only: str | None =
 
 
 def _columns(delta: Delta, table: str) -> Iterator[Sequence[object]]:
-    """The columns of a table, one after the other."""
+    """The columns of a table, in the order of its schema."""
     entries: dict[Any, object] = getattr(delta, table)
     if table == "cells":
-        yield [row for row, _ in entries]
+        yield [key_hash for key_hash, _ in entries]
         yield [cell for _, cell in entries]
     elif table == "marks":
-        yield [row for row, _, _ in entries]
+        yield [key_hash for key_hash, _, _ in entries]
         yield [domain for _, domain, _ in entries]
-        # A tag is any string of the user's, also one that is not valid Unicode. Most come many times.
+        # Tags are strings of user code and may be invalid Unicode. Most tags occur many times, so each is encoded once.
         tags = {tag: tag.encode("utf-8", "surrogatepass") for tag in {tag for _, _, tag in entries}}
         yield [tags[tag] for _, _, tag in entries]
     else:
@@ -156,7 +167,7 @@ def _ipc(table: str, columns: Iterable[Sequence[object]]) -> memoryview:
         sink = pa.BufferOutputStream()
         _write(sink, batch)
         return memoryview(sink.getvalue())
-    # A stream that grows as it is written has twice the room in the end, and beside it what it had before.
+    # A growing stream needs up to three times the size of the data, so the exact size is measured first.
     counted = pa.MockOutputStream()
     _write(counted, batch)
     buffer = pa.allocate_buffer(counted.size())

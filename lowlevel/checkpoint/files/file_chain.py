@@ -1,8 +1,8 @@
-"""What a task must read to bring its copy of an interval's state up to date: a snapshot, then deltas in order.
+"""File chains: the snapshot and deltas, in order, that make up the committed state of an interval.
 
-An interval whose bounds are new has no files of its own yet. Its plan names its *origins*, the plans of the intervals
-that had its keys before, and reads of them what lies within its bounds; its first snapshot takes their place. So a
-change of intervals, or of the level that a computation is on, is a few lines in one commit, whatever the state's size.
+An interval with new bounds has no files of its own. Its chain has *origins*: the chains of the intervals that had its
+keys before, of which it reads the keys within its bounds. Its first snapshot replaces them. So a
+change of intervals, or of a computation's level, only adds a few names to a commit, whatever the size of the state.
 """
 
 from __future__ import annotations
@@ -11,79 +11,80 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
-from headrace.lowlevel.checkpoint import envelope, paths
-from headrace.lowlevel.checkpoint.delta_file import DeltaFile, DeltaHeader, read_deltas
-from headrace.lowlevel.checkpoint.snapshot import Snapshot, is_worth_snapshot
-from headrace.lowlevel.intervals import SPACE, Interval, place_of
-from headrace.lowlevel.segment import restricted
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, read_deltas
+from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, is_worth_snapshot
+from headrace.lowlevel.intervals.interval_map import SPACE, Interval, key_position
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.segment import restricted
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 Bounds = tuple[int, int]
-"""First place of an interval, and the first one behind it."""
+"""Start (inclusive) and stop (exclusive) of an interval of the key space."""
 
 
 @dataclass(frozen=True, slots=True)
-class CopyPlan:
-    """The files that make up the committed state of one level and interval, oldest first.
+class FileChain:
+    """The files with the committed state of one level and interval, oldest first.
 
-    Small and quick to pickle, as one goes to every task of every epoch: a file is one short string. Names are unique
-    to the attempt that wrote the file, so a copy that stands at a name in `names` lacks exactly what follows it, and
-    any other copy has to be made again from nothing.
+    It is small and quick to pickle, because every task of every epoch gets one: a file is one short string. A name is
+    unique to the attempt that wrote the file. A state store whose last applied file is in `names` lacks exactly the
+    files behind it; any other state store must be rebuilt from the first file on.
     """
 
     level: int
     interval: int
     start: int = 0
     stop: int = SPACE
-    """The interval's bounds: nothing of a key outside them is in the state, whatever the origins hold."""
+    """Bounds of the interval in the key space; keys of the origins outside of them are ignored."""
     snapshot: Snapshot | None = None
     deltas: tuple[str, ...] = ()
     """Name of each delta file: `<epoch>-<token>-<size>`."""
     replay_bytes: int = 0
-    """Size of the deltas that the snapshot does not cover."""
+    """Total size of the deltas that the snapshot does not cover."""
     origins: tuple[Origin, ...] = ()
-    """Where the state of before the first own file is; empty once there is a snapshot."""
+    """The chains with the state before the first own file; empty once there is a snapshot."""
 
     @classmethod
-    def of(cls, level: int, interval: Interval, origins: Iterable[Origin] = ()) -> CopyPlan:
-        """The plan of an interval without files of its own."""
+    def of(cls, level: int, interval: Interval, origins: Iterable[Origin] = ()) -> FileChain:
+        """The chain of an interval without files of its own."""
         return cls(level, interval.number, interval.start, interval.stop, origins=tuple(origins))
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Name of each file, oldest first: those of origins, or the snapshot if there is one, then the deltas."""
+        """Name of each file, oldest first: the snapshot if there is one, else files of origins; then the deltas."""
         if self.snapshot is not None:
             return (self.snapshot.name, *self.deltas)
         if not self.origins:
             return self.deltas
-        inherited = (f"{n}/{name}" for n, origin in enumerate(self.origins) for name in origin.plan.names)
+        inherited = (f"{n}/{name}" for n, origin in enumerate(self.origins) for name in origin.chain.names)
         return (*inherited, *self.deltas)
 
     @property
     def last(self) -> str:
-        """Name of the last file; empty if there is none. A copy that stands there is up to date."""
+        """Name of the last file; empty if there is none. A state store that has applied it is up to date."""
         return self.deltas[-1] if self.deltas else next(reversed(self.names), "")
 
     def objects(self) -> Iterator[str]:
-        """Names in the store of everything that the plan needs."""
+        """Names of all objects that the chain needs."""
         for origin in self.origins:
-            yield from origin.plan.objects()
+            yield from origin.chain.objects()
         if self.snapshot is not None:
             yield from self.snapshot.objects()
         for name in self.deltas:
             yield self._delta(name)[0]
 
-    def after(self, file: DeltaFile) -> CopyPlan:
-        """The plan once a commit has named another delta file."""
-        name = f"{file.epoch}-{paths.checked(file.token)}-{file.size}"
+    def after(self, file: DeltaFile) -> FileChain:
+        """The chain with another delta file at its end."""
+        name = f"{file.epoch}-{object_names.checked(file.token)}-{file.size}"
         return replace(self, deltas=(*self.deltas, name), replay_bytes=self.replay_bytes + file.size)
 
-    def on(self, snapshot: Snapshot) -> CopyPlan:
-        """The plan that starts from a snapshot, if the snapshot ends at a file of this plan; else this plan as it is.
+    def on(self, snapshot: Snapshot) -> FileChain:
+        """The chain that begins with a snapshot; this chain itself if the snapshot does not end at one of its files.
 
-        The last delta that the snapshot covers stays in the plan: applying it again changes nothing, and copies that
-        stand there need not be made again.
+        The last delta that the snapshot covers stays in the chain. Applying it again changes nothing, and state stores
+        whose last file it is need not be rebuilt.
         """
         names = self.names
         if snapshot.order.last not in names:
@@ -94,32 +95,35 @@ class CopyPlan:
         return replace(self, snapshot=snapshot, deltas=deltas, replay_bytes=uncovered, origins=())
 
     def needs_snapshot(self) -> bool:
-        """Whether so much would have to be replayed that a snapshot is worth its cost; new bounds always are."""
+        """Whether a snapshot is worthwhile: for many deltas to replay, and for a chain with origins."""
         if self.snapshot is None:
             return bool(self.origins) or is_worth_snapshot(len(self.deltas), self.replay_bytes, 0)
         uncovered = len(self.deltas) - (self.snapshot.order.last in self.deltas[:1])
         return is_worth_snapshot(uncovered, self.replay_bytes, self.snapshot.size)
 
-    def read(self, store: Store, name: str, computation: str) -> Iterator[Delta]:
-        """One computation's deltas in the file of that name. Raises `CheckpointError` naming a file that is damaged."""
+    def read(self, store: ObjectStorage, name: str, computation: str) -> Iterator[Delta]:
+        """The deltas of one computation in the file with this name. Raises `CheckpointError` for a damaged file."""
         return (delta for _, delta in self._read(store, name, computation))
 
-    def load(self, store: Store, only: str | None = None) -> dict[str, MemoryCopy]:
-        """The whole state, by computation, in memory. Raises `CheckpointError` naming a file that is damaged."""
-        copies: dict[str, MemoryCopy] = {}
+    def load(self, store: ObjectStorage, only: str | None = None) -> dict[str, MemoryStateStore]:
+        """Load the whole state into memory: computation -> its state.
+
+        `only` selects one computation. Raises `CheckpointError` for a damaged file.
+        """
+        stores: dict[str, MemoryStateStore] = {}
         for name in self.names:
             for computation, delta in self._read(store, name, only):
-                copies.setdefault(computation, MemoryCopy()).apply(delta)
-        return copies
+                stores.setdefault(computation, MemoryStateStore()).apply(delta)
+        return stores
 
-    def _read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
+    def _read(self, store: ObjectStorage, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
         number, separator, rest = name.partition("/")
         if separator:
             origin = self.origins[int(number)]
             for computation, delta in origin.read(store, rest, only):
                 with envelope.understood(f"{name} in {store.describe()}"):
-                    here = within(delta, (origin.plan.start, origin.plan.stop), (self.start, self.stop))
-                yield computation, here
+                    inherited = within(delta, (origin.chain.start, origin.chain.stop), (self.start, self.stop))
+                yield computation, inherited
             return
         for path, header in self._headers(name, only):
             yield from read_deltas(store, path, header, only).items()
@@ -132,29 +136,30 @@ class CopyPlan:
     def _delta(self, name: str) -> tuple[str, DeltaHeader]:
         epoch, token, _ = name.split("-")
         header = DeltaHeader(int(epoch), self.level, self.interval, token)
-        return paths.delta(header.epoch, self.level, self.interval, token), header
+        return object_names.delta(header.epoch, self.level, self.interval, token), header
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A plan that another one begins with: there, its files have its number and a slash before their names."""
+    """A chain with which another chain begins. There, the prefix of its files' names is its index and a slash."""
 
-    plan: CopyPlan
+    chain: FileChain
     computations: frozenset[str] | None = None
-    """Those that are taken from it; None for all."""
+    """The computations that are read from it; None for all."""
 
-    def read(self, store: Store, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
-        """What the file of that name holds of its computations, or of `only` one."""
+    def read(self, store: ObjectStorage, name: str, only: str | None) -> Iterator[tuple[str, Delta]]:
+        """(computation, delta) in the file with this name, for the origin's computations, or for `only` one."""
         if only is not None and not self._has(only):
             return
-        yield from ((found, delta) for found, delta in self.plan._read(store, name, only) if self._has(found))
+        deltas = self.chain._read(store, name, only)
+        yield from ((computation, delta) for computation, delta in deltas if self._has(computation))
 
     def _has(self, computation: str) -> bool:
         return self.computations is None or computation in self.computations
 
 
 def epoch_of(name: str) -> int:
-    """The epoch that a file of a plan belongs to; -1 for none.
+    """The epoch in the name of a chain's file; -1 for an empty name.
 
     >>> [epoch_of(name) for name in ("", "7-t-100", "s7-1-t", "1/0/7-t-100")]
     [-1, 7, 7, 7]
@@ -163,19 +168,19 @@ def epoch_of(name: str) -> int:
 
 
 def within(delta: Delta, old: Bounds, new: Bounds) -> Delta:
-    """What a delta of an interval says of keys in another one. Ids stay whole: whose they are they do not say."""
+    """The part of a delta about keys in another interval. All record ids stay, as they do not name their key."""
     start, stop = new
     segments = {_inherited(name, old): _piece(contents, new) for name, contents in delta.segments.items()}
     if new == (0, SPACE):
         return replace(delta, segments=segments)
 
-    def here(row: bytes) -> bool:
-        return start <= place_of(row) < stop
+    def is_inside(key_hash: bytes) -> bool:
+        return start <= key_position(key_hash) < stop
 
     return Delta(
-        {row: key for row, key in delta.keys.items() if here(row)},
-        {cell: contents for cell, contents in delta.cells.items() if here(cell[0])},
-        {mark: timestamp for mark, timestamp in delta.marks.items() if here(mark[0])},
+        {key_hash: key for key_hash, key in delta.keys.items() if is_inside(key_hash)},
+        {cell: contents for cell, contents in delta.cells.items() if is_inside(cell[0])},
+        {mark: timestamp for mark, timestamp in delta.marks.items() if is_inside(mark[0])},
         delta.ids,
         delta.forget_ids_before,
         segments,
@@ -183,24 +188,24 @@ def within(delta: Delta, old: Bounds, new: Bounds) -> Delta:
 
 
 def _inherited(name: bytes, old: Bounds) -> bytes:
-    """The name of a piece of a segment, by the bounds of the interval that it comes from.
+    """The name of a segment from another interval, extended by a hash of that interval's bounds.
 
-    The origins of an interval have different bounds, so what they called by the same name has two names here, and
-    neither is one that the interval gives itself.
+    The origins of an interval have different bounds, so equal names of different segments become different names, which
+    also differ from the names that the interval itself gives.
     """
     return name + blake2b(b"%d-%d" % old, digest_size=8).digest()
 
 
 def _piece(contents: bytes | None, new: Bounds) -> bytes | None:
-    """What an interval has of a segment; where that is nothing, it takes away what was there before."""
+    """The part of a segment within an interval; None, which removes the segment, if it has no rows there."""
     return contents if contents is None or new == (0, SPACE) else restricted(contents, *new)
 
 
-def merged(copies: Iterable[Copy]) -> MemoryCopy:
-    """One copy out of copies of different intervals; names of segments get the number of the copy behind them."""
-    total = MemoryCopy()
-    for number, copy in enumerate(copies):
-        for delta in copy.dump():
+def merged(stores: Iterable[StateStore]) -> MemoryStateStore:
+    """Merge the states of different intervals; the index of the interval is appended to names of segments."""
+    total = MemoryStateStore()
+    for number, store in enumerate(stores):
+        for delta in store.dump():
             segments = {b"%b/%d" % (name, number): contents for name, contents in delta.segments.items()}
             total.apply(replace(delta, segments=segments))
     return total

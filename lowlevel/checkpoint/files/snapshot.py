@@ -1,7 +1,7 @@
-"""Snapshots: the whole state of a level and interval, so that what must be replayed stays bounded.
+"""Snapshots: the whole state of a level and interval, which bounds the number of deltas to replay.
 
-A snapshot is made away from the hot path, from a copy that is brought up to a plan, and counts from the commit that
-names it. It is written in parts, as a copy dumps itself, so that a large state is never in memory whole.
+A snapshot is written outside of the critical path, from a state store, and is used once a commit names it. It is
+written in parts, so that a large state is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -9,58 +9,60 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from headrace.lowlevel.checkpoint import paths
-from headrace.lowlevel.checkpoint.delta_file import DeltaHeader, encode_deltas
-from headrace.lowlevel.state import Copy
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaHeader, encode_deltas
+from headrace.lowlevel.state.state_store import StateStore
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 MOST_DELTAS = 32
-"""A plan this long is worth a snapshot, unless the state is so large that writing it would cost more than it saves."""
+"""From this many deltas on a snapshot is worthwhile, unless the state is large in comparison with the deltas."""
 _LONGEST = 16 * MOST_DELTAS
+"""From this many deltas on a snapshot is always worthwhile."""
 _COST_RATIO = 4
+"""Greatest size of the snapshot, as a multiple of the deltas' size, at which `MOST_DELTAS` deltas are enough."""
 _SMALL_BYTES = 16 << 20
-"""Replay that is soon done, in a third of a second an interval, however little of it is left in the state in the end.
+"""Deltas of fewer bytes need no snapshot; replaying this many takes a third of a second for each interval.
 
-Where what is set in one epoch is gone a few epochs later, deltas are as large as the state, and snapshots cost as much.
+If state lasts only a few epochs, deltas are as large as the whole state, and snapshots cost as much as deltas.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOrder:
-    """What a snapshot is to hold; made by the driver, carried out wherever a copy is."""
+    """The driver's order to write a snapshot, which a process with the interval's state store executes."""
 
     level: int
     interval: int
     epoch: int
-    """Committed epoch whose state it holds."""
+    """The committed epoch of the state."""
     last: str
-    """Name of the last file of the plan that it replaces."""
+    """Name of the last file that the snapshot covers."""
     generation: int
-    """Of the driver that ordered it."""
+    """Generation of the driver that ordered it."""
     token: str
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A snapshot as a commit names it."""
+    """A reference to a snapshot in a commit."""
 
     order: SnapshotOrder
     parts: tuple[tuple[str, int], ...]
-    """(computation, number of its parts), in order."""
+    """(computation, number of its parts), in the order of parts."""
     size: int
-    """Bytes."""
+    """Size in bytes."""
 
     @property
     def name(self) -> str:
-        """Its name within a plan."""
+        """Its name in a file chain."""
         return f"s{self.order.epoch}-{self.order.generation}-{self.order.token}"
 
     def objects(self) -> Iterator[str]:
-        """Names of its parts in the store."""
+        """Object names of its parts."""
         return (path for path, _ in self.headers())
 
     def headers(self, only: str | None = None) -> Iterator[tuple[str, DeltaHeader]]:
-        """Name in the store and header of each part, in order; `only` leaves out all other computations."""
+        """Object name and header of each part, in order; `only` selects one computation."""
         part = 0
         for computation, count in self.parts:
             for number in range(part, part + count):
@@ -69,16 +71,22 @@ class Snapshot:
             part += count
 
 
-def write_snapshot(store: Store, order: SnapshotOrder, copies: Mapping[str, Copy]) -> Snapshot:
-    """Write the state in `copies` (by computation; brought up to the plan's `last` at least). Raises `StoreError`.
+def write_snapshot(store: ObjectStorage, order: SnapshotOrder, stores: Mapping[str, StateStore]) -> Snapshot:
+    """Write a snapshot. It is used once it is passed to a commit of the driver that ordered it.
 
-    It counts once it is given to a commit of the driver that ordered it.
+    Args:
+        store: The store of the checkpoint.
+        order: The driver's order.
+        stores: Computation -> its state store, which has applied `order.last`.
+
+    Raises:
+        StoreError: The store failed.
     """
     parts = []
     written = size = 0
-    for computation, copy in copies.items():
+    for computation, state in stores.items():
         before = written
-        for delta in filter(None, copy.dump()):
+        for delta in filter(None, state.dump()):
             path, header = _part(order, written)
             data = encode_deltas(header, {computation: delta})
             store.put(path, data)
@@ -88,16 +96,21 @@ def write_snapshot(store: Store, order: SnapshotOrder, copies: Mapping[str, Copy
 
 
 def _part(order: SnapshotOrder, number: int) -> tuple[str, DeltaHeader]:
-    at = paths.SnapshotName(order.level, order.interval, order.epoch, order.generation)
+    name = object_names.SnapshotName(order.level, order.interval, order.epoch, order.generation)
     header = DeltaHeader(order.epoch, order.level, order.interval, order.token, number)
-    return paths.snapshot_part(at, order.token, number), header
+    return object_names.snapshot_part(name, order.token, number), header
 
 
 def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int) -> bool:
-    """Whether a plan of so many deltas after a snapshot of that size should start from a new one.
+    """Whether a file chain needs a new snapshot.
 
-    Each byte of change is written again only a few times, whatever the size of the state: small changes to a large
-    state wait for more company.
+    Each changed byte is rewritten only a few times, whatever the size of the state, so small changes to a large state
+    are collected for longer.
+
+    Args:
+        deltas: Number of deltas behind the last snapshot.
+        delta_bytes: Their total size.
+        snapshot_bytes: Size of the last snapshot; 0 if there is none.
 
     >>> [is_worth_snapshot(deltas, 3_000, size) for deltas, size in ((32, 4_000), (32, 10**9), (3, 4_000))]
     [True, False, False]

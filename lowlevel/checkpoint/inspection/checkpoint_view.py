@@ -1,24 +1,21 @@
-"""A checkpoint as somebody sees it who only looks: nothing is written, no driver is disturbed (paper §6.2).
+"""Read-only views of a checkpoint, which do not affect its driver (MillWheel paper §6.2).
 
-Everything is of one commit, whatever the run does meanwhile. What only that commit needed is deleted when the run has
-gone on by some epochs; then listings raise `CollectedError`, and a new view is needed. Reading runs no code that a
-checkpoint names, unless a coder given does.
+A view shows one commit, whatever the run does meanwhile. Files that only this commit needs are deleted some epochs
+later; then methods raise `CollectedError`, and a new view is needed. Reading runs no code that a checkpoint names,
+unless a given coder does.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
-from itertools import chain
 
-from headrace.lowlevel.checkpoint import fence, paths
-from headrace.lowlevel.checkpoint.archive import Archived
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, merged
-from headrace.lowlevel.checkpoint.fence import Lease
-from headrace.lowlevel.checkpoint.fingerprint import COMPUTATION
-from headrace.lowlevel.checkpoint.lines import lines_in, of_row
-from headrace.lowlevel.checkpoint.listing import (
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain, merged
+from headrace.lowlevel.checkpoint.inspection.segment_lines import lines_in, of_key_hash
+from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
+from headrace.lowlevel.checkpoint.inspection.values import (
     CommittedEpoch,
     InjectorState,
     PendingRecords,
@@ -30,99 +27,104 @@ from headrace.lowlevel.checkpoint.listing import (
     Watermarks,
     pending_records,
 )
-from headrace.lowlevel.checkpoint.log import look, read_entry
-from headrace.lowlevel.checkpoint.manifest import Manifest
-from headrace.lowlevel.checkpoint.marker import ELSEWHERE, read_marker
-from headrace.lowlevel.checkpoint.stored import StoredTables
-from headrace.lowlevel.coder import STANDARD_KEYS, Coder, KeyCoder, row_of
-from headrace.lowlevel.columnwise.stored import coder_in, has_timers, marks_in
+from headrace.lowlevel.checkpoint.log import fence
+from headrace.lowlevel.checkpoint.log.commit_log import look, read_entry
+from headrace.lowlevel.checkpoint.log.fence import Lease
+from headrace.lowlevel.checkpoint.log.marker import ELSEWHERE, read_marker
+from headrace.lowlevel.checkpoint.manifest.archive import Archived
+from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, Coder, KeyCoder, key_hash_of
+from headrace.lowlevel.coders.plain_coder import PLAIN
 from headrace.lowlevel.errors import CheckpointError, CollectedError
-from headrace.lowlevel.intervals import place_of
-from headrace.lowlevel.plaindata import PLAIN
-from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.intervals.interval_map import key_position
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain, timer_of_hold
+from headrace.lowlevel.vectorized.inspection import coder_in, has_timers, marks_in
 
 _TIMERS = frozenset(int(domain) for domain in TimeDomain)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointView:
-    """One commit of a checkpoint, the last one as a rule, and everything that it names.
+    """A read-only view of one commit of a checkpoint, by default the last, and of the files that it names.
 
     >>> from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
-    >>> from headrace.lowlevel.store import ObjectStore
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> store = ObjectStore("memory://")
     >>> CheckpointView.of(store)
     Traceback (most recent call last):
       ...
-    headrace.lowlevel.errors.CheckpointError: there is no checkpoint at memory://; correct the name of the place
+    headrace.lowlevel.errors.CheckpointError: there is no checkpoint at memory://; correct the location
     >>> _ = Checkpoint.open(store, "host a", Fingerprint(()), now_us=0)
     >>> view = CheckpointView.of(store)
     >>> view.lease.owner, view.epochs(), view.timers(limit=10)
     ('host a', (), [])
     """
 
-    store: Store
+    store: ObjectStorage
     identity: str
-    """The same for as long as the checkpoint exists; another one at the same place has another."""
+    """Unique id of the checkpoint; a new checkpoint at the same location has another id."""
     manifest: Manifest | None
-    """The commit, with positions, counters, who holds which watermark and everything else; None before the first."""
+    """The commit, with positions, counters and holders of watermarks; None before the first commit."""
     lease: Lease | None
-    """Who drives it, or drove it last."""
+    """The lease of the present or last driver; None if there is none."""
     key_coder: KeyCoder = PLAIN
-    """Decodes keys. As a rule those of plain types alone; others stay encoded. `STANDARD_KEYS` knows named tuples,
-    enumerations and dataclasses too, and imports the modules that these are of."""
+    """Decodes keys; keys that it does not know stay encoded. The default knows plain types. `STANDARD_KEYS` also knows
+    named tuples, enumerations and dataclasses, and imports their modules."""
 
     @classmethod
-    def of(cls, store: Store, key_coder: KeyCoder = PLAIN) -> CheckpointView:
-        """The view of a checkpoint as it is now. Raises `CheckpointError` where there is none, or a damaged one."""
+    def of(cls, store: ObjectStorage, key_coder: KeyCoder = PLAIN) -> CheckpointView:
+        """The view of the last commit. Raises `CheckpointError` if there is no checkpoint, or if it is damaged."""
         if (identity := read_marker(store, ELSEWHERE)) is None:
-            raise CheckpointError(f"there is no checkpoint at {store.describe()}; correct the name of the place")
+            raise CheckpointError(f"there is no checkpoint at {store.describe()}; correct the location")
         position = look(store)
-        generation = fence.newest(store, paths.LEASES)
+        generation = fence.newest(store, object_names.LEASES)
         lease = fence.read_lease(store, generation) if generation else None
         return cls(store, identity, position.manifest, lease, key_coder)
 
-    # What the log says
+    # From the log
 
     def epochs(self) -> tuple[CommittedEpoch, ...]:
-        """The commits that are still in the log, oldest first: the last two, and what was not collected yet."""
+        """The commits that are still in the log, oldest first: the last two, and earlier ones until their deletion."""
         return tuple(
-            CommittedEpoch(found.epoch, found.wall_clock, found.generation, found.owner, found.finished)
-            for found in self.commits()
+            CommittedEpoch(commit.epoch, commit.wall_clock, commit.generation, commit.owner, commit.finished)
+            for commit in self.commits()
         )
 
     def commits(self) -> Iterator[Manifest]:
-        """The commits themselves, as `epochs`."""
-        for path in self.store.list(paths.LOG):
-            entry = None if (place := paths.number_of(path)) is None else read_entry(self.store, place)
+        """The commits of `epochs`."""
+        for path in self.store.list(object_names.LOG):
+            position = object_names.number_of(path)
+            entry = None if position is None else read_entry(self.store, position)
             if isinstance(entry, Manifest):
                 yield entry
 
     def at_epoch(self, epoch: int) -> CheckpointView:
         """The view of another commit.
 
-        Raises `CheckpointError` if it is not in the log, `CollectedError` if files that it names are gone.
+        Raises `CheckpointError` if it is not in the log, `CollectedError` if some of its files were deleted.
         """
-        commits = {found.epoch: found for found in self.commits()}
+        commits = {commit.epoch: commit for commit in self.commits()}
         if (manifest := commits.get(epoch)) is None:
-            there = ", ".join(map(str, commits)) or "none"
-            raise CheckpointError(f"epoch {epoch} is not in the log of {self.store.describe()} (epochs: {there})")
-        kept = {*self.store.list(paths.DELTAS), *self.store.list(paths.SNAPSHOTS)}
-        gone = sorted({path for plan in manifest.plans.values() for path in plan.objects()} - kept)
-        if gone:
+            epochs = ", ".join(map(str, commits)) or "none"
+            raise CheckpointError(f"epoch {epoch} is not in the log of {self.store.describe()} (epochs: {epochs})")
+        stored = {*self.store.list(object_names.DELTAS), *self.store.list(object_names.SNAPSHOTS)}
+        deleted = sorted({path for chain in manifest.chains.values() for path in chain.objects()} - stored)
+        if deleted:
             raise CollectedError(
-                f"epoch {epoch} is in the log of {self.store.describe()}, but {len(gone)} of its files were deleted, "
-                f"{gone[0]} among them; look at a newer epoch"
+                f"epoch {epoch} is in the log of {self.store.describe()}, but {len(deleted)} of its files were deleted "
+                f"({deleted[0]} among them); look at a newer epoch"
             )
         return replace(self, manifest=manifest)
 
-    # What the commit says
+    # From the commit
 
     def watermarks(self) -> tuple[Watermarks, ...]:
-        """Those of every computation, in order of levels."""
+        """The watermarks of every computation, in order of levels."""
         if self.manifest is None:
             return ()
         return tuple(
@@ -133,22 +135,22 @@ class CheckpointView:
 
     @staticmethod
     def _watermarks(manifest: Manifest, name: str, level: int) -> Watermarks:
-        of = manifest.watermarks_of(name) if name in manifest.output_watermarks else {}
-        entered = manifest.input_watermarks.get(name, MIN_TIMESTAMP)
-        return Watermarks(name, level, entered, min(of.values(), default=MIN_TIMESTAMP), of)
+        intervals = manifest.watermarks_of(name) if name in manifest.output_watermarks else {}
+        output = min(intervals.values(), default=MIN_TIMESTAMP)
+        return Watermarks(name, level, manifest.input_watermarks.get(name, MIN_TIMESTAMP), output, intervals)
 
     def holders(self) -> tuple[StoredHold, ...]:
-        """Who has the oldest hold of each computation that has one."""
+        """The oldest hold of each computation that has one."""
         holders = {} if self.manifest is None else self.manifest.holders
-        return tuple(self._hold(name, one.key, one.tag, one.timestamp) for name, one in holders.items())
+        return tuple(self._hold(name, holder.key, holder.tag, holder.timestamp) for name, holder in holders.items())
 
     def pending(self) -> tuple[PendingRecords, ...]:
-        """Records on their way, in the order in which they are to be delivered."""
-        waiting = () if self.manifest is None else self.manifest.pending
-        return tuple(pending_records(one.consumer, one.oldest, one.data) for one in waiting)
+        """Pending records, in the order of delivery."""
+        pending = () if self.manifest is None else self.manifest.pending
+        return tuple(pending_records(item.consumer, item.oldest, item.data) for item in pending)
 
     def injectors(self) -> tuple[InjectorState, ...]:
-        """How far every stream from outside has been taken in."""
+        """The progress of every injector."""
         if (commit := self.manifest) is None:
             return ()
         return tuple(
@@ -163,20 +165,20 @@ class CheckpointView:
         )
 
     def files(self) -> tuple[StoredFile, ...]:
-        """The snapshots and delta files that make up the state; one that two intervals need is named once."""
-        plans = [] if self.manifest is None else list(self.manifest.plans.values())
-        plans += [plan for one in self.archive for plan in one.plans]
-        return tuple(dict.fromkeys(file for plan in plans for file in _files(plan)))
+        """The snapshots and delta files that make up the state, each once, even if several intervals need it."""
+        chains = [] if self.manifest is None else list(self.manifest.chains.values())
+        chains += [chain for archived in self.archive for chain in archived.chains]
+        return tuple(dict.fromkeys(file for chain in chains for file in _files(chain)))
 
-    # What the files say
+    # From the files
 
     def timers(
         self, computation: str | None = None, limit: int | None = None, domain: TimeDomain | None = None
     ) -> list[StoredTimer]:
-        """Timers in order of time, of one computation or of all; with `limit` the first so many.
+        """Timers of one computation or of all, in order of time; at most `limit` if it is given.
 
-        All files are read, but only as many timers are kept in memory as are asked for, besides what changed since the
-        last snapshots. Raises `CheckpointError` naming a file that is damaged, `CollectedError`.
+        All files are read, but only the result and the changes since the last snapshots are kept in memory. Raises
+        `CheckpointError` naming a damaged file, or `CollectedError`.
         """
         domains = _TIMERS if domain is None else frozenset([int(domain)])
         return [
@@ -185,7 +187,7 @@ class CheckpointView:
         ]
 
     def holds(self, computation: str | None = None, limit: int | None = None) -> list[StoredHold]:
-        """What holds watermarks back, oldest first; see `timers`."""
+        """Holds of one computation or of all, oldest first; see `timers`."""
         found = self._marks(computation, frozenset([HOLD]), limit)
         return [self._hold(name, key, tag, timestamp) for timestamp, name, key, _, tag in found]
 
@@ -200,13 +202,13 @@ class CheckpointView:
             for tables in self._tables(name)
             for key, (_, domain, tag), timestamp in tables.marks(domains)
         )
-        every = chain(found, self._column_marks(names, domains))
-        return sorted(every) if limit is None else nsmallest(limit, every)
+        marks = itertools.chain(found, self._column_marks(names, domains))
+        return sorted(marks) if limit is None else nsmallest(limit, marks)
 
     def _column_marks(
         self, names: Sequence[str], domains: frozenset[int]
     ) -> Iterator[tuple[int, str, bytes, int, str]]:
-        """The same of timers in segments."""
+        """The marks of timers in segments, as `_marks` gives them."""
         for name in filter(self._has_column_timers, names):
             fired = MIN_TIMESTAMP if self.manifest is None else self.manifest.input_watermarks.get(name, MIN_TIMESTAMP)
             for batch in (batch for tables in self._tables(name) for batch in tables.segments()):
@@ -217,55 +219,55 @@ class CheckpointView:
         return has_timers(self._signature(computation))
 
     def _signature(self, computation: str) -> dict[str, str]:
-        """What the checkpoint says of the meaning of its state."""
+        """Aspect -> value of the computation's state signature."""
         members = {} if self.manifest is None else self.manifest.topology.of_kind(COMPUTATION)
         return dict(members[computation].signature) if computation in members else {}
 
     def coder_of(self, computation: str) -> Coder | None:
-        """What reads a computation's state, if the checkpoint itself says what it is: that of a `ColumnComputation`."""
+        """The coder of a `ColumnComputation`'s state, which follows from its signature; None for other computations."""
         return coder_in(self._signature(computation))
 
     def states(self, computation: str, coder: Coder | None = None) -> Iterator[StoredState]:
-        """What is stored of each key, in no order; decoded if its state's coder is given.
+        """The stored state of each key, in no order; decoded if the coder of states is given.
 
-        Memory follows from what changed since the last snapshots, not from the number of keys; see `timers`.
+        Memory depends on the changes since the last snapshots, not on the number of keys; see `timers`.
         """
         for tables in self._tables(computation):
             for key, cells in tables.cells():
                 yield self._state(computation, self._key(key), cells, coder)
 
     def state_of(self, computation: str, key: object, coder: Coder | None = None) -> StoredState | None:
-        """What is stored of one key, None if nothing is; the files of its key interval are read."""
-        row, interval = self._place(computation, key)
+        """The stored state of one key, None if there is none. Only the files of its key interval are read."""
+        key_hash, interval = self._location(computation, key)
         for tables in self._tables(computation, interval):
-            if cells := tables.cells_of(row):
+            if cells := tables.cells_of(key_hash):
                 return self._state(computation, key, cells, coder)
         return None
 
-    def _place(self, computation: str, key: object) -> tuple[bytes, int | None]:
-        """A key's row, and the number of the interval that it lies in."""
-        knows = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
-        row = row_of(knows.encode(key))
-        here = place_of(row)
-        return row, next((plan.interval for plan in self._plans(computation) if plan.start <= here < plan.stop), None)
+    def _location(self, computation: str, key: object) -> tuple[bytes, int | None]:
+        """A key's key_hash, and the number of the interval that contains it."""
+        coder = STANDARD_KEYS if self.key_coder is PLAIN else self.key_coder
+        key_hash = key_hash_of(coder.encode(key))
+        position, chains = key_position(key_hash), self._chains(computation)
+        return key_hash, next((chain.interval for chain in chains if chain.start <= position < chain.stop), None)
 
     def lines(self, computation: str) -> Iterator[StoredLine]:
-        """What is stored in segments, in no order: the state of computations that work by columns.
+        """The lines of segments, in no order: the state of computations over columns.
 
-        A segment is in memory at a time, besides the names of all.
+        One segment at a time is in memory, besides the names of all segments.
         """
         for tables in self._tables(computation):
             for batch in tables.segments():
                 yield from lines_in(batch, computation, self._key)
 
     def lines_of(self, computation: str, key: object) -> list[StoredLine]:
-        """The lines of one key in segments; the files of its key interval are read."""
-        row, interval = self._place(computation, key)
+        """The lines of one key in segments. Only the files of its key interval are read."""
+        key_hash, interval = self._location(computation, key)
         batches = (batch for tables in self._tables(computation, interval) for batch in tables.segments())
-        return [line for batch in batches for line in lines_in(of_row(batch, row), computation, self._key)]
+        return [line for batch in batches for line in lines_in(of_key_hash(batch, key_hash), computation, self._key)]
 
     def count_lines(self, computation: str) -> int:
-        """How many lines there are in segments."""
+        """Number of lines in segments."""
         return sum(batch.num_rows for tables in self._tables(computation) for batch in tables.segments())
 
     @staticmethod
@@ -275,36 +277,36 @@ class CheckpointView:
         return StoredState(computation, key, state, cells)
 
     def count_ids(self, computation: str) -> int:
-        """How many ids of processed records are remembered; after a split both intervals remember those before it."""
+        """Number of remembered ids of processed records; ids from before a split of an interval count in both parts."""
         return sum(tables.count_ids() for tables in self._tables(computation))
 
-    def load(self, computation: str) -> MemoryCopy:
-        """The whole state of a computation, in memory, archived or not.
+    def load(self, computation: str) -> MemoryStateStore:
+        """Load the whole state of a computation, archived or not, into memory.
 
-        Raises `CheckpointError` naming a file that is damaged.
+        Raises `CheckpointError` naming a damaged file.
         """
-        loaded = [plan.load(self.store, computation) for plan in self._plans(computation)]
-        return merged(copies[computation] for copies in loaded if computation in copies)
+        loaded = [chain.load(self.store, computation) for chain in self._chains(computation)]
+        return merged(stores[computation] for stores in loaded if computation in stores)
 
     def computations(self) -> tuple[str, ...]:
-        """Names of all that may have state, in order of levels."""
+        """Names of all computations, in order of levels."""
         levels = () if self.manifest is None else self.manifest.topology.levels
         return tuple(name for names in levels for name in names)
 
     def _tables(self, computation: str, interval: int | None = None) -> Iterator[StoredTables]:
-        """What each key interval has of a computation, or only one interval."""
-        for plan in self._plans(computation):
-            if interval in (None, plan.interval):
-                assert self.manifest is not None, "it has plans"
-                yield StoredTables(self.store, plan, computation, self.manifest.epoch)
+        """The stored tables of a computation, for each key interval or for one."""
+        for chain in self._chains(computation):
+            if interval in (None, chain.interval):
+                assert self.manifest is not None, "file chains are part of a manifest"
+                yield StoredTables(self.store, chain, computation, self.manifest.epoch)
 
-    def _plans(self, computation: str) -> list[CopyPlan]:
-        """What makes up the state of a computation, archived or not."""
+    def _chains(self, computation: str) -> list[FileChain]:
+        """The file chains with the state of a computation, archived or not."""
         if (archived := self._archived(computation)) is not None:
-            return list(archived.plans)
+            return list(archived.chains)
         level = self._level(computation)
-        plans = () if self.manifest is None else self.manifest.plans.values()
-        return [plan for plan in plans if plan.level == level]
+        chains = () if self.manifest is None else self.manifest.chains.values()
+        return [chain for chain in chains if chain.level == level]
 
     def _key(self, encoded: bytes) -> object:
         try:
@@ -313,19 +315,16 @@ class CheckpointView:
             return encoded
 
     def _hold(self, computation: str, key: bytes, tag: str, timestamp: int) -> StoredHold:
-        timer = None
-        if tag.startswith("\0"):
-            # It belongs to a timer, see `KeyContext.set_timer`.
-            timer, tag = TimeDomain(int(tag[1])), tag[2:]
+        timer, tag = timer_of_hold(tag)
         return StoredHold(computation, self._key(key), tag, timestamp, timer)
 
     @property
     def archive(self) -> tuple[Archived, ...]:
-        """Computations and injectors that were removed from the topology, with what they had."""
+        """Computations and injectors that were removed from the topology, with their state or position."""
         return () if self.manifest is None else self.manifest.archive
 
     def _archived(self, computation: str) -> Archived | None:
-        return next((one for one in self.archive if one.name == (COMPUTATION, computation)), None)
+        return next((archived for archived in self.archive if archived.name == (COMPUTATION, computation)), None)
 
     def _level(self, computation: str) -> int:
         levels = () if self.manifest is None else self.manifest.topology.levels
@@ -338,11 +337,11 @@ class CheckpointView:
         )
 
 
-def _files(plan: CopyPlan) -> Iterator[StoredFile]:
-    for origin in plan.origins:
-        yield from _files(origin.plan)
-    if (snapshot := plan.snapshot) is not None:
-        yield StoredFile("snapshot", plan.level, plan.interval, snapshot.order.epoch, snapshot.size)
-    for name in plan.deltas:
+def _files(chain: FileChain) -> Iterator[StoredFile]:
+    for origin in chain.origins:
+        yield from _files(origin.chain)
+    if (snapshot := chain.snapshot) is not None:
+        yield StoredFile("snapshot", chain.level, chain.interval, snapshot.order.epoch, snapshot.size)
+    for name in chain.deltas:
         epoch, _, size = name.split("-")
-        yield StoredFile("delta", plan.level, plan.interval, int(epoch), int(size))
+        yield StoredFile("delta", chain.level, chain.interval, int(epoch), int(size))

@@ -1,51 +1,51 @@
-"""State read straight off a checkpoint's files, newest first, without a copy of it (MillWheel paper §6.2).
+"""State read directly from a checkpoint's files, newest first, without a state store (MillWheel paper §6.2).
 
-What a newer file says counts, so of the deltas everything is remembered that was met, but a snapshot is passed through
-part by part: memory follows from what changed since the last snapshot and from the largest file, not from the state.
+The newest entry counts, so all entries of the deltas are kept in memory, while a snapshot is read part by part. Memory
+thus depends on the changes since the last snapshot and on the largest file, not on the size of the state.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Set
-from itertools import chain, groupby
 
 import pyarrow as pa
 
-from headrace.lowlevel.checkpoint import envelope
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.log import look
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.log.commit_log import look
 from headrace.lowlevel.errors import CheckpointError, CollectedError
-from headrace.lowlevel.segment import decode
-from headrace.lowlevel.state import Delta
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.state.segment import decode
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.storage import envelope
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 MarkName = tuple[bytes, int, str]
 """Row, domain, tag."""
 
 
 class StoredTables:
-    """The tables of one computation in one key interval, as the files of a plan have them."""
+    """The state tables of one computation in one key interval, read from the files of a file chain."""
 
-    def __init__(self, store: Store, plan: CopyPlan, computation: str, epoch: int) -> None:
-        self._store, self._plan, self._computation = store, plan, computation
+    def __init__(self, store: ObjectStorage, chain: FileChain, computation: str, epoch: int) -> None:
+        self._store, self._chain, self._computation = store, chain, computation
         self._epoch = epoch
-        """Of the commit that names the plan."""
+        """Epoch of the commit that names the file chain."""
 
     def _deltas(self) -> Iterator[Delta]:
-        """Newest first."""
-        return self._read(name for name in reversed(self._plan.names) if not _is_snapshot(name))
+        """The deltas, newest first."""
+        return self._read(name for name in reversed(self._chain.names) if not _is_snapshot(name))
 
-    def _snapshots(self, keys: dict[bytes, bytes], rows: Set[bytes]) -> Iterator[Delta]:
-        """Parts of snapshots, which have no entry in common; `keys` gets those of the rows that it lacks."""
-        unknown = rows - keys.keys()
-        for part in self._read(filter(_is_snapshot, self._plan.names)):
-            keys.update((row, part.keys[row]) for row in unknown & part.keys.keys())
+    def _snapshots(self, keys: dict[bytes, bytes], key_hashes: Set[bytes]) -> Iterator[Delta]:
+        """Parts of snapshots, which have no entry in common; the keys of `key_hashes` are added to `keys`."""
+        unknown = key_hashes - keys.keys()
+        for part in self._read(filter(_is_snapshot, self._chain.names)):
+            keys.update((key_hash, part.keys[key_hash]) for key_hash in unknown & part.keys.keys())
             yield part
 
     def _read(self, names: Iterable[str]) -> Iterator[Delta]:
         for name in names:
             try:
-                yield from self._plan.read(self._store, name, self._computation)
+                yield from self._chain.read(self._store, name, self._computation)
             except CheckpointError as error:
                 refuse_collected(self._store, self._epoch, error)
                 raise
@@ -59,7 +59,7 @@ class StoredTables:
             for mark, timestamp in delta.marks.items():
                 if mark[1] in domains:
                     changed.setdefault(mark, timestamp)
-        for part in self._snapshots(keys, {row for row, _, _ in changed}):
+        for part in self._snapshots(keys, {key_hash for key_hash, _, _ in changed}):
             for mark, timestamp in part.marks.items():
                 if mark[1] in domains and mark not in changed and timestamp is not None:
                     yield part.keys[mark[0]], mark, timestamp
@@ -68,47 +68,43 @@ class StoredTables:
                 yield keys[mark[0]], mark, timestamp
 
     def cells(self) -> Iterator[tuple[bytes, dict[bytes, bytes]]]:
-        """(encoded key, its cells by name) of each key that has any, in no order."""
+        """(encoded key, cells by name) of each key with cells, in no order."""
         changed: dict[bytes, dict[bytes, bytes | None]] = {}
         keys: dict[bytes, bytes] = {}
         for delta in self._deltas():
             keys.update(delta.keys)
-            for (row, cell), contents in delta.cells.items():
-                changed.setdefault(row, {}).setdefault(cell, contents)
-        for row, key, cells in _by_row(self._snapshots(keys, set(changed))):
-            cells.update(changed.pop(row, {}))
-            if left := _there(cells):
-                yield key, left
-        for row, cells in changed.items():
-            if left := _there(cells):
-                yield keys[row], left
+            for (key_hash, cell), contents in delta.cells.items():
+                changed.setdefault(key_hash, {}).setdefault(cell, contents)
+        for key_hash, key, cells in _by_key_hash(self._snapshots(keys, set(changed))):
+            cells.update(changed.pop(key_hash, {}))
+            if stored := _stored(cells):
+                yield key, stored
+        for key_hash, cells in changed.items():
+            if stored := _stored(cells):
+                yield keys[key_hash], stored
 
-    def cells_of(self, row: bytes) -> dict[bytes, bytes]:
+    def cells_of(self, key_hash: bytes) -> dict[bytes, bytes]:
         """The cells of one key by name."""
         cells: dict[bytes, bytes | None] = {}
-        for delta in self._deltas():
-            for (of, cell), contents in delta.cells.items():
-                if of == row:
+        for delta in itertools.chain(self._deltas(), self._snapshots({}, set())):
+            for (owner, cell), contents in delta.cells.items():
+                if owner == key_hash:
                     cells.setdefault(cell, contents)
-        for part in self._snapshots({}, set()):
-            for (of, cell), contents in part.cells.items():
-                if of == row:
-                    cells.setdefault(cell, contents)
-        return _there(cells)
+        return _stored(cells)
 
     def segments(self) -> Iterator[pa.RecordBatch]:
-        """All segments, in no order; see `headrace.lowlevel.segment`."""
-        met: set[bytes] = set()
-        for delta in chain(self._deltas(), self._snapshots({}, set())):
+        """All segments, in no order; see `headrace.lowlevel.state.segment`."""
+        newer: set[bytes] = set()
+        for delta in itertools.chain(self._deltas(), self._snapshots({}, set())):
             for name, contents in delta.segments.items():
-                if name not in met and contents is not None:
+                if name not in newer and contents is not None:
                     with envelope.understood(f"segment {name!r} of {self._computation!r} in {self._store.describe()}"):
                         batch = decode(contents)
                     yield batch
-                met.add(name)
+                newer.add(name)
 
     def count_ids(self) -> int:
-        """How many ids of processed records are remembered."""
+        """Number of stored ids of processed records."""
         changed: set[bytes] = set()
         count, limit = 0, None
         for delta in self._deltas():
@@ -126,8 +122,8 @@ class StoredTables:
         return count
 
 
-def refuse_collected(store: Store, epoch: int, error: Exception) -> None:
-    """Raise `CollectedError` if the run has gone on since the commit of an epoch, which tells why a file is missing."""
+def refuse_collected(store: ObjectStorage, epoch: int, error: Exception) -> None:
+    """Raise `CollectedError` if the run has gone on since the commit of an epoch, which explains a missing file."""
     newest = look(store).manifest
     if newest is not None and newest.epoch > epoch:
         raise CollectedError(
@@ -136,17 +132,21 @@ def refuse_collected(store: Store, epoch: int, error: Exception) -> None:
         ) from error
 
 
-def _by_row(parts: Iterable[Delta]) -> Iterator[tuple[bytes, bytes, dict[bytes, bytes | None]]]:
-    """(row, key, cells). The cells of a row lie side by side, though a part may end among them."""
-    entries = ((row, part.keys[row], cell, contents) for part in parts for (row, cell), contents in part.cells.items())
-    for row, its in groupby(entries, lambda entry: entry[0]):
-        found = list(its)
-        yield row, found[0][1], {cell: contents for _, _, cell, contents in found}
+def _by_key_hash(parts: Iterable[Delta]) -> Iterator[tuple[bytes, bytes, dict[bytes, bytes | None]]]:
+    """(key hash, key, cells) of each key. The cells of a key are adjacent, but may be in two parts."""
+    entries = (
+        (key_hash, part.keys[key_hash], cell, contents)
+        for part in parts
+        for (key_hash, cell), contents in part.cells.items()
+    )
+    for key_hash, group in itertools.groupby(entries, lambda entry: entry[0]):
+        cells = list(group)
+        yield key_hash, cells[0][1], {cell: contents for _, _, cell, contents in cells}
 
 
 def _is_snapshot(name: str) -> bool:
     return name.rpartition("/")[2].startswith("s")
 
 
-def _there(cells: dict[bytes, bytes | None]) -> dict[bytes, bytes]:
+def _stored(cells: dict[bytes, bytes | None]) -> dict[bytes, bytes]:
     return {cell: contents for cell, contents in cells.items() if contents is not None}

@@ -1,7 +1,6 @@
-"""What can be read off a checkpoint, as values (MillWheel paper §6.2: all that is true is in it).
+"""Values that `CheckpointView` returns (MillWheel paper §6.2).
 
-`CheckpointView` makes them. Times are microseconds UTC. Keys are decoded where the view's key coder knows them, else
-they are their encoded bytes.
+Times are microseconds UTC. Keys that the view's key coder does not know are encoded bytes.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 
-from headrace.lowlevel.timer import TimeDomain
+from headrace.lowlevel.topology.timer import TimeDomain
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,27 +19,27 @@ class CommittedEpoch:
 
     epoch: int
     wall_clock: int
-    """The epoch's reading of the wall clock."""
+    """The wall-clock time of the epoch."""
     generation: int
-    """Of the driver that committed it."""
+    """Generation of the driver that committed it."""
     owner: str
-    """That driver, as it describes itself."""
+    """The driver's description of itself."""
     finished: bool
     """Whether all input had ended and nothing was left to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watermarks:
-    """How far event time has come at a computation."""
+    """The low watermarks of a computation."""
 
     computation: str
     level: int
     input: int
     """Its input low watermark."""
     output: int
-    """Its low watermark: the input's, or less where something is held."""
+    """Its low watermark: the input low watermark, or less because of holds."""
     intervals: Mapping[int, int]
-    """Number of each of its key intervals -> low watermark, as the authority has it."""
+    """Number of a key interval -> low watermark, from the watermark authority."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,94 +51,94 @@ class StoredTimer:
     tag: str
     domain: TimeDomain
     timestamp: int
-    """When it is due by its own clock."""
+    """When the timer is due: event time or wall-clock time, see `domain`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredHold:
-    """What keeps a computation's output watermark back."""
+    """A hold of a computation's output watermark."""
 
     computation: str
     key: object
     tag: str
-    """Of the hold, or of the timer that it belongs to."""
+    """Tag of the hold, or of its timer."""
     timestamp: int
-    """Where the watermark is held."""
+    """The time at which the watermark is held."""
     timer: TimeDomain | None
-    """The clock of the timer that it belongs to; None for a hold of its own."""
+    """The time domain of the hold's timer; None for a hold without a timer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What is stored of one key."""
+    """The stored state of one key."""
 
     computation: str
     key: object
     state: object
-    """Its `Context.state`: decoded if a coder was given, else bytes; None if it has none."""
+    """The key's `Context.state`: decoded if a coder was given, else bytes; None if there is none."""
     cells: Mapping[bytes, bytes] = field(default_factory=dict)
-    """Its other cells by name, see `Context.read`."""
+    """The key's other cells by name, see `Context.read`."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """A line of a segment: what a computation that works by columns has added for a key. A key may have many."""
+    """A line of a segment: an entry of a key in the state of a computation over columns. A key may have many lines."""
 
     computation: str
     key: object
-    """The 16 bytes of its row if the computation does not write keys down."""
+    """The 16-byte row if the computation does not store keys."""
     columns: Mapping[str, object]
-    """Its other columns by name, see `headrace.lowlevel.segment`."""
+    """The line's other columns by name, see `headrace.lowlevel.state.segment`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingRecords:
-    """Records on their way: part of the commit, delivered with the next epoch."""
+    """Records in a commit that are delivered with the next epoch."""
 
     consumer: str
     stream: str
     records: int
     oldest: int
-    """Least timestamp of them."""
+    """Least timestamp of the records."""
     size: int
     """Bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectorState:
-    """How far a stream from outside has been taken in."""
+    """The progress of an injector."""
 
     stream: str
     position: object
-    """Where its next delivery starts."""
+    """The position of its next delivery."""
     watermark: int
     greatest: int
-    """Greatest timestamp seen."""
+    """The greatest timestamp that it has delivered."""
     ended: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A snapshot or a delta file that the state of a commit is made of."""
+    """A snapshot or delta file that is part of the state of a commit."""
 
     kind: str
     """`snapshot` or `delta`."""
     level: int
     interval: int
-    """Number of the key interval that wrote it; others may have taken over what it holds."""
+    """Number of the key interval for which it was written; other intervals may read it now."""
     epoch: int
     size: int
     """Bytes."""
 
 
-def pending_records(consumer: str, oldest: int, parcel: bytes) -> PendingRecords:
-    """What an encoded parcel of records holds. None of the code that made its values runs."""
-    _, stream, _, _, _, timestamps, *_ = _Outline(BytesIO(parcel)).load()
-    return PendingRecords(consumer, stream, len(timestamps), oldest, len(parcel))
+def pending_records(consumer: str, oldest: int, block: bytes) -> PendingRecords:
+    """A summary of an encoded block of records. No code that the block names runs."""
+    _, stream, _, _, _, timestamps, *_ = _Outline(BytesIO(block)).load()
+    return PendingRecords(consumer, stream, len(timestamps), oldest, len(block))
 
 
 class _Outline(pickle.Unpickler):
-    """Reads plain values as they are, and anything else as a stand-in for it."""
+    """An unpickler that replaces objects of all classes but `array` by `_Opaque`."""
 
     def find_class(self, module: str, name: str) -> object:
         if module == "array" and name in ("array", "_array_reconstructor"):
@@ -148,7 +147,7 @@ class _Outline(pickle.Unpickler):
 
 
 class _Opaque:
-    """Takes whatever a pickle would give to an object."""
+    """A stand-in that ignores all that a pickle stores in an object."""
 
     def __new__(cls, *arguments: object, **named: object) -> _Opaque:
         return super().__new__(cls)

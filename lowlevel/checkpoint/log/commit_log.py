@@ -1,34 +1,36 @@
-"""The log: commits and seals in order. What its last commit says is what is true (paper §6.2)."""
+"""The commit log: commits and seals in order. Its last commit is the committed state (MillWheel paper §6.2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.lowlevel.checkpoint import envelope, fence, manifest, paths
-from headrace.lowlevel.checkpoint.fence import Lease, Seal
-from headrace.lowlevel.checkpoint.manifest import Manifest, blobs_of, decode_manifest
+from headrace.lowlevel.checkpoint.log import fence
+from headrace.lowlevel.checkpoint.log.fence import Lease, Seal
+from headrace.lowlevel.checkpoint.manifest import manifest
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest, blobs_of, decode_manifest
 from headrace.lowlevel.errors import EMPTY, CheckpointError, DamagedError
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 _VERSIONS = {manifest.KIND: manifest.FORMAT_VERSION, fence.SEAL_KIND: fence.FORMAT_VERSION}
 
 
 @dataclass(frozen=True, slots=True)
-class Position:
-    """Where a reader or a driver stands in the log."""
+class LogPosition:
+    """The end of the log, as a reader or a driver has found it."""
 
     last: int = 0
-    """Place of the last entry, commit or seal; 0 if there is none."""
+    """Position of the last entry, commit or seal; 0 if there is none."""
     base: int = 0
-    """Place of the last commit; 0 if there is none."""
+    """Position of the last commit; 0 if there is none."""
     manifest: Manifest | None = None
-    """The last commit."""
+    """The last commit; None if there is none."""
 
 
-def read_entry(store: Store, place: int) -> Manifest | Seal | None:
-    """The entry at a place, None if there is none. Raises `CheckpointError` naming an entry that is damaged."""
-    path = paths.log_entry(place)
+def read_entry(store: ObjectStorage, position: int) -> Manifest | Seal | None:
+    """Read the log entry at a position; None if there is none. Raises `CheckpointError` for a damaged entry."""
+    path = object_names.log_entry(position)
     if (data := store.get(path)) is None:
         return None
     name = f"{path} in {store.describe()}"
@@ -44,12 +46,12 @@ def read_entry(store: Store, place: int) -> Manifest | Seal | None:
 
 def _bulk_path(parts: list[memoryview]) -> str | None:
     path = blobs_of(parts)
-    if path is not None and not paths.is_blobs(path):
+    if path is not None and not object_names.is_blobs(path):
         raise ValueError(f"{path!r:.200} is no name of a commit's bulk")
     return path
 
 
-def _bulk(store: Store, path: str | None) -> list[memoryview] | None:
+def _bulk(store: ObjectStorage, path: str | None) -> list[memoryview] | None:
     if path is None:
         return None
     name = f"{path} in {store.describe()}"
@@ -58,47 +60,47 @@ def _bulk(store: Store, path: str | None) -> list[memoryview] | None:
     return envelope.unwrap(manifest.BLOBS_KIND, manifest.FORMAT_VERSION, data, name)
 
 
-def look(store: Store) -> Position:
-    """The end of the log, read in two or three operations. Raises `CheckpointError` if it cannot be read."""
-    while last := fence.newest(store, paths.LOG):
+def look(store: ObjectStorage) -> LogPosition:
+    """Read the end of the log, in two or three operations. Raises `CheckpointError` if it is damaged."""
+    while last := fence.newest(store, object_names.LOG):
         entry = _newest_entry(store, last)
         base = entry.base if isinstance(entry, Seal) else last
         commit = read_entry(store, base) if isinstance(entry, Seal) and base else entry
         if isinstance(commit, Manifest):
-            with envelope.understood(f"{paths.log_entry(base)} in {store.describe()}"):
+            with envelope.understood(f"{object_names.log_entry(base)} in {store.describe()}"):
                 _refuse_foreign_names(commit)
-            return Position(last, base, commit)
+            return LogPosition(last, base, commit)
         if isinstance(entry, Seal) and not base:
-            return Position(last)
-        # Collected in the meantime? Then the log has grown.
-        if fence.newest(store, paths.LOG) == last:
-            raise _missing(f"{paths.log_entry(base)} in {store.describe()}")
-    return Position()
+            return LogPosition(last)
+        # If the entry was deleted as garbage in the meantime, the log has grown.
+        if fence.newest(store, object_names.LOG) == last:
+            raise _missing(f"{object_names.log_entry(base)} in {store.describe()}")
+    return LogPosition()
 
 
-def _newest_entry(store: Store, last: int) -> Manifest | Seal | None:
-    """The entry at the last place. Raises `DamagedError` that says how to go on without it."""
+def _newest_entry(store: ObjectStorage, last: int) -> Manifest | Seal | None:
+    """The entry at the last position. Raises `DamagedError` with the remedy for a damaged last entry."""
     try:
         return read_entry(store, last)
     except DamagedError as error:
-        path = paths.log_entry(last)
-        before = [number for number in map(paths.number_of, store.list(paths.LOG)) if number is not None]
+        path = object_names.log_entry(last)
+        numbers = [number for number in map(object_names.number_of, store.list(object_names.LOG)) if number is not None]
         if error.name != f"{path} in {store.describe()}":
             raise
-        where = _behind(store, max((place for place in before if place < last), default=0))
+        where = _behind(store, max((number for number in numbers if number < last), default=0))
         raise DamagedError(error.name, error.damage, _without(error.damage, where)) from error
 
 
-def _behind(store: Store, place: int) -> str:
-    """Where a run goes on whose log ends at that place."""
-    entry = read_entry(store, place) if place else None
+def _behind(store: ObjectStorage, position: int) -> str:
+    """A description of the epoch at which a run continues if its log ends at this position."""
+    entry = read_entry(store, position) if position else None
     if isinstance(entry, Seal):
         entry = read_entry(store, entry.base) if entry.base else None
     return f"behind epoch {entry.epoch}" if isinstance(entry, Manifest) else "at the beginning"
 
 
 def _without(damage: str, where: str) -> str:
-    """What to do about a newest entry that cannot be read."""
+    """The remedy for a newest entry that cannot be read."""
     if damage == EMPTY:
         return (
             "power was lost before the entry was on the disk, and until then no driver delivers anything of it. While "
@@ -112,32 +114,39 @@ def _without(damage: str, where: str) -> str:
 
 
 def _refuse_foreign_names(commit: Manifest) -> None:
-    """Raise ValueError for a commit that names what is not a checkpoint's own: what it names is read, and deleted."""
-    for plan in commit.plans.values():
-        for path in plan.objects():
-            if paths.epoch_of(path) is None and paths.snapshot_name(path) is None:
+    """Raise ValueError for a commit that names objects other than state files, as these are read and deleted."""
+    for chain in commit.chains.values():
+        for path in chain.objects():
+            if object_names.epoch_of(path) is None and object_names.snapshot_name(path) is None:
                 raise ValueError(f"{path!r:.200} is no name of state")
 
 
-def take_over(store: Store, lease: Lease, check: Callable[[Position], None]) -> Position:
-    """Seal the end of the log and return what to go on from; `fence` says why. `check` may refuse it.
+def take_over(store: ObjectStorage, lease: Lease, check: Callable[[LogPosition], None]) -> LogPosition:
+    """Seal the end of the log, and return the position from which the driver continues; see `fence`.
 
-    Raises `FencedError` if a driver with a higher generation is ahead.
+    Args:
+        store: The store of the checkpoint.
+        lease: The driver's lease.
+        check: Called with the position before it is sealed; it raises to refuse the position.
+
+    Raises:
+        FencedError: There is a lease with a higher generation.
+        CheckpointError: The log is damaged.
     """
     while True:
         position = look(store)
         check(position)
         if lease.generation == 1 and not position.last:
-            # Nobody else has ever driven this checkpoint: there is nobody to seal out.
+            # No other driver has ever used this checkpoint, so none needs to be sealed out.
             return position
-        place = position.last + 1
+        number = position.last + 1
         data = Seal(lease, position.base).encode()
-        store.put_if_absent(paths.log_entry(place), data)
-        # Not asked whether the write won: a write that was tried again may have found itself there.
-        sealed = store.get(paths.log_entry(place)) == data and fence.newest(store, paths.LOG) == place
+        store.put_if_absent(object_names.log_entry(number), data)
+        # The result of the write is ignored: a retry by the store may have found the first attempt's object.
+        sealed = store.get(object_names.log_entry(number)) == data and fence.newest(store, object_names.LOG) == number
         fence.refuse_replaced(store, lease, "it had not begun yet")
         if sealed:
-            return Position(place, position.base, position.manifest)
+            return LogPosition(number, position.base, position.manifest)
 
 
 def _missing(name: str) -> CheckpointError:

@@ -1,32 +1,31 @@
-"""How drivers exclude each other: leases, seals, and what the loser is told (paper §6.2, figure 12).
+"""Fencing: leases and seals, by which drivers exclude each other (MillWheel paper §6.2, figure 12).
 
-The log is a row of numbered places. A driver commits by writing the place after its own last entry, if it is still
-empty: the write that wins decides, and nothing is read first and trusted later. That alone keeps two drivers from
-both committing. It does not yet do what the paper asks of a new owner: a write of the old one may still be on its way
-and land after the new one has looked. So a new driver
+The log has numbered positions. A driver commits by a conditional write to the position after its own last entry, which
+fails if there is an entry. That alone keeps two drivers from both committing at a position. It is not sufficient for a
+new driver: a delayed write of the old driver may arrive after the new driver has read the log. So a new driver
 
 1. takes a *lease* with the next generation: `leases/<generation>`, written if absent;
-2. finds the last entry and writes a *seal* into the place after it, if that is still empty. The old driver's next
-   commit can only go to that place, so from now on it fails, however late it arrives. If the place was taken in the
-   meantime, the old driver was faster: look again;
-3. looks once more that no later entry and no newer lease is there, and only then works, on the commit that the seal
-   names. With a later entry it looks again, with a newer lease it stops.
+2. finds the last entry and writes a *seal* to the position after it, if that position is still free. The old driver's
+   next commit can only go to that position, so it fails from now on, however late it arrives. If the position has an
+   entry by then, the old driver was faster, and this step is repeated;
+3. checks that there is no later entry and no newer lease, and only then continues from the commit that the seal names.
+   If there is a later entry, step 2 is repeated; if there is a newer lease, the driver stops.
 
-A driver that took its lease, was stopped and went on may by 2 seal out a driver with a *newer* lease, and stops by 3.
-So a driver that finds a seal of a smaller generation in its place steps over it: who wrote it saw the newer lease, and
-does nothing more. Generations thus never go back along the commits.
+A driver that was suspended after step 1 may seal out a driver with a *newer* lease in step 2, and then stops in step 3.
+So a driver that finds a seal of a smaller generation at its position uses the next one: the writer of that seal has
+seen the newer lease, and stops. Generations thus never decrease from commit to commit.
 
-Garbage collection takes away old commits, never seals. Every place in which a driver that was replaced may still try
-to write is thus taken for ever: it is the place of its successor's seal. (A seal that was itself late may land among
-places whose entries have been collected; step 3 finds that out.)
+Garbage collection deletes old commits, but never seals. So every position to which a replaced driver may still try to
+write has an entry: its successor's seal. (A delayed seal may arrive at a position whose entry was deleted as garbage;
+step 3 detects that.)
 
-An entry counts once it is on the disk: a store gives the name when the bytes are there, and says so when the name is.
-An entry that is empty all the same has thus been acknowledged to nobody, if the disk keeps what it promised. A driver
-refuses it nevertheless and leaves it to a person to delete it: while it is there, its place is taken for a driver that
-was replaced and is still trying; whether there is one, only the person knows.
+An entry is committed once it is on the disk: a store writes the bytes first, then the name, and then returns. An empty
+entry was therefore acknowledged to no driver, if the disk works correctly. A driver nevertheless refuses it, and a
+person must delete it: the entry blocks its position for a replaced driver that may still try to write, and only a
+person can know whether there is one.
 
-Before it commits a driver also looks whether a newer lease is there. That is not needed for safety; it stops a driver
-as soon as a successor has arrived, instead of racing it for the next place.
+Before each commit a driver also checks for a newer lease. Safety does not need this check; it stops a driver as soon as
+it has a successor, before both write to the same position.
 """
 
 from __future__ import annotations
@@ -34,24 +33,24 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from headrace.lowlevel.checkpoint import envelope, paths
 from headrace.lowlevel.errors import CheckpointError, FencedError
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 LEASE_KIND, SEAL_KIND = "lease", "seal"
 FORMAT_VERSION = 1
-"""Of leases and seals."""
+"""Format version of leases and seals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to drive a checkpoint, until somebody takes the next generation. Persisted: every field."""
+    """The right to drive a checkpoint, until another driver takes the next generation. Persisted: every field."""
 
     generation: int
     owner: str
-    """The driver as it describes itself."""
+    """The driver's description of itself."""
     taken: int
-    """When, by its own clock: microseconds UTC."""
+    """Time by the driver's clock when it took the lease, microseconds UTC."""
 
     def __str__(self) -> str:
         return f"generation {self.generation} ({self.owner})"
@@ -59,38 +58,41 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """An entry of the log that commits nothing: its writer goes on from an earlier commit. Persisted: every field."""
+    """A log entry that commits nothing, by which a driver takes over. Persisted: every field."""
 
     lease: Lease
     base: int
-    """Place of the commit that the sealing driver goes on from; 0 if there is none."""
+    """Place of the commit from which the sealing driver continues; 0 if there is none."""
 
     def encode(self) -> bytes:
-        """As bytes."""
+        """Encode the seal as a log entry."""
         head = json.dumps({"lease": _fields(self.lease), "base": self.base}).encode()
         return envelope.wrap(SEAL_KIND, FORMAT_VERSION, [head])
 
     @classmethod
     def decode(cls, parts: list[memoryview]) -> Seal:
-        """Back from the unwrapped parts of an entry."""
+        """Decode a seal from the unwrapped parts of a log entry."""
         content = json.loads(bytes(parts[0]))
         generation, owner, taken = content["lease"]
         return cls(Lease(int(generation), str(owner), int(taken)), int(content["base"]))
 
 
-def take_lease(store: Store, owner: str, now_us: int) -> Lease:
-    """A lease with a generation above all others."""
+def take_lease(store: ObjectStorage, owner: str, now_us: int) -> Lease:
+    """Take a lease with a generation above all others."""
     while True:
-        lease = Lease(newest(store, paths.LEASES) + 1, owner, now_us)
+        lease = Lease(newest(store, object_names.LEASES) + 1, owner, now_us)
         data = envelope.wrap(LEASE_KIND, FORMAT_VERSION, [json.dumps(_fields(lease)).encode()])
-        # The second look: this write may have been late, and have found its number free because it was collected.
-        if store.put_if_absent(paths.lease(lease.generation), data) and newest(store, paths.LEASES) == lease.generation:
+        # A delayed write may have succeeded because the lease of that number was deleted as garbage, so check again.
+        if (
+            store.put_if_absent(object_names.lease(lease.generation), data)
+            and newest(store, object_names.LEASES) == lease.generation
+        ):
             return lease
 
 
-def read_lease(store: Store, generation: int) -> Lease | None:
-    """The lease of a generation; None if nobody took it, or it was collected."""
-    path = paths.lease(generation)
+def read_lease(store: ObjectStorage, generation: int) -> Lease | None:
+    """The lease of a generation; None if it was not taken or was deleted as garbage."""
+    path = object_names.lease(generation)
     try:
         if (data := store.get(path)) is None:
             return None
@@ -99,27 +101,27 @@ def read_lease(store: Store, generation: int) -> Lease | None:
             number, owner, taken = json.loads(bytes(head))
             return Lease(int(number), str(owner), int(taken))
     except CheckpointError:
-        # That it is there is what counts.
+        # A damaged lease counts, because only its generation matters.
         return Lease(generation, "unknown: its lease is damaged", 0)
 
 
-def newest(store: Store, folder: str) -> int:
-    """The highest generation in `LEASES`, or the last place in `LOG`; 0 if there is none."""
-    numbers = [number for number in map(paths.number_of, store.list(folder)) if number is not None]
+def newest(store: ObjectStorage, folder: str) -> int:
+    """The highest generation in `LEASES`, or the last position in `LOG`; 0 if there is none."""
+    numbers = [number for number in map(object_names.number_of, store.list(folder)) if number is not None]
     return max(numbers, default=0)
 
 
-def refuse_replaced(store: Store, own: Lease, what: str) -> None:
-    """Raise `FencedError` if there is a newer lease; `what` says what the driver was about to do."""
-    latest = newest(store, paths.LEASES)
+def refuse_replaced(store: ObjectStorage, own: Lease, loss: str) -> None:
+    """Raise `FencedError` if there is a newer lease; `loss` is the part of the message about what is not committed."""
+    latest = newest(store, object_names.LEASES)
     if latest > own.generation and (winner := read_lease(store, latest)) is not None:
-        raise fenced(store, own, winner, what)
+        raise fenced(store, own, winner, loss)
 
 
-def fenced(store: Store, own: Lease, winner: Lease, what: str) -> FencedError:
-    """The error of a driver that another one has replaced; `what` says what it was about to do."""
+def fenced(store: ObjectStorage, own: Lease, winner: Lease, loss: str) -> FencedError:
+    """The error of a driver that was replaced; `loss` is the part of the message about what is not committed."""
     return FencedError(
-        f"{own} on {store.describe()} was replaced by {winner} and stops; {what}. "
+        f"{own} on {store.describe()} was replaced by {winner} and stops; {loss}. "
         "Run one driver on a checkpoint: stop the other one if it is not meant to go on from here"
     )
 

@@ -1,8 +1,8 @@
-"""What may be deleted: everything that neither the last commits name nor another driver can still need.
+"""Garbage collection of a checkpoint: deletion of objects that neither the last two commits nor other drivers need.
 
-The commits kept are the last and the one before. Deletions are safe next to a newer driver, and by a driver that was
-replaced without knowing it yet: both only touch what belongs to epochs that the collecting driver committed or
-recovered, while whoever follows it names only files of the last of these commits, and its own.
+Deletion is safe while a newer driver runs, also by a driver that does not know yet that it was replaced. It deletes
+only objects of epochs that the collecting driver committed or recovered, while its successors name only files of the
+last of these commits, and their own.
 """
 
 from __future__ import annotations
@@ -10,46 +10,49 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.checkpoint import envelope, manifest, paths
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.log import Position
-from headrace.lowlevel.checkpoint.manifest import Manifest
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.log.commit_log import LogPosition
+from headrace.lowlevel.checkpoint.manifest import manifest
+from headrace.lowlevel.checkpoint.manifest.manifest import Manifest
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.store import Store, StoreError
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 
 _PATIENCE = 3
-"""Objects that cannot be deleted after which a collection ends: most likely no other can be either."""
+"""A collection ends after this many failed deletions, as others would most likely fail, too."""
 
 
 @dataclass(slots=True)
 class Garbage:
-    """Collects what one driver and those before it have left."""
+    """The garbage collector of one driver."""
 
     commits: set[int] = field(default_factory=set)
-    """Places of the log that this driver wrote: they need not be read to know that they hold no seal."""
-    _kept: set[int] = field(default_factory=set)
-    """Places of entries that stay for ever: seals, and what cannot be read."""
+    """Positions of log entries that are known to be commits, so that they need not be read."""
+    _permanent: set[int] = field(default_factory=set)
+    """Positions of log entries that are never deleted: seals, and entries that cannot be read."""
     _stuck: set[str] = field(default_factory=set)
-    """Objects that could not be deleted."""
+    """Names of objects that could not be deleted."""
 
-    def collect(self, store: Store, generation: int, position: Position, before: Manifest | None) -> list[str]:
-        """Delete garbage, given the last commit and the one `before` it; returns the names of what was deleted.
+    def collect(
+        self, store: ObjectStorage, generation: int, position: LogPosition, before: Manifest | None
+    ) -> list[str]:
+        """Delete garbage, given the last commit and the one `before` it; return the names of deleted objects.
 
-        Raises `StoreError` if some could not be deleted, when as much of the rest is as the store allows.
+        Raises `StoreError` if some objects could not be deleted.
         """
         if position.manifest is None:
             return []
-        kept = [commit for commit in (before, position.manifest) if commit is not None]
-        # Entries go first: a reader that finds one finds what it names, or notices that it was overtaken.
+        needed = [commit for commit in (before, position.manifest) if commit is not None]
+        # Log entries go first, so that a reader that finds an entry finds its files, or sees that the log has grown.
         found = [
             *self._old_entries(store, position),
             *_old_leases(store, generation),
-            *_unnamed(store, generation, kept),
+            *_unnamed(store, generation, needed),
         ]
-        # What failed before is tried last, so that it keeps nothing else.
+        # Objects that could not be deleted before go last, so that they do not prevent other deletions.
         return self._delete(store, sorted(found, key=self._stuck.__contains__))
 
-    def _delete(self, store: Store, garbage: list[str]) -> list[str]:
+    def _delete(self, store: ObjectStorage, garbage: list[str]) -> list[str]:
         deleted: list[str] = []
         errors: list[StoreError] = []
         self._stuck &= set(garbage)
@@ -68,24 +71,24 @@ class Garbage:
             raise errors[0]
         return deleted
 
-    def _old_entries(self, store: Store, position: Position) -> Iterator[str]:
-        """Commits before the last two. Seals stay for ever: a driver may still try to write where they are."""
+    def _old_entries(self, store: ObjectStorage, position: LogPosition) -> Iterator[str]:
+        """Commits before the last two. Seals stay forever, because a replaced driver may still try to write there."""
         assert position.manifest is not None
         oldest = position.manifest.previous or position.base
-        there = {place: path for path in store.list(paths.LOG) if (place := paths.number_of(path)) is not None}
-        self.commits &= there.keys()
-        for place, path in there.items():
-            if place >= oldest or place in self._kept:
+        entries = {object_names.number_of(path): path for path in store.list(object_names.LOG)}
+        self.commits &= entries.keys()
+        for number, path in entries.items():
+            if number is None or number >= oldest or number in self._permanent:
                 continue
-            if place not in self.commits and not _is_commit(store, path):
-                self._kept.add(place)
+            if number not in self.commits and not _is_commit(store, path):
+                self._permanent.add(number)
                 continue
-            self.commits.add(place)
+            self.commits.add(number)
             yield path
 
 
-def _is_commit(store: Store, path: str) -> bool:
-    """Of an entry that another driver wrote. What is damaged stays, as nobody can tell what it was."""
+def _is_commit(store: ObjectStorage, path: str) -> bool:
+    """Whether a log entry is a commit; False for a damaged entry, which may have been a seal."""
     try:
         data = store.get(path)
         return data is not None and bool(envelope.unwrap(manifest.KIND, manifest.FORMAT_VERSION, data, path))
@@ -93,38 +96,38 @@ def _is_commit(store: Store, path: str) -> bool:
         return False
 
 
-def _old_leases(store: Store, generation: int) -> Iterator[str]:
-    for path in store.list(paths.LEASES):
-        number = paths.number_of(path)
+def _old_leases(store: ObjectStorage, generation: int) -> Iterator[str]:
+    for path in store.list(object_names.LEASES):
+        number = object_names.number_of(path)
         if number is not None and number < generation:
             yield path
 
 
-def _unnamed(store: Store, generation: int, kept: list[Manifest]) -> Iterator[str]:
-    """Deltas of attempts that did not count or that snapshots replaced, old bulk, and snapshots nobody waits for."""
-    last = kept[-1]
-    named = {path for commit in kept for plan in _plans(commit) for path in plan.objects()}
-    named |= {paths.blobs(commit.epoch, commit.generation) for commit in kept}
-    for path in (*store.list(paths.DELTAS), *store.list(paths.BLOBS)):
-        epoch = paths.epoch_of(path)
+def _unnamed(store: ObjectStorage, generation: int, needed: list[Manifest]) -> Iterator[str]:
+    """Delta files, bulk objects and snapshots that neither a `needed` nor a future commit names."""
+    last = needed[-1]
+    named = {path for commit in needed for chain in _chains(commit) for path in chain.objects()}
+    named |= {object_names.blobs(commit.epoch, commit.generation) for commit in needed}
+    for path in (*store.list(object_names.DELTAS), *store.list(object_names.BLOBS)):
+        epoch = object_names.epoch_of(path)
         if path not in named and epoch is not None and epoch <= last.epoch:
             yield path
-    for path in store.list(paths.SNAPSHOTS):
-        name = paths.snapshot_name(path)
+    for path in store.list(object_names.SNAPSHOTS):
+        name = object_names.snapshot_name(path)
         if path not in named and name is not None and _given_up(name, generation, last):
             yield path
 
 
-def _plans(commit: Manifest) -> Iterator[CopyPlan]:
-    """Everything that a commit names: the state, and what is archived."""
-    yield from commit.plans.values()
+def _chains(commit: Manifest) -> Iterator[FileChain]:
+    """The file chains of a commit, archived ones included."""
+    yield from commit.chains.values()
     for archived in commit.archive:
-        yield from archived.plans
+        yield from archived.chains
 
 
-def _given_up(name: paths.SnapshotName, generation: int, last: Manifest) -> bool:
-    """Whether a snapshot that no commit names will not be named any more. This driver may still be writing one."""
-    plan = last.plans.get((name.level, name.interval))
+def _given_up(name: object_names.SnapshotName, generation: int, last: Manifest) -> bool:
+    """Whether no future commit will name this snapshot, which no commit names. This driver may still be writing it."""
+    chain = last.chains.get((name.level, name.interval))
     if name.generation != generation:
         return name.generation < generation
-    return plan is None or (plan.snapshot is not None and name.epoch < plan.snapshot.order.epoch)
+    return chain is None or (chain.snapshot is not None and name.epoch < chain.snapshot.order.epoch)

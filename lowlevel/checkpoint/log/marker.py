@@ -1,34 +1,33 @@
-"""The marker: the object that makes a place a checkpoint. It is the first one written and never changes."""
+"""The marker: the object that identifies a checkpoint. It is written first and never changes."""
 
 from __future__ import annotations
 
 import json
 from hashlib import blake2b
 
-from headrace.lowlevel.checkpoint import envelope, paths
 from headrace.lowlevel.errors import CheckpointError, DamagedError
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage import envelope, object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 KIND = "checkpoint"
 FORMAT_VERSION = 1
-"""Of the arrangement of a checkpoint's objects."""
+"""Format version of the layout of a checkpoint's objects."""
 ELSEWHERE = "give the directory or URL that --checkpoint names when the pipeline is run"
-"""What to do where a checkpoint is only looked at."""
+"""The remedy for readers of a checkpoint."""
 
 
-def read_marker(store: Store, remedy: str = "give an empty or new directory") -> str | None:
-    """The checkpoint's identity; None where there is nothing at all.
+def read_marker(store: ObjectStorage, remedy: str = "give an empty or new directory") -> str | None:
+    """The identity of a checkpoint; None if the store is empty.
 
-    `remedy` is what to do about a place that holds something else.
-
-    Raises `CheckpointError` for a place that holds something else, or a checkpoint of another format.
+    Raises `CheckpointError` if the store contains something else, with `remedy` in the message, or a checkpoint of
+    another format; `DamagedError` if the marker is damaged.
     """
     try:
         if (data := _marker_or_nothing(store, remedy)) is None:
             return None
-        envelope.unwrap(KIND, FORMAT_VERSION, data, f"{paths.MARKER} in {store.describe()}")
+        envelope.unwrap(KIND, FORMAT_VERSION, data, f"{object_names.MARKER} in {store.describe()}")
     except DamagedError as error:
-        if any(map(store.list, paths.FOLDERS)):
+        if any(map(store.list, object_names.FOLDERS)):
             raise
         raise DamagedError(
             error.name,
@@ -39,33 +38,34 @@ def read_marker(store: Store, remedy: str = "give an empty or new directory") ->
     return _identity(data)
 
 
-def _marker_or_nothing(store: Store, remedy: str) -> bytes | None:
-    data = store.get(paths.MARKER)
+def _marker_or_nothing(store: ObjectStorage, remedy: str) -> bytes | None:
+    data = store.get(object_names.MARKER)
     if data is None:
         if store.is_empty():
             return None
-        # Two drivers may begin at once: the other one's marker is there before anything else of it.
-        data = store.get(paths.MARKER)
+        # Another driver may have begun meanwhile; it writes its marker before other objects.
+        data = store.get(object_names.MARKER)
     if data is None:
         raise CheckpointError(
-            f"{store.describe()} holds files but is no checkpoint of Headrace (it has no object {paths.MARKER!r}); "
-            f"{remedy}"
+            f"{store.describe()} holds files but is no checkpoint of Headrace "
+            f"(it has no object {object_names.MARKER!r}); {remedy}"
         )
     return data
 
 
-def ensure_same(store: Store, identity: str, epoch: int) -> None:
-    """Raise `CheckpointError` if the checkpoint that a driver opened is gone, or is another; `epoch` is committed last.
+def ensure_same(store: ObjectStorage, identity: str, epoch: int) -> None:
+    """Raise `CheckpointError` if the checkpoint that a driver opened was removed or replaced.
 
-    Not a matter of fencing: a folder that was removed, or is no longer mounted, may have come back empty.
+    Fencing does not detect that: a folder that was removed or unmounted may have been made again, empty. `epoch` is the
+    last committed epoch, for the message.
     """
-    data = store.get(paths.MARKER)
+    data = store.get(object_names.MARKER)
     if data is not None and _identity(data) == identity:
         return
-    what = "was removed" if data is None else "was replaced by another one"
+    event = "was removed" if data is None else "was replaced by another one"
     committed = f"nothing after epoch {epoch} is committed" if epoch else "nothing is committed"
     raise CheckpointError(
-        f"the checkpoint {store.describe()} {what} while the run was going on; {committed}. Put it back as it was and "
+        f"the checkpoint {store.describe()} {event} while the run was going on; {committed}. Put it back as it was and "
         "start again; without it a run begins anew, with the first record"
     )
 
@@ -74,16 +74,16 @@ def _identity(marker: bytes) -> str:
     return blake2b(marker, digest_size=8).hexdigest()
 
 
-def ensure_marker(store: Store, owner: str, now_us: int) -> str:
-    """The checkpoint's identity; an empty place becomes a checkpoint.
+def ensure_marker(store: ObjectStorage, owner: str, now_us: int) -> str:
+    """The identity of a checkpoint; in an empty store, write the marker of a new one.
 
-    Raises `CheckpointError` for a store that gives a name twice: some that call themselves S3 do not know conditional
-    writes, and nothing would keep two drivers apart.
+    Raises `CheckpointError` as `read_marker` does, and for a store without conditional writes, such as some that
+    imitate S3: two drivers could not exclude each other there.
     """
     while (identity := read_marker(store)) is None:
         content = json.dumps({"made_by": owner, "made": now_us}).encode()
         data = envelope.wrap(KIND, FORMAT_VERSION, [content])
-        if store.put_if_absent(paths.MARKER, data) and store.put_if_absent(paths.MARKER, data):
+        if store.put_if_absent(object_names.MARKER, data) and store.put_if_absent(object_names.MARKER, data):
             raise CheckpointError(
                 f"{store.describe()} does not know conditional writes (If-None-Match: *), which keep two drivers "
                 "apart; give the checkpoint another store"

@@ -1,6 +1,6 @@
-"""The archive: what computations and injectors had when they were removed, kept until they come back or it is given up.
+"""The archive: state of removed computations and positions of removed injectors, kept until restored or discarded.
 
-It is part of every commit from then on, so that the files that it names are never garbage.
+The archive is part of every later commit, so the files that it names are never garbage.
 """
 
 from __future__ import annotations
@@ -9,37 +9,37 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint, Member
-from headrace.lowlevel.checkpoint.planrows import plan_of_row, plan_row
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.manifest.file_chain_rows import chain_of_row, chain_row
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
 from headrace.lowlevel.time import MIN_TIMESTAMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """What one of them had. Persisted: every field. Times are microseconds UTC."""
+    """An archived computation or injector. Persisted: every field. Times are microseconds UTC."""
 
     member: Member
     epoch: int
-    """The last that it took part in."""
+    """The last epoch in which it was part of the topology."""
     watermark: int = MIN_TIMESTAMP
-    """A computation's input low watermark, or what an injector's had reached."""
-    plans: tuple[CopyPlan, ...] = ()
-    """Where a computation's state and timers are, beside what else was on its level."""
+    """The input low watermark of a computation, or the low watermark of an injector."""
+    chains: tuple[FileChain, ...] = ()
+    """The file chains with a computation's state and timers, which also contain others of its level."""
     hold: tuple[int, bytes, str] | None = None
     """A computation's oldest hold: timestamp, encoded key, tag."""
     wall_timer: int | None = None
-    """When a computation's earliest wall-time timer was due."""
+    """The time at which a computation's earliest wall-time timer is due; None if there is none."""
     position: bytes = b""
-    """Where an injector's next delivery would have started."""
+    """The encoded position of an injector's next delivery."""
     greatest: int = MIN_TIMESTAMP
-    """Greatest timestamp that an injector had delivered."""
+    """The greatest timestamp that an injector has delivered."""
     ended: bool = False
     """Whether an injector's input had ended."""
 
     @property
     def name(self) -> tuple[str, str]:
-        """Kind and name."""
+        """Kind and name of the member."""
         return self.member.kind, self.member.name
 
 
@@ -47,30 +47,29 @@ _PLAIN = ("epoch", "watermark", "wall_timer", "greatest", "ended")
 
 
 def encode_archive(archive: Iterable[Archived]) -> bytes:
-    """As JSON."""
-    return json.dumps([_row(one) for one in archive]).encode()
+    """Encode the archive as JSON."""
+    return json.dumps([_row(archived) for archived in archive]).encode()
 
 
 def decode_archive(data: bytes) -> tuple[Archived, ...]:
-    """Back from `encode_archive`."""
-    members, rows = Fingerprint.decode, json.loads(data)
+    """Decode the result of `encode_archive`."""
     return tuple(
         Archived(
             **{name: row[name] for name in _PLAIN},
-            member=members(row["member"].encode()).members[0],
-            plans=tuple(map(plan_of_row, row["plans"])),
+            member=Fingerprint.decode(row["member"].encode()).members[0],
+            chains=tuple(map(chain_of_row, row["plans"])),
             hold=row["hold"] and (row["hold"][0], bytes.fromhex(row["hold"][1]), row["hold"][2]),
             position=bytes.fromhex(row["position"]),
         )
-        for row in rows
+        for row in json.loads(data)
     )
 
 
-def _row(one: Archived) -> dict[str, object]:
+def _row(archived: Archived) -> dict[str, object]:
     return {
-        **{name: getattr(one, name) for name in _PLAIN},
-        "member": Fingerprint((one.member,)).encode().decode(),
-        "plans": list(map(plan_row, one.plans)),
-        "hold": one.hold and (one.hold[0], one.hold[1].hex(), one.hold[2]),
-        "position": one.position.hex(),
+        **{name: getattr(archived, name) for name in _PLAIN},
+        "member": Fingerprint((archived.member,)).encode().decode(),
+        "plans": list(map(chain_row, archived.chains)),
+        "hold": archived.hold and (archived.hold[0], archived.hold[1].hex(), archived.hold[2]),
+        "position": archived.position.hex(),
     }

@@ -1,21 +1,21 @@
-"""Plans as JSON, for the commits that name them."""
+"""The encoding of file chains as JSON, for commits."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan, Origin
-from headrace.lowlevel.checkpoint.snapshot import Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain, Origin
+from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, SnapshotOrder
 
 
-def plan_row(plan: CopyPlan) -> list[object]:
-    """What JSON can hold of a plan."""
+def chain_row(chain: FileChain) -> list[object]:
+    """Convert a file chain to JSON values."""
     return [
-        *(plan.level, plan.interval, plan.start, plan.stop, _snapshot_row(plan.snapshot)),
-        # The names in one string: there may be thousands, and joining them is all that is done with most of them.
-        *(" ".join(plan.deltas), plan.replay_bytes),
-        [(plan_row(origin.plan), origin.computations and sorted(origin.computations)) for origin in plan.origins],
+        *(chain.level, chain.interval, chain.start, chain.stop, _snapshot_row(chain.snapshot)),
+        # One string for all names is faster, as there may be thousands and most are only copied.
+        *(" ".join(chain.deltas), chain.replay_bytes),
+        [(chain_row(origin.chain), origin.computations and sorted(origin.computations)) for origin in chain.origins],
     ]
 
 
@@ -30,15 +30,15 @@ def _snapshot_row(snapshot: Snapshot | None) -> dict[str, object] | None:
     }
 
 
-def plan_of_row(row: Sequence[Any]) -> CopyPlan:
-    """Back from `plan_row`."""
+def chain_of_row(row: Sequence[Any]) -> FileChain:
+    """Convert the result of `chain_row` back to a file chain."""
     level, interval, start, stop, snapshot, deltas, replay_bytes, origins = row
-    return CopyPlan(
+    return FileChain(
         *(level, interval, start, stop),
         None if snapshot is None else _snapshot(level, interval, snapshot),
         tuple(deltas.split()),
         replay_bytes,
-        tuple(Origin(plan_of_row(plan), None if names is None else frozenset(names)) for plan, names in origins),
+        tuple(Origin(chain_of_row(origin), None if names is None else frozenset(names)) for origin, names in origins),
     )
 
 

@@ -1,4 +1,4 @@
-"""What a topology looks like from outside: enough to tell whether a checkpoint belongs to it, and if not, why."""
+"""Fingerprints of topologies, by which a checkpoint is compared with a program."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from headrace.lowlevel.injector import Injector
-from headrace.lowlevel.topology import Keyed, Topology
+from headrace.lowlevel.injectors.injector import Injector
+from headrace.lowlevel.stored_names import public_name
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.topology import Topology
 
 INJECTOR, COMPUTATION, INLINE, SINK = "injector", "computation", "inline computation", "sink"
-"""Kinds of members."""
+"""The kinds of members."""
 IDS = "ids of records"
-"""The aspect of a computation that keeps ids, so that it never counts as one that stores nothing."""
+"""The signature aspect of a computation that stores record ids."""
 
 
 class Member(NamedTuple):
@@ -24,16 +26,16 @@ class Member(NamedTuple):
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     signature: tuple[tuple[str, str], ...] = ()
-    """What gives meaning to what it has in the checkpoint: (aspect, value) in order; empty if there is nothing."""
+    """The meaning of its stored data: (aspect, value), sorted; empty if it stores nothing."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name!r}"
 
 
 class Fingerprint(NamedTuple):
-    """A topology's members, and its computations by level (level 1 first).
+    """The members of a topology, and the names of its computations by level (level 1 first).
 
-    >>> from headrace.lowlevel.injector import BoundedInjector
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
     >>> topology = Topology()
     >>> topology.injector("numbers", BoundedInjector([]))
     >>> Fingerprint.of(topology).members[0].signature
@@ -47,9 +49,9 @@ class Fingerprint(NamedTuple):
     def of(cls, topology: Topology) -> Fingerprint:
         """The fingerprint of a topology."""
         identified = topology.id_slacks()
-        members = [_injector(name, one) for name, one in topology.injectors.items()]
+        members = [_injector(name, injector) for name, injector in topology.injectors.items()]
         members += [
-            _computation(place, not identified.keys().isdisjoint(place.inputs)) for place in topology.keyed.values()
+            _computation(node, not identified.keys().isdisjoint(node.inputs)) for node in topology.keyed.values()
         ]
         for inline in topology.inlines.values():
             inputs, outputs = tuple(sorted(inline.inputs)), tuple(sorted(inline.outputs))
@@ -59,7 +61,7 @@ class Fingerprint(NamedTuple):
         return cls(tuple(sorted(members)), tuple(map(tuple, topology.levels())))
 
     def of_kind(self, kind: str) -> dict[str, Member]:
-        """Name -> member, of one kind."""
+        """Name -> member, for the members of one kind."""
         return {member.name: member for member in self.members if member.kind == kind}
 
     def level_of(self) -> dict[str, int]:
@@ -67,21 +69,21 @@ class Fingerprint(NamedTuple):
         return {name: level for level, names in enumerate(self.levels, 1) for name in names}
 
     def encode(self) -> bytes:
-        """As JSON."""
+        """Encode the fingerprint as JSON."""
         return json.dumps(self).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Fingerprint:
-        """Back from `encode`."""
+        """Decode the result of `encode`."""
         members, levels = json.loads(data)
-        made = (
-            Member(kind, name, of, tuple(ins), tuple(outs), tuple((aspect, value) for aspect, value in signature))
-            for kind, name, of, ins, outs, signature in members
+        decoded = (
+            Member(kind, name, class_name, tuple(ins), tuple(outs), tuple(map(tuple, signature)))
+            for kind, name, class_name, ins, outs, signature in members
         )
-        return cls(tuple(made), tuple(map(tuple, levels)))
+        return cls(tuple(decoded), tuple(map(tuple, levels)))
 
     def differences(self, now: Fingerprint) -> list[str]:
-        """What changed from this topology to `now`, one sentence each; empty if nothing did.
+        """The changes from this topology to `now`, one sentence each; empty if there are none.
 
         >>> before = Fingerprint((Member("sink", "out", "CallSink", ("a",), ()),))
         >>> before.differences(Fingerprint((Member("sink", "out", "CallSink", ("b",), ()),)))
@@ -102,14 +104,14 @@ def _changes(old: Member, new: Member) -> list[str]:
     found = []
     if old.class_name != new.class_name:
         found.append(f"{new} is a {new.class_name} instead of a {old.class_name}")
-    for what, before, after in (("inputs", old.inputs, new.inputs), ("outputs", old.outputs, new.outputs)):
+    for field, before, after in (("inputs", old.inputs, new.inputs), ("outputs", old.outputs, new.outputs)):
         if before != after:
-            found.append(f"{new} has {what} {', '.join(after) or 'none'} instead of {', '.join(before) or 'none'}")
+            found.append(f"{new} has {field} {', '.join(after) or 'none'} instead of {', '.join(before) or 'none'}")
     return found + aspects_changed(old, new)
 
 
 def aspects_changed(old: Member, new: Member) -> list[str]:
-    """Aspects of the signature that are gone or have another value, one sentence each.
+    """The signature's aspects that are removed or have another value, one sentence each.
 
     >>> counter = Member("computation", "sum", "Sum", (), (), (("class", "Sum"), ("state coder", "PickleCoder")))
     >>> aspects_changed(counter, counter._replace(signature=(("class", "Total"), ("state coder", "PickleCoder"))))
@@ -133,16 +135,16 @@ def _injector(stream: str, injector: Injector) -> Member:
     return Member(INJECTOR, stream, _class(injector), (), (stream,), (("position", str(position)),))
 
 
-def _computation(place: Keyed, identified: bool) -> Member:
-    signature = dict(place.computation.state_signature())
+def _computation(node: Keyed, identified: bool) -> Member:
+    signature = dict(node.computation.state_signature())
     if signature:
-        signature["keys with coders"] = str(place.key_coder)
-    if identified and place.computation.exactly_once:
+        signature["keys with coders"] = str(node.key_coder)
+    if identified and node.computation.exactly_once:
         signature[IDS] = "kept"
-    inputs, outputs = tuple(sorted(place.inputs)), tuple(sorted(place.outputs))
-    return Member(COMPUTATION, place.name, _class(place.computation), inputs, outputs, tuple(sorted(signature.items())))
+    inputs, outputs = tuple(sorted(node.inputs)), tuple(sorted(node.outputs))
+    return Member(COMPUTATION, node.name, _class(node.computation), inputs, outputs, tuple(sorted(signature.items())))
 
 
 def _class(instance: object) -> str:
-    # Without the module: a program's is `__main__` when it is run and its own name when it is imported.
-    return type(instance).__qualname__
+    # The module is left out: a program's module is `__main__` when it is run, and has its own name when imported.
+    return public_name(type(instance))

@@ -1,33 +1,34 @@
-"""The commit of one epoch as a value: everything that is true once its log entry exists (paper §6.2).
+"""The manifest: the contents of one epoch's commit, and its encoding as a log entry (MillWheel paper §6.2).
 
-An entry is JSON that any later release can read, and beside it the bytes that only their owners understand (injector
-positions, productions on their way, sinks' receipts). When those are many they lie in an object of their own, written
-first, so that the entry itself stays small.
+An entry consists of JSON and of opaque bytes (such as injector positions, pending productions and receipts of sinks).
+If these bytes are many, they are in an object of their own, the bulk, which is written first; the entry stays small.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from headrace.lowlevel.checkpoint import envelope
-from headrace.lowlevel.checkpoint.archive import Archived, decode_archive, encode_archive
-from headrace.lowlevel.checkpoint.copy_plan import CopyPlan
-from headrace.lowlevel.checkpoint.delta_file import DeltaFile
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
-from headrace.lowlevel.checkpoint.planrows import plan_of_row, plan_row
-from headrace.lowlevel.intervals import Interval, IntervalMap
-from headrace.lowlevel.lateness import Lateness
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile
+from headrace.lowlevel.checkpoint.files.file_chain import FileChain
+from headrace.lowlevel.checkpoint.manifest.archive import Archived, decode_archive, encode_archive
+from headrace.lowlevel.checkpoint.manifest.file_chain_rows import chain_of_row, chain_row
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.records.column_block import decode_block
+from headrace.lowlevel.storage import envelope
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.watermark import InjectorProgress
-from headrace.lowlevel.watermarkmap import decoded
+from headrace.lowlevel.watermarks.holder import Holder
+from headrace.lowlevel.watermarks.interval_watermarks import decoded
+from headrace.lowlevel.watermarks.lateness import Lateness
+from headrace.lowlevel.watermarks.propagation import InjectorProgress
 
 KIND = "commit"
-FORMAT_VERSION = 3
-"""Of everything in `Manifest`. Change it with the fields."""
+FORMAT_VERSION = 4
+"""Format version of `Manifest`. It must change whenever the fields change."""
 BLOBS_KIND = "commit's bulk"
 _INLINE_BYTES = 64 * 1024
 _UNKNOWN = Fingerprint(())
@@ -38,38 +39,36 @@ SINK_LEVEL = 0
 
 
 class PendingProduction(NamedTuple):
-    """A production that is part of the commit and is delivered with the next epoch."""
+    """A production in a commit that is delivered with the next epoch. Persisted: every field."""
 
     level: int
-    """Of its consumer, or `SINK_LEVEL`."""
+    """The level of its consumer; `SINK_LEVEL` for rows that a sink has not acknowledged."""
     interval: int
     consumer: str
     oldest: int
-    """Least timestamp in it, microseconds UTC."""
+    """Least timestamp of its records, microseconds UTC, which holds the consumer's watermark."""
     data: bytes
+    """An encoded block; for a sink, rows as `runners.engine.released_rows` encodes them."""
 
-
-class Holder(NamedTuple):
-    """Who keeps a computation's output watermark back."""
-
-    timestamp: int
-    """Microseconds UTC."""
-    key: bytes
-    """Encoded."""
-    tag: str
+    def divided(self, intervals: IntervalMap) -> list[PendingProduction]:
+        """Divide the records of a production for a computation among other intervals."""
+        return [
+            PendingProduction(self.level, interval.number, self.consumer, block.oldest(), block.encode())
+            for interval, block in decode_block(self.data).divided(intervals).items()
+        ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manifest:
-    """A committed epoch. Persisted: every field. Times are microseconds UTC, (level, interval) is a task's place."""
+    """A committed epoch. Persisted: every field. Times are microseconds UTC; pairs of int are (level, interval)."""
 
     epoch: int
     wall_clock: int
-    """The epoch's reading of the wall clock."""
+    """The wall-clock time of the epoch."""
     intervals: Mapping[int, IntervalMap]
     """Level -> its key intervals."""
     positions: Mapping[str, bytes] = field(default_factory=dict)
-    """Injector stream -> where its next delivery starts."""
+    """Injector stream -> encoded position of its next delivery."""
     ended: frozenset[str] = frozenset()
     """Injector streams whose input has ended."""
     injector_watermarks: Mapping[str, int] = field(default_factory=dict)
@@ -84,47 +83,47 @@ class Manifest:
     holds: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     """Computation -> interval -> oldest hold."""
     holders: Mapping[str, Holder] = field(default_factory=dict)
-    """Computation -> who has its oldest hold."""
+    """Computation -> holder of its oldest hold."""
     wall_timers: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
-    """Computation -> interval -> when its earliest wall-time timer is due."""
+    """Computation -> interval -> time of its earliest wall-time timer."""
     deltas: Mapping[tuple[int, int], DeltaFile | None] = field(default_factory=dict)
-    """Place -> what this epoch changed there; None or absent where nothing changed."""
+    """(level, interval) -> the delta file of this epoch; None or absent if there were no changes."""
     pending: tuple[PendingProduction, ...] = ()
     receipts: Mapping[str, tuple[bytes, ...]] = field(default_factory=dict)
-    """Sink -> receipts of this epoch."""
+    """Sink -> its receipts of this epoch."""
     counters: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Step -> counter -> total since the pipeline first started."""
     metrics: bytes = b""
-    """What user code counted since then, as `encode_metrics` makes it."""
+    """Metrics of user code since then, from `encode_metrics`."""
     finished: bool = False
     """Whether all input has ended and nothing is left to do."""
-    # The rest is filled in by `Checkpoint.commit`.
+    # `Checkpoint.commit` sets the fields below.
     generation: int = 0
-    """Of the driver that committed."""
+    """Generation of the driver that committed."""
     owner: str = ""
-    """That driver, as it describes itself."""
+    """The driver's description of itself."""
     previous: int = 0
-    """Place in the log of the commit before; 0 if this is the first."""
+    """Position of the previous commit in the log; 0 if this is the first commit."""
     topology: Fingerprint = _UNKNOWN
-    plans: Mapping[tuple[int, int], CopyPlan] = field(default_factory=dict)
-    """Place -> all files that make up its state."""
+    chains: Mapping[tuple[int, int], FileChain] = field(default_factory=dict)
+    """(level, interval) -> chain of all files with its state."""
     archive: tuple[Archived, ...] = ()
-    """What was removed from the topology."""
+    """Computations and injectors that were removed from the topology."""
     left: Mapping[int, frozenset[str]] = field(default_factory=dict)
-    """Level -> computations that are not on it any more, but of which its files may still tell."""
+    """Level -> computations that left it, whose state may still be in its files."""
 
     @property
     def is_over(self) -> bool:
-        """What `finished` is to say of a commit: its other fields know whether anything can still happen."""
+        """The value for `finished`, computed from the other fields."""
         if self.pending or not self.ended >= self.positions.keys():
             return False
-        # A timer that holds has more to say, be it to sinks alone.
+        # A timer with a hold can still produce output, at least to sinks.
         if any(held and self.wall_timers.get(name) for name, held in self.holds.items()):
             return False
         return all(watermark == MAX_TIMESTAMP for watermark in self.input_watermarks.values())
 
     def injectors(self) -> dict[str, InjectorProgress]:
-        """Injector stream -> how far it is."""
+        """Injector stream -> its progress."""
         return {
             stream: InjectorProgress(
                 watermark, self.greatest_timestamps[stream], lateness=Lateness(self.lateness.get(stream, {}))
@@ -133,23 +132,36 @@ class Manifest:
         }
 
     def watermarks_of(self, computation: str) -> dict[int, int]:
-        """Interval -> its low watermark as the authority knew it, microseconds UTC. Raises KeyError."""
+        """Interval -> its low watermark by the authority, microseconds UTC. Raises KeyError for an unknown name."""
         values = decoded(self.output_watermarks[computation]).tolist()
         levels = {name: level for level, names in enumerate(self.topology.levels, 1) for name in names}
         numbers = [interval.number for interval in self.intervals[levels[computation]]]
         return dict(zip(numbers, values, strict=True))
 
 
+def oldest_by_consumer(pending: Iterable[PendingProduction]) -> dict[str, int]:
+    """Computation -> least timestamp of its pending productions, microseconds UTC.
+
+    Rows that a sink has not acknowledged are left out: they hold no watermark.
+    """
+    oldest: dict[str, int] = {}
+    for production in pending:
+        if production.level != SINK_LEVEL:
+            consumer = production.consumer
+            oldest[consumer] = min(production.oldest, oldest.get(consumer, production.oldest))
+    return oldest
+
+
 class Encoded(NamedTuple):
-    """A manifest as bytes."""
+    """An encoded manifest."""
 
     entry: bytes
     blobs: bytes | None
-    """Contents of the object that holds the bulk; None if there is none."""
+    """Contents of the bulk object; None if there is none."""
 
 
 def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
-    """The bytes of a commit. If its bulk does not fit into the entry it is to be written to `blobs_path`, first."""
+    """Encode a commit. If the result has `blobs`, they must be written to `blobs_path` before the entry."""
     blobs = [
         *manifest.positions.values(),
         *(holder.key for holder in manifest.holders.values()),
@@ -158,16 +170,16 @@ def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
         *filter(None, [manifest.metrics]),
         *manifest.output_watermarks.values(),
     ]
-    apart = sum(map(len, blobs)) > _INLINE_BYTES
-    head = json.dumps(_head(manifest) | {"blobs": blobs_path if apart else None}).encode()
-    plans = json.dumps(list(map(plan_row, manifest.plans.values()))).encode()
-    parts = [head, manifest.topology.encode(), plans, encode_archive(manifest.archive)]
-    entry = envelope.wrap(KIND, FORMAT_VERSION, parts if apart else parts + blobs)
-    return Encoded(entry, envelope.wrap(BLOBS_KIND, FORMAT_VERSION, blobs) if apart else None)
+    has_bulk = sum(map(len, blobs)) > _INLINE_BYTES
+    head = json.dumps(_head(manifest) | {"blobs": blobs_path if has_bulk else None}).encode()
+    chains = json.dumps(list(map(chain_row, manifest.chains.values()))).encode()
+    parts = [head, manifest.topology.encode(), chains, encode_archive(manifest.archive)]
+    entry = envelope.wrap(KIND, FORMAT_VERSION, parts if has_bulk else parts + blobs)
+    return Encoded(entry, envelope.wrap(BLOBS_KIND, FORMAT_VERSION, blobs) if has_bulk else None)
 
 
 def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = None) -> Manifest:
-    """Back from the unwrapped parts of an entry, and those of its bulk where that is an object of its own."""
+    """Decode the unwrapped parts of a log entry, and those of its bulk object if there is one."""
     content = json.loads(bytes(parts[0]))
     plain: dict[str, Any] = {name: content[name] for name in _PLAIN}
     plain |= {name: _by_interval(content[name]) for name in _BY_INTERVAL}
@@ -179,7 +191,7 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     metrics = next(data) if content["metrics"] else b""
     return Manifest(
         **plain,
-        intervals={level: IntervalMap(tuple(map(_interval, of))) for level, of in content["intervals"]},
+        intervals={level: IntervalMap(tuple(map(_interval, rows))) for level, rows in content["intervals"]},
         ended=frozenset(content["ended"]),
         deltas={(level, i): file and DeltaFile(*file) for level, i, file in content["deltas"]},
         positions=positions,
@@ -191,12 +203,12 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
         topology=Fingerprint.decode(bytes(parts[1])),
         archive=decode_archive(bytes(parts[3])),
         left={level: frozenset(names) for level, names in content["left"]},
-        plans={(plan.level, plan.interval): plan for plan in map(plan_of_row, json.loads(bytes(parts[2])))},
+        chains={(chain.level, chain.interval): chain for chain in map(chain_of_row, json.loads(bytes(parts[2])))},
     )
 
 
 def blobs_of(parts: list[memoryview]) -> str | None:
-    """Name of the object that holds an entry's bulk; None if it is in the entry."""
+    """Name of the bulk object of a log entry; None if there is none."""
     path: str | None = json.loads(bytes(parts[0]))["blobs"]
     return path
 
@@ -205,16 +217,16 @@ _PLAIN = (
     *("epoch", "wall_clock", "injector_watermarks", "greatest_timestamps", "input_watermarks", "counters"),
     *("finished", "generation", "owner", "previous"),
 )
-"""Fields that JSON gives back as they were."""
+"""Fields that are the same after encoding as JSON and decoding."""
 _BY_INTERVAL = ("holds", "wall_timers", "lateness")
 
 
 def _head(manifest: Manifest) -> dict[str, object]:
     return {
         **{name: getattr(manifest, name) for name in (*_PLAIN, *_BY_INTERVAL)},
-        "intervals": [(level, of.intervals) for level, of in manifest.intervals.items()],
+        "intervals": [(level, level_map.intervals) for level, level_map in manifest.intervals.items()],
         "ended": sorted(manifest.ended),
-        "deltas": [(*place, file) for place, file in manifest.deltas.items()],
+        "deltas": [(level, interval, file) for (level, interval), file in manifest.deltas.items()],
         "positions": list(manifest.positions),
         "holders": [(name, holder.timestamp, holder.tag) for name, holder in manifest.holders.items()],
         "pending": [production[:-1] for production in manifest.pending],
@@ -226,7 +238,7 @@ def _head(manifest: Manifest) -> dict[str, object]:
 
 
 def _by_interval(content: dict[str, dict[str, int]]) -> dict[str, dict[int, int]]:
-    return {name: {int(interval): value for interval, value in of.items()} for name, of in content.items()}
+    return {name: {int(interval): value for interval, value in values.items()} for name, values in content.items()}
 
 
 def _interval(row: list[Any]) -> Interval:

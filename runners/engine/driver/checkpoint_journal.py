@@ -1,4 +1,4 @@
-"""A journal in a checkpoint: the driver's memory as manifests, snapshots when they are worth it, garbage collected."""
+"""The journal in a checkpoint: commits epochs as manifests, orders snapshots, and collects garbage."""
 
 from __future__ import annotations
 
@@ -14,50 +14,49 @@ from headrace.lowlevel.checkpoint import (
     Change,
     Checkpoint,
     Consent,
-    CopyPlan,
     DeltaFile,
+    FileChain,
     Fingerprint,
-    Holder,
     Manifest,
-    PendingProduction,
     Snapshot,
     SnapshotOrder,
 )
-from headrace.lowlevel.checkpoint.change import change_of
-from headrace.lowlevel.checkpoint.envelope import understood
-from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, signed
-from headrace.lowlevel.checkpoint.succession import stored_in
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.checkpoint.compatibility import change_of
+from headrace.lowlevel.checkpoint.migration import stored_in
+from headrace.lowlevel.coders.plain_coder import PLAIN
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import attempt_token
 from headrace.lowlevel.metric import decode_metrics, encode_metrics
-from headrace.lowlevel.plaindata import PLAIN
-from headrace.lowlevel.sequencer import attempt_token
-from headrace.lowlevel.store import ObjectStore, Store, StoreError
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.storage.envelope import understood
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, signed
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.holder import Holder
 from headrace.runners.engine.clock import Clock
-from headrace.runners.engine.epoch import Kind, Pending, Row, pack
-from headrace.runners.engine.journal import State
+from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.messages import Kind, Message, pack
 
 _log = logging.getLogger(__name__)
 _GARBAGE_EVERY = 32
-"""Epochs between collections."""
+"""Epochs between garbage collections."""
 
 
 class CheckpointJournal:
     """The `Journal` of a durable run."""
 
     def __init__(
-        self, store: Store, topology: Topology, clock: Clock, runner: str, consent: Consent | None = None
+        self, store: ObjectStorage, topology: Topology, clock: Clock, runner: str, consent: Consent | None = None
     ) -> None:
         owner = f"{runner} on {socket.gethostname()}, process {os.getpid()}"
         self._checkpoint = Checkpoint.open(store, owner, Fingerprint.of(topology), clock.now(), consent)
         self.generation = self._checkpoint.generation
         self.identity = self._checkpoint.identity
-        """The same for as long as the checkpoint exists."""
+        """Identity of the checkpoint, which never changes."""
         self._untidy = False
         """Whether the last collection failed."""
 
-    def recover(self) -> State | None:
-        """The last commit."""
+    def recover(self) -> JournalState | None:
+        """See `Journal`."""
         manifest = self._checkpoint.manifest
         if manifest is None:
             return None
@@ -65,13 +64,13 @@ class CheckpointJournal:
             return _state(manifest)
 
     def commit(
-        self, state: State, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
+        self, state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile], snapshots: Iterable[Snapshot] = ()
     ) -> None:
-        """One put-if-absent; raises `FencedError` if another driver has taken over."""
+        """See `Journal`; writes with one put-if-absent."""
         self._checkpoint.commit(_manifest(state, deltas), snapshots)
 
     def tidy(self, epoch: int) -> None:
-        """See `Journal`: what cannot be deleted stays until the next time, and is spoken of once."""
+        """See `Journal`. Files that cannot be deleted are tried again later; only the first failure is logged."""
         if epoch % _GARBAGE_EVERY:
             return
         try:
@@ -79,9 +78,9 @@ class CheckpointJournal:
         except Exception as error:
             if not self._untidy:
                 _log.warning(
-                    "what no commit needs any more could not all be deleted from the checkpoint; the run goes on and "
-                    "tries again every %d epochs, without saying this again. Until that succeeds the checkpoint "
-                    "grows: let this driver delete there\n%s: %s",
+                    "files that no commit needs could not all be deleted from the checkpoint; the run goes on and "
+                    "tries again every %d epochs, without another warning. Until that succeeds, the checkpoint grows: "
+                    "give this driver the right to delete there\n%s: %s",
                     *(_GARBAGE_EVERY, type(error).__name__, error),
                 )
             self._untidy = True
@@ -93,44 +92,46 @@ class CheckpointJournal:
         """See `Journal`."""
         return self._checkpoint.change
 
-    def change_to(self, state: State, topology: Topology, consent: Consent) -> Change:
-        """See `Journal`; everything that was committed has been delivered."""
+    def change_to(self, state: JournalState, topology: Topology, consent: Consent) -> Change:
+        """See `Journal`. The last commit must have been delivered to the sinks."""
         before = self._checkpoint.described(_manifest(state, {}))
-        wanted = Fingerprint.of(topology)
-        change = change_of(stored_in(before, wanted, delivered=True), wanted, consent)
+        fingerprint = Fingerprint.of(topology)
+        change = change_of(stored_in(before, fingerprint, delivered=True), fingerprint, consent)
         change.require_possible("the running pipeline")
         return change
 
-    def succeed(self, state: State, change: Change, topology: Topology, tasks: int) -> State:
-        """One put-if-absent, as `commit`."""
-        positions = State.beginning(topology).positions.items()
+    def succeed(self, state: JournalState, change: Change, topology: Topology, tasks: int) -> JournalState:
+        """See `Journal`; writes with one put-if-absent."""
+        positions = JournalState.beginning(topology).positions.items()
         starts = {stream: _position(stream, position) for stream, position in positions}
         return _state(self._checkpoint.succeed(_manifest(state, {}), change, topology, starts, tasks))
 
-    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Row]:
-        """For every interval the files that make up its state."""
-        plans = self._checkpoint.chains(intervals)
-        return [(intervals[plan.level][plan.interval].owner, plan.level, Kind.CHAIN, pack(plan)) for plan in plans]
+    def chains(self, intervals: Mapping[int, IntervalMap]) -> list[Message]:
+        """See `Journal`: one file chain for each interval, addressed to its owner."""
+        return [
+            (intervals[chain.level][chain.interval].owner, chain.level, Kind.CHAIN, pack(chain))
+            for chain in self._checkpoint.chains(intervals)
+        ]
 
-    def snapshots_due(self) -> list[tuple[SnapshotOrder, CopyPlan]]:
-        """Snapshots that are worth their cost now, with what makes up the state that they are to hold."""
+    def snapshots_due(self) -> list[tuple[SnapshotOrder, FileChain]]:
+        """See `Journal`."""
         manifest = self._checkpoint.manifest
         due = []
-        for level, interval in () if manifest is None else manifest.plans:
+        for level, interval in () if manifest is None else manifest.chains:
             if self._checkpoint.needs_snapshot(level, interval):
                 order = self._checkpoint.order_snapshot(level, interval, attempt_token(token_bytes(8)))
                 due.append((order, self._checkpoint.chain(level, interval)))
         return due
 
     def ensure_driving(self) -> None:
-        """Raises `FencedError` if another driver has taken over."""
-        # A store that fails now says nothing; what failed before is told then.
+        """See `Journal`."""
+        # A failing store does not mean that another driver has taken over; after an error, that one is raised.
         with suppress(StoreError):
             self._checkpoint.ensure_driving()
 
 
-def checkpoint_store(url: str, key: str | None = None) -> Store:
-    """The place of a checkpoint; signed with the key given, or else with the one in `HEADRACE_CHECKPOINT_KEY`."""
+def checkpoint_store(url: str, key: str | None = None) -> ObjectStorage:
+    """The storage at a directory or URL. It is signed if there is a key: `key`, or else `HEADRACE_CHECKPOINT_KEY`."""
     return signed(ObjectStore(url), os.environ.get(KEY_VARIABLE) if key is None else key)
 
 
@@ -141,8 +142,12 @@ def open_checkpoint(
     runner: str,
     key: str | None = None,
     consent: Consent | None = None,
-) -> tuple[CheckpointJournal, Store]:
-    """Become the driver of the checkpoint at a directory or URL. Raises `CheckpointError` if it is not ours."""
+) -> tuple[CheckpointJournal, ObjectStorage]:
+    """Become the driver of the checkpoint at a directory or URL, which is made if there is none.
+
+    Raises:
+        CheckpointError: The location has something else, or the checkpoint cannot be read.
+    """
     store = checkpoint_store(url, key)
     return CheckpointJournal(store, topology, clock, runner, consent), store
 
@@ -151,10 +156,12 @@ def _position(stream: str, position: object) -> bytes:
     try:
         return PLAIN.encode(position)
     except TypeError as error:
-        raise TypeError(f"the position of injector {stream!r} cannot be committed: {error}; nothing is") from None
+        raise TypeError(
+            f"the position of injector {stream!r} cannot be committed: {error}; nothing is committed"
+        ) from None
 
 
-def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Manifest:
+def _manifest(state: JournalState, deltas: Mapping[tuple[int, int], DeltaFile]) -> Manifest:
     manifest = Manifest(
         epoch=state.epoch,
         wall_clock=state.clock,
@@ -172,10 +179,7 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Mani
         holders={name: Holder(*holder) for name, holder in state.holders.items()},
         wall_timers=state.wall_timers,
         deltas=deltas,
-        pending=tuple(
-            PendingProduction(item.level, item.interval, item.consumer, item.oldest, item.parcel)
-            for item in state.pending
-        ),
+        pending=tuple(state.pending),
         receipts={sink: tuple(receipts) for sink, receipts in state.receipts.items()},
         counters=state.counters,
         metrics=encode_metrics(state.metrics),
@@ -183,8 +187,8 @@ def _manifest(state: State, deltas: Mapping[tuple[int, int], DeltaFile]) -> Mani
     return replace(manifest, finished=manifest.is_over)
 
 
-def _state(manifest: Manifest) -> State:
-    return State(
+def _state(manifest: Manifest) -> JournalState:
+    return JournalState(
         epoch=manifest.epoch,
         intervals=dict(manifest.intervals),
         clock=manifest.wall_clock,
@@ -196,7 +200,7 @@ def _state(manifest: Manifest) -> State:
         holds={name: dict(values) for name, values in manifest.holds.items()},
         holders={name: (holder.timestamp, holder.key, holder.tag) for name, holder in manifest.holders.items()},
         wall_timers={name: dict(values) for name, values in manifest.wall_timers.items()},
-        pending=[Pending(p.interval, p.level, p.consumer, p.oldest, p.data) for p in manifest.pending],
+        pending=list(manifest.pending),
         counters={name: dict(counters) for name, counters in manifest.counters.items()},
         metrics=decode_metrics(manifest.metrics),
         receipts={sink: list(receipts) for sink, receipts in manifest.receipts.items()},

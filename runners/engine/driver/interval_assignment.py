@@ -1,35 +1,35 @@
-"""Who works on which keys from epoch to epoch: the intervals that a run begins with, and what becomes of them."""
+"""Which task works on which keys: the key intervals at the start of a run, and their changes between epochs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headrace.lowlevel.balance import Balancer, Loads
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
-from headrace.runners.engine.epoch import Pending
+from headrace.lowlevel.checkpoint import PendingProduction
+from headrace.lowlevel.intervals.balancer import Balancer, Loads
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
 
 Intervals = Mapping[int, IntervalMap]
 """Level -> its key intervals."""
 
 
-class Ownership:
-    """The intervals of a run's levels, and the number of tasks that own them."""
+class IntervalAssignment:
+    """The key intervals of each level, and the number of tasks that own them."""
 
-    def __init__(self, levels: int, wanted: int | None, parallelism: int, balancer: Balancer | None) -> None:
+    def __init__(self, levels: int, tasks: int | None, parallelism: int, balancer: Balancer | None) -> None:
         self.tasks = 0
-        """Of every level."""
+        """Number of tasks of every level."""
         self._levels = range(1, levels + 1)
-        self._wanted, self._parallelism = wanted, parallelism
+        self._required_tasks, self._parallelism = tasks, parallelism
         self._balancer = balancer
 
     def begin(self, committed: Intervals, now: Sequencer) -> dict[int, IntervalMap]:
-        """The intervals of a driver that goes on from a commit, or from nothing.
+        """The intervals at the start of a driver, from its last commit if there is one.
 
-        They stay as they were unless another number is wanted; whoever owned them before is stale.
+        Committed intervals stay unless the options ask for another number; their earlier owners become stale.
         """
-        had = max((intervals.tasks for intervals in committed.values()), default=self._parallelism)
-        self.tasks = self._wanted or had
+        committed_tasks = max((intervals.tasks for intervals in committed.values()), default=self._parallelism)
+        self.tasks = self._required_tasks or committed_tasks
         return {level: self._begun(committed.get(level), now) for level in self._levels}
 
     def _begun(self, old: IntervalMap | None, now: Sequencer) -> IntervalMap:
@@ -40,14 +40,14 @@ class Ownership:
         return old.taken_over(now)
 
     def sampled(self) -> dict[int, frozenset[int]]:
-        """Level -> intervals of which the balancer wants to see where their records lie."""
+        """Level -> intervals of which the balancer needs a sample of key hashes."""
         if self._balancer is None:
             return {}
-        wanted = {level: self._balancer.sampled(level) for level in self._levels}
-        return {level: numbers for level, numbers in wanted.items() if numbers}
+        sampled = {level: self._balancer.sampled(level) for level in self._levels}
+        return {level: numbers for level, numbers in sampled.items() if numbers}
 
     def after(self, intervals: Intervals, loads: Mapping[int, Loads], now: Sequencer) -> dict[int, IntervalMap]:
-        """The intervals of the next epoch, given what each cost in the last one."""
+        """The intervals of the next epoch, given the load of each in the last one."""
         if self._balancer is None:
             return dict(intervals)
         return {
@@ -56,12 +56,14 @@ class Ownership:
         }
 
 
-def divided(pending: Iterable[Pending], intervals: Intervals) -> list[Pending]:
-    """Productions that wait for delivery, each again for one interval."""
-    found: list[Pending] = []
+def divided(pending: Iterable[PendingProduction], intervals: Intervals) -> list[PendingProduction]:
+    """Pending productions, split so that each is for one interval."""
+    parts: list[PendingProduction] = []
     for item in pending:
-        here = intervals.get(item.level)
-        # What goes to sinks belongs to no interval.
-        stays = here is None or any(interval.number == item.interval for interval in here)
-        found += [item] if stays or here is None else item.divided(here)
-    return found
+        interval_map = intervals.get(item.level)
+        # Productions for sinks have no interval.
+        if interval_map is None or any(interval.number == item.interval for interval in interval_map):
+            parts.append(item)
+        else:
+            parts += item.divided(interval_map)
+    return parts

@@ -1,4 +1,4 @@
-"""What the tasks of an epoch reported, put together; and whether their attempts fit together (paper §6.1.2)."""
+"""The reports of all tasks of an epoch as one value, checked for attempts that do not fit together (paper §6.1.2)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import cast
 
-from headrace.lowlevel.balance import Load
-from headrace.lowlevel.checkpoint import DeltaFile
-from headrace.lowlevel.lateness import Lateness
-from headrace.lowlevel.metric import Cells, added
-from headrace.lowlevel.sequencer import mismatched
+from headrace.lowlevel.checkpoint import DeltaFile, PendingProduction
+from headrace.lowlevel.intervals.balancer import Load
+from headrace.lowlevel.intervals.sequencer import mismatched
+from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.engine.epoch import COMMITTED, Kind, Pending, Report, Row, Sender, unpack
+from headrace.lowlevel.watermarks.lateness import Lateness
+from headrace.runners.engine.messages import COMMITTED, Kind, Message, Report, Sender, add_counters, unpack
 
-Place = tuple[int, int]
-"""Level and interval of a task."""
+LevelTask = tuple[int, int]
+"""Level and index of a task."""
 
 
 @dataclass(slots=True)
@@ -24,15 +24,15 @@ class Outcome:
     """The reports of one epoch as one value."""
 
     failure: Exception | None = None
-    """What user code raised, if any did."""
+    """The error of user code; None if no task failed."""
     mixed: str = ""
-    """Which attempts do not fit together; empty if all do."""
+    """A description of attempts that do not fit together; empty if all do."""
     deltas: dict[tuple[int, int], DeltaFile] = field(default_factory=dict)
-    """(level, interval) -> the delta file that its task wrote."""
+    """(level, interval) -> delta file."""
     loads: dict[int, dict[int, Load]] = field(default_factory=dict)
-    """Level -> interval -> what it cost."""
+    """Level -> interval -> load."""
     counters: dict[str, dict[str, int]] = field(default_factory=dict)
-    metrics: Cells = field(default_factory=dict)
+    metrics: MetricValues = field(default_factory=dict)
     sizes: dict[str, int] = field(default_factory=dict)
     watermarks: dict[str, int] = field(default_factory=dict)
     holds: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -40,21 +40,21 @@ class Outcome:
     wall_timers: dict[str, dict[int, int]] = field(default_factory=dict)
     greatest: dict[str, int] = field(default_factory=lambda: defaultdict(lambda: MIN_TIMESTAMP))
     lateness: dict[str, Lateness] = field(default_factory=lambda: defaultdict(Lateness))
-    told: dict[str, list[object]] = field(default_factory=dict)
+    findings: dict[str, list[object]] = field(default_factory=dict)
     receipts: dict[str, list[bytes]] = field(default_factory=dict)
-    pending: list[Pending] = field(default_factory=list)
+    pending: list[PendingProduction] = field(default_factory=list)
 
-    def kept(self) -> int:
-        """How many records, or sums of some, tasks held at once: what reached keyed computations, and rows of sinks."""
-        arrived = sum(load.records for loads in self.loads.values() for load in loads.values())
-        return arrived + sum(counters.get("rows", 0) for counters in self.counters.values())
+    def records_held(self) -> int:
+        """Records, or partial sums of records, that tasks held at once: input of keyed computations, rows of sinks."""
+        inputs = sum(load.records for loads in self.loads.values() for load in loads.values())
+        return inputs + sum(counters.get("rows", 0) for counters in self.counters.values())
 
 
-def gather(rows: Iterable[Row]) -> Outcome:
-    """One outcome from the rows that reached the driver."""
+def gather(messages: Iterable[Message]) -> Outcome:
+    """Combine the reports and errors in the messages to the driver."""
     outcome = Outcome()
     reports: list[Report] = []
-    for _, _, kind, blob in rows:
+    for _, _, kind, blob in messages:
         if kind == Kind.REPORT:
             reports.append(cast(Report, unpack(blob)))
         elif kind == Kind.FAILURE and outcome.failure is None:
@@ -67,44 +67,45 @@ def gather(rows: Iterable[Row]) -> Outcome:
 
 
 def mixed_attempts(reports: Iterable[Report]) -> str:
-    """Names tasks of which one attempt was used and another is to be committed; empty if there are none.
+    """Describe tasks of which one attempt was consumed and another is to be committed; empty if there are none.
 
-    >>> from headrace.runners.engine.epoch import Sender
+    >>> from headrace.runners.engine.messages import Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
     >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
     'level 1, task 0: attempt b is to be committed, but productions of a, b were used'
     """
-    made: dict[Place, Sender] = {}
-    used: dict[Place, set[str]] = {}
+    reported: dict[LevelTask, Sender] = {}
+    used: dict[LevelTask, set[str]] = {}
     for report in reports:
-        own = report.sender
-        if (other := made.get((own.level, own.index), own)) != own:
-            # Two attempts say that they are the one; their state cannot both be committed, weak or not.
-            used.setdefault((own.level, own.index), set()).update((other.token, own.token))
-        made[own.level, own.index] = own
-        for place, names in _used_by(report).items():
-            used.setdefault(place, set()).update(names)
-    return "; ".join(map(str, mismatched(used, {place: _name(sender) for place, sender in made.items()})))
+        own, own_task = report.sender, (report.sender.level, report.sender.index)
+        if (other := reported.get(own_task, own)) != own:
+            # Both attempts reported; only one state of the interval can be committed, even if productions are weak.
+            used.setdefault(own_task, set()).update((other.token, own.token))
+        reported[own_task] = own
+        for task, names in _used_by(report).items():
+            used.setdefault(task, set()).update(names)
+    return "; ".join(map(str, mismatched(used, {task: _name(sender) for task, sender in reported.items()})))
 
 
-def _used_by(report: Report) -> dict[Place, set[str]]:
-    """Attempts whose productions one task took in, itself among them.
+def _used_by(report: Report) -> dict[LevelTask, set[str]]:
+    """Task -> names of its attempts that made this report, or whose productions the report consumed.
 
-    One that has productions of two attempts at a place may have some of them twice: there none stands for the other.
+    If productions of two attempts at a task were consumed, some records may have come twice: then the attempts have
+    different names even if each could replace the other.
     """
-    by_place: dict[Place, list[Sender]] = {}
+    by_task: dict[LevelTask, list[Sender]] = {}
     for sender in (report.sender, *report.consumed):
         if sender != COMMITTED:
-            by_place.setdefault((sender.level, sender.index), []).append(sender)
+            by_task.setdefault((sender.level, sender.index), []).append(sender)
     return {
-        place: {_name(sender) for sender in senders} if len(senders) == 1 else {sender.token for sender in senders}
-        for place, senders in by_place.items()
+        task: {_name(sender) for sender in senders} if len(senders) == 1 else {sender.token for sender in senders}
+        for task, senders in by_task.items()
     }
 
 
 def _name(sender: Sender) -> str:
-    """What attempts have in common that may stand for each other."""
-    return sender.shape or sender.token
+    """A name that is equal for attempts that may replace each other."""
+    return sender.output_digest or sender.token
 
 
 def _add(outcome: Outcome, report: Report) -> None:
@@ -112,9 +113,7 @@ def _add(outcome: Outcome, report: Report) -> None:
     outcome.deltas.update(((sender.level, interval), file) for interval, file in report.deltas.items())
     outcome.loads.setdefault(sender.level, {}).update(report.loads)
     for name, counters in report.counters.items():
-        sums = outcome.counters.setdefault(name, {})
-        for counter, amount in counters.items():
-            sums[counter] = sums.get(counter, 0) + amount
+        add_counters(outcome.counters, name, counters)
     if report.metrics:
         outcome.metrics = added(outcome.metrics, report.metrics)
     for name, size in report.sizes.items():
@@ -124,8 +123,8 @@ def _add(outcome: Outcome, report: Report) -> None:
         outcome.greatest[stream] = max(timestamp, outcome.greatest[stream])
     for stream, lateness in report.lateness.items():
         outcome.lateness[stream] = outcome.lateness[stream].plus(lateness)
-    for stream, told in report.told.items():
-        outcome.told.setdefault(stream, []).extend(told)
+    for stream, findings in report.findings.items():
+        outcome.findings.setdefault(stream, []).extend(findings)
     for name, receipt in report.receipts.items():
         outcome.receipts.setdefault(name, []).append(receipt)
     outcome.pending += report.pending

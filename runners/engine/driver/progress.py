@@ -1,27 +1,103 @@
-"""What the engine itself measures of each step, in the form of metrics (namespace `headrace`).
+"""Progress and metrics of a run: durations of the parts of an epoch, measures of each step, totals over all epochs.
 
-Sums are the counters of the commit; watermarks, lags and sizes are gauges as of the last epoch.
+Measures are metrics in the namespace `headrace`: sums are the counters of the commit; watermarks, lags and sizes are
+gauges as of the last epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
-from headrace.lowlevel.metric import ENGINE, Cell, Cells, CounterCell, GaugeCell, Metric
+from headrace.lowlevel.metric import ENGINE, Cell, CounterCell, GaugeCell, Metric, MetricValues
+from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.journal import State
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.messages import add_counters
+from headrace.runners.engine.options import EpochProgress
+
+Counters = dict[str, dict[str, int]]
+"""Computation, injector stream or sink -> counter -> amount."""
 
 
-def measured(topology: Topology, state: State, sizes: Mapping[str, int]) -> Cells:
-    """Measures by step: computation, injector stream or sink.
+@dataclass(slots=True)
+class EpochTiming:
+    """Durations of the consecutive parts of an epoch, in seconds by name.
+
+    >>> timing = EpochTiming()
+    >>> timing.end("tasks")
+    >>> list(timing.seconds)
+    ['tasks']
+    """
+
+    began: float = field(default_factory=time.perf_counter)
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._last = self.began
+
+    def end(self, name: str) -> None:
+        """End a part: the time since the end of the part before belongs to `name`."""
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+    def total(self) -> float:
+        """Seconds since the start of the epoch."""
+        return time.perf_counter() - self.began
+
+
+def progress_of(topology: Topology, state: JournalState, metrics: MetricValues, timing: EpochTiming) -> EpochProgress:
+    """The progress of a run after an epoch with these durations."""
+    counters = state.counters
+    return EpochProgress(
+        epoch=state.epoch,
+        records_in=_total(counters, topology.injectors, "records"),
+        records_out=_total(counters, _outputs(topology), "rows"),
+        late=_total(counters, topology.keyed, "late"),
+        dropped=_total(counters, topology.keyed, "dropped_late"),
+        watermark=min(state.watermarks.values(), default=MAX_TIMESTAMP),
+        clock=state.clock,
+        greatest=max((progress.greatest for progress in state.injectors.values()), default=MIN_TIMESTAMP),
+        seconds=timing.total(),
+        metrics=metrics,
+        phases=timing.seconds,
+    )
+
+
+def _outputs(topology: Topology) -> Iterable[str]:
+    """Names of the sinks of the program, without taps."""
+    return (name for name, (_, sink) in topology.sinks.items() if not isinstance(sink, TapSink))
+
+
+def _total(counters: Counters, names: Iterable[str], counter: str) -> int:
+    return sum(counters.get(name, {}).get(counter, 0) for name in names)
+
+
+def summed(old: Mapping[str, Mapping[str, int]], new: Mapping[str, Mapping[str, int]]) -> Counters:
+    """The sums of two sets of counters, as a new dict.
+
+    >>> summed({"count": {"records": 2}}, {"count": {"records": 1, "late": 1}})
+    {'count': {'records': 3, 'late': 1}}
+    """
+    total = {name: dict(counters) for name, counters in old.items()}
+    for name, counters in new.items():
+        add_counters(total, name, counters)
+    return total
+
+
+def measured(topology: Topology, state: JournalState, sizes: Mapping[str, int]) -> MetricValues:
+    """The metrics of the engine by step: computation, injector stream or sink.
 
     Args:
-        topology: What runs.
-        state: As of the last commit.
-        sizes: Computation -> bytes of state that the last epoch began with.
+        topology: The current topology.
+        state: The last commit.
+        sizes: Computation -> bytes of state at the start of the last epoch.
     """
-    cells: Cells = {}
+    cells: MetricValues = {}
     for name, counters in state.counters.items():
         renamed = {_renamed(topology, name, counter): amount for counter, amount in counters.items()}
         cells[name] = {_metric("counter", counter): CounterCell(amount) for counter, amount in renamed.items()}
@@ -36,7 +112,7 @@ def measured(topology: Topology, state: State, sizes: Mapping[str, int]) -> Cell
 
 
 def _renamed(topology: Topology, name: str, counter: str) -> str:
-    """The counter's name from where the records are seen: what an injector reads, it puts out."""
+    """The metric of a counter: records of an injector are output of that step, records of other steps are input."""
     if counter == "records":
         return "records_out" if name in topology.injectors else "records_in"
     return "records_in" if counter == "rows" and name in topology.sinks else counter

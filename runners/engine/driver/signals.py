@@ -1,9 +1,8 @@
-"""How a run ends when its process is told to: SIGTERM (Kubernetes, systemd, `kill`) and SIGHUP (a closed terminal).
+"""How a run ends at a signal: SIGTERM (Kubernetes, systemd, `kill`) or SIGHUP (a closed terminal).
 
-The first signal lets the epoch that is running end and commit. If it takes longer than `GRACE_SECONDS`, or at a second
-signal, the run is left at once, as with Ctrl-C; what is committed stays. Where even that takes longer than
-`LAST_SECONDS`, as user code does not let go, the process ends there. The exit code is 128 and the signal's number, as
-shells report it.
+The first signal lets the current epoch end and commit. After `GRACE_SECONDS`, or at a second signal, the run ends at
+once, as with Ctrl-C; what is committed stays. If user code keeps the run from ending for `LAST_SECONDS` more, the
+process exits. The exit code is 128 plus the number of the signal, as shells report it.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from queue import Empty, SimpleQueue
 from types import FrameType, TracebackType
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.engine.running import Changes
+from headrace.runners.engine.driver.topology_change import Changes
 
 _log = logging.getLogger(__name__)
 GRACE_SECONDS = 20.0
-"""How long the epoch that is running may take to end. Kubernetes kills a container 30 seconds after SIGTERM, systemd a
+"""How long the current epoch may take to end. Kubernetes kills a container 30 seconds after SIGTERM, systemd a
 service after 90."""
 LAST_SECONDS = 5.0
-"""How long user code may take to let go of a run that is left at once."""
+"""How long user code may delay the end of a run that ends at once."""
 HEEDED = (signal.SIGTERM, signal.SIGHUP)
 _EARLY, _AT_ONCE = " before the end of the epoch", " at once"
 
@@ -40,126 +39,126 @@ class StoppedError(SystemExit):
     A `SystemExit`, so that nothing takes it for a failure of the program's: `except Exception` does not catch it.
     """
 
-    def __init__(self, number: int, told: str) -> None:
+    def __init__(self, number: int, line: str) -> None:
         super().__init__(128 + number)
         self.signal = signal.Signals(number)
-        self.told = told
+        self.line = line
         """The line that was written to standard error."""
 
     def __str__(self) -> str:
-        return self.told
+        return self.line
 
 
 @contextmanager
 def heeding_signals(
-    changes: Changes, durable: bool, brought_about: tuple[type[HeadraceError], ...] = ()
+    changes: Changes, durable: bool, consequences: tuple[type[HeadraceError], ...] = ()
 ) -> Iterator[None]:
-    """Let signals stop the run inside, if this is the main thread. A signal that the program handles is left to it.
+    """Let signals stop the run inside, if this is the main thread. Signals that the program handles stay with it.
 
     Args:
-        changes: What the driver is asked through.
+        changes: Requests to the driver.
         durable: Whether the run can go on from its checkpoint.
-        brought_about: Errors of the engine that a signal to other processes of the run can bring about.
+        consequences: Errors of the engine that a signal to other processes of the run can cause.
 
     Raises:
-        StoppedError: A signal came.
+        StoppedError: A signal has ended the run.
     """
     is_main = threading.current_thread() is threading.main_thread()
-    # Whatever is not the default is the program's own choice, as is a SIGHUP that `nohup` has it ignore.
-    taken = [number for number in HEEDED if is_main and signal.getsignal(number) is signal.SIG_DFL]
-    if not taken:
+    # Any other handler is the program's choice; so is SIGHUP ignored, as by `nohup`.
+    handled = [number for number in HEEDED if is_main and signal.getsignal(number) is signal.SIG_DFL]
+    if not handled:
         yield
         return
-    ears = _Ears(changes, durable)
-    for number in taken:
-        signal.signal(number, ears.hear)
+    watch = _SignalWatch(changes, durable)
+    for number in handled:
+        signal.signal(number, watch.handle)
     try:
-        with ears:
+        with watch:
             yield
     except BaseException as error:
-        own = isinstance(error, HeadraceError) and not isinstance(error, brought_about)
-        if ears.heard is None or own or isinstance(error, KeyboardInterrupt):
+        is_own = isinstance(error, HeadraceError) and not isinstance(error, consequences)
+        if watch.received is None or is_own or isinstance(error, KeyboardInterrupt):
             raise
-        # A signal to all processes of a service ends Spark's Java process too: what comes of that is no news.
-        _log.info("after %s", ears.heard.name, exc_info=error)
-        raise _stopped(_line(ears.heard, _EARLY, changes, durable), ears.heard) from error
+        # A signal to all processes of a service ends Spark's Java process too: errors of that are expected.
+        _log.info("after %s", watch.received.name, exc_info=error)
+        raise _stopped(_line(watch.received, _EARLY, changes, durable), watch.received) from error
     finally:
-        for number in taken:
-            if signal.getsignal(number) == ears.hear:
+        for number in handled:
+            if signal.getsignal(number) == watch.handle:
                 signal.signal(number, signal.SIG_DFL)
-    # Also one that came when the last epoch had begun: whoever sent it wants the process to end.
-    if ears.heard is not None:
-        raise _stopped(_line(ears.heard, "", changes, durable), ears.heard)
+    # Also after a signal during the last epoch: its sender wants the process to end.
+    if watch.received is not None:
+        raise _stopped(_line(watch.received, "", changes, durable), watch.received)
 
 
-def _stopped(told: str, number: signal.Signals) -> StoppedError:
-    sys.stderr.write(told)
+def _stopped(line: str, number: signal.Signals) -> StoppedError:
+    sys.stderr.write(line)
     sys.stderr.flush()
-    return StoppedError(number, told.rstrip())
+    return StoppedError(number, line.rstrip())
 
 
 def _line(number: signal.Signals, when: str, changes: Changes, durable: bool) -> str:
     if changes.finished:
-        standing = "the input has ended, and nothing is left to do"
+        outcome = "the input has ended, and nothing is left to do"
     elif not durable:
-        standing = "without a checkpoint nothing of the run is kept"
+        outcome = "without a checkpoint nothing of the run is kept"
     elif changes.committed is None:
-        standing = "nothing is committed by this run; start it again to go on"
+        outcome = "nothing is committed by this run; start it again to go on"
     else:
-        standing = f"epoch {changes.committed:,} is committed; start it again to go on from there"
-    return f"stopped by {number.name}{when}: {standing}\n"
+        outcome = f"epoch {changes.committed:,} is committed; start it again to go on from there"
+    return f"stopped by {number.name}{when}: {outcome}\n"
 
 
 class _LeaveNow(BaseException):
-    """Takes the main thread out of whatever it does."""
+    """Raised in the main thread by the handler, to end the run at once."""
 
 
-class _Ears:
-    """Hears signals in the main thread; a thread of its own sees to it that the run ends in time."""
+class _SignalWatch:
+    """Handles signals in the main thread; another thread takes care that the run ends in time."""
 
     def __init__(self, changes: Changes, durable: bool) -> None:
-        self.heard: signal.Signals | None = None
+        self.received: signal.Signals | None = None
         self._changes, self._durable = changes, durable
         self._signals: SimpleQueue[int] = SimpleQueue()
-        """Numbers of signals as they come, and 0 when the run is over."""
+        """Numbers of received signals; 0 when the run is over."""
         self._over = False
-        self._watch = threading.Thread(target=self._see_to_it, name="headrace-signals", daemon=True)
-        self._poke = _Poke()
+        self._thread = threading.Thread(target=self._end_in_time, name="headrace-signals", daemon=True)
+        self._interrupt = _MainThreadInterrupt()
 
     def __enter__(self) -> None:
-        self._watch.start()
-        self._poke.begin()
+        self._thread.start()
+        self._interrupt.begin()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over = True
-        self._poke.end()
+        self._interrupt.end()
         self._signals.put(0)
-        self._watch.join(LAST_SECONDS)
+        self._thread.join(LAST_SECONDS)
 
-    def hear(self, number: int, frame: FrameType | None) -> None:
-        """The handler. It does only what is safe in one: to put into a queue, and to raise."""
-        first, self.heard = self.heard is None, signal.Signals(number)
-        self._poke.heard = True
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        """The handler. It does only what is safe in a handler: put into a queue, and raise."""
+        first, self.received = self.received is None, signal.Signals(number)
+        self._interrupt.received = True
         self._signals.put(number)
         self._changes.stop()
         if not (first or self._over):
             raise _LeaveNow
 
-    def _see_to_it(self) -> None:
+    def _end_in_time(self) -> None:
         if not (number := self._signals.get()):
             return
-        if (came := self._next(GRACE_SECONDS)) is None:
-            # To the main thread: a system call that it waits in ends then, and the handler raises.
+        if (number_again := self._next(GRACE_SECONDS)) is None:
+            # In the main thread, a system call is interrupted then, and the handler raises.
             signal.pthread_kill(threading.main_thread().ident or 0, number)
-            came = self._next(LAST_SECONDS)
-        if came and self._changes.let_go is not None:
-            # It may take long as well, or fail as what it speaks to has gone.
-            threading.Thread(target=partial(_quietly, self._changes.let_go), daemon=True).start()
-        while came:
-            came = self._next(LAST_SECONDS)
-        if came is None:
+            number_again = self._next(LAST_SECONDS)
+        if number_again and self._changes.let_go is not None:
+            # The call may take long as well, or fail because the other process has ended.
+            threading.Thread(target=partial(_ignoring_errors, self._changes.let_go), daemon=True).start()
+        while number_again:
+            number_again = self._next(LAST_SECONDS)
+        if number_again is None:
             # The main thread may be inside a write to `sys.stderr`.
             os.write(2, _line(signal.Signals(number), _AT_ONCE, self._changes, self._durable).encode())
             os._exit(128 + number)
@@ -171,32 +170,32 @@ class _Ears:
             return None
 
 
-class _Poke:
-    """Has the main thread notice a signal that came while it waits in a system call.
+class _MainThreadInterrupt:
+    """Interrupts the main thread after a signal, if the thread waits in a system call.
 
-    The system hands a signal to any thread, and Python's handlers run in the main thread only, once it is back in
-    Python. A thread of this one is told of each signal by the system's own handler, and interrupts the main thread with
-    a signal that means nothing else, until the handler has run.
+    The system delivers a signal to any thread, but Python's handlers run in the main thread only, once that thread runs
+    Python code again. Python writes the number of each signal to a socket; the thread of this class reads it, and sends
+    the main thread a signal without other meaning until the handler has run.
     """
 
     _NUMBER = signal.SIGURG
     _AGAIN_SECONDS = 0.1
 
     def __init__(self) -> None:
-        self.heard = True
+        self.received = True
         """Whether the handler has run since the last signal."""
         self._reading, self._writing = socket.socketpair()
         self._thread = threading.Thread(target=self._pass_on, name="headrace-signals-poke", daemon=True)
 
     def begin(self) -> None:
-        """In the main thread; what the program itself uses for this is put back in the end."""
+        """Start to interrupt; call this in the main thread. `end` restores the settings of the program."""
         self._writing.setblocking(False)
         self._before = signal.set_wakeup_fd(self._writing.fileno(), warn_on_full_buffer=False)
         self._handler = signal.signal(self._NUMBER, lambda number, frame: None)
         self._thread.start()
 
     def end(self) -> None:
-        """In the main thread."""
+        """Stop to interrupt, and restore the settings of the program; call this in the main thread."""
         signal.set_wakeup_fd(self._before)
         signal.signal(self._NUMBER, self._handler)
         self._writing.close()
@@ -208,51 +207,51 @@ class _Poke:
         while numbers := self._reading.recv(1):
             if numbers[0] not in HEEDED:
                 continue
-            self.heard = False
-            while not self.heard and self._writing.fileno() >= 0:
+            self.received = False
+            while not self.received and self._writing.fileno() >= 0:
                 time.sleep(self._AGAIN_SECONDS)
-                if not self.heard:
+                if not self.received:
                     signal.pthread_kill(main, self._NUMBER)
 
 
-def _quietly(call: Callable[[], object]) -> None:
+def _ignoring_errors(call: Callable[[], object]) -> None:
     with suppress(Exception):
         call()
 
 
 class _Forks:
-    """Processes that user code forks, as `multiprocessing` does, die of these signals as ever."""
+    """Gives processes that user code forks, as by `multiprocessing`, the default handlers of these signals."""
 
     def __init__(self) -> None:
-        self._here = threading.local()
+        self._thread_local = threading.local()
 
     @contextmanager
     def ignoring(self) -> Iterator[None]:
-        """Let processes that this thread starts inside, with a function to call before, ignore the signals."""
-        self._here.ignores = True
+        """Let processes that this thread forks inside, with `preexec_fn`, ignore the signals."""
+        self._thread_local.ignores = True
         try:
             yield
         finally:
-            self._here.ignores = False
+            self._thread_local.ignores = False
 
     def prepare(self) -> None:
-        """No signal reaches the new process as long as it has this one's handlers: Python would forget it there."""
-        self._here.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+        """Block the signals before a fork: with the handlers of this process, the new process would lose them."""
+        self._thread_local.mask = signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
 
     def go_on(self) -> None:
-        """In this process."""
-        signal.pthread_sigmask(signal.SIG_SETMASK, self._here.mask)
+        """Unblock the signals in this process."""
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._thread_local.mask)
 
     def begin(self) -> None:
-        """In the new process."""
+        """Set handlers in the new process, and unblock the signals."""
         for number in HEEDED:
-            if getattr(self._here, "ignores", False):
+            if getattr(self._thread_local, "ignores", False):
                 signal.signal(number, signal.SIG_IGN)
-            elif isinstance(getattr(signal.getsignal(number), "__self__", None), _Ears):
+            elif isinstance(getattr(signal.getsignal(number), "__self__", None), _SignalWatch):
                 signal.signal(number, signal.SIG_DFL)
         self.go_on()
 
 
 FORKS = _Forks()
-"""Of this process."""
+"""The only instance in a process, because functions that run at a fork cannot be unregistered."""
 os.register_at_fork(before=FORKS.prepare, after_in_parent=FORKS.go_on, after_in_child=FORKS.begin)

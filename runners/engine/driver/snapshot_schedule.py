@@ -1,4 +1,4 @@
-"""When snapshots of state are ordered: beside the epochs, and ever more seldom while they fail (paper §7.1)."""
+"""When snapshots of state are made: while epochs go on, and less often while snapshots fail (paper §7.1)."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder
 
 _log = logging.getLogger(__name__)
 _LONGEST_PAUSE = 64
 """Epochs without an order after a failure, at most: one after the first failure, then twice as many each time."""
 
-Orders: TypeAlias = Sequence[tuple[SnapshotOrder, CopyPlan]]
-"""What to make, with what makes up the state that it is to hold."""
+Orders: TypeAlias = Sequence[tuple[SnapshotOrder, FileChain]]
+"""Snapshots to make, each with the files of its state."""
 Making: TypeAlias = Callable[[], "list[Snapshot] | None"]
-"""Gives the snapshots that were ordered, None as long as they are not ready. Raises what kept them from being made."""
+"""Returns the ordered snapshots, None while they are not ready. Raises the error that prevented them."""
 
 
-class Snapshots:
-    """The snapshots of one driver. State is safe without them: a failure is a warning, and costs a restart time.
+class SnapshotSchedule:
+    """The snapshots of one driver. State is safe without them: a failure is a warning, and makes a restart slower.
 
-    >>> some = Snapshots(lambda orders: lambda: [])
-    >>> some.order(1, lambda: [])
-    >>> some.ready(2)
+    >>> schedule = SnapshotSchedule(lambda orders: lambda: [])
+    >>> schedule.order(1, lambda: [])
+    >>> schedule.take_ready(2)
     []
     """
 
@@ -35,7 +35,7 @@ class Snapshots:
         """The first epoch after which something may be ordered."""
 
     def order(self, epoch: int, due: Callable[[], Orders]) -> None:
-        """Order what is `due` after an epoch, if nothing is being made."""
+        """Order the snapshots that are `due` after an epoch, unless some are being made."""
         if self._making is not None or epoch < self._next or not (orders := due()):
             return
         try:
@@ -43,12 +43,12 @@ class Snapshots:
         except Exception as error:
             self._failed(epoch, error)
 
-    def ready(self, epoch: int) -> list[Snapshot]:
-        """Snapshots made meanwhile, for the commit of this epoch to name."""
+    def take_ready(self, epoch: int) -> list[Snapshot]:
+        """Take the snapshots that are ready, for the commit of this epoch."""
         if self._making is None:
             return []
         try:
-            if (made := self._making()) is None:
+            if (snapshots := self._making()) is None:
                 return []
         except Exception as error:
             self._failed(epoch, error)
@@ -56,10 +56,10 @@ class Snapshots:
         if self._failures:
             _log.warning("snapshots are made again, after %d that failed", self._failures)
         self._making, self._failures = None, 0
-        return made
+        return snapshots
 
     def forget(self) -> None:
-        """What is being made is of no use any more: the topology is another one."""
+        """Forget the snapshots that are being made: they are of an earlier topology."""
         self._making = None
 
     def _failed(self, epoch: int, error: Exception) -> None:
@@ -68,9 +68,9 @@ class Snapshots:
         self._failures += 1
         if self._failures == 1:
             _log.warning(
-                "no snapshot could be made of the state as of epoch %d; nothing is lost, but until one succeeds a "
-                "restart reads all changes since the last, which are not collected either. The run goes on and tries "
-                "again, ever more seldom, without saying this again\n%s: %s",
+                "no snapshot could be made of the state as of epoch %d; nothing is lost, but until one succeeds, a "
+                "restart reads all changes since the last one, and their files are not deleted. The run goes on "
+                "and tries again after longer and longer pauses, without another warning\n%s: %s",
                 *(epoch, type(error).__name__, error),
             )
         else:

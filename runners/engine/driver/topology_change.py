@@ -1,12 +1,12 @@
-"""A run in the background, and how its topology is changed between two epochs (MillWheel paper §3).
+"""A run in the background, whose topology can be changed between two epochs (MillWheel paper §3).
 
     running = runner.start(topology, options)
     running.add(more)           # from the next epoch on
     running.remove("totals")    # its state is archived
     result = running.wait()
 
-Requests come from any thread. The driver takes them where one epoch is committed and the next is not begun, and
-commits each change by itself; what is refused leaves the run as it is.
+Requests may come from any thread. The driver handles them after the commit of one epoch and before the start of the
+next, and commits each change separately. A refused change has no effect on the run.
 """
 
 from __future__ import annotations
@@ -19,53 +19,54 @@ from threading import Lock, Thread
 
 from headrace.lowlevel.checkpoint import Consent
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.revision import joined, without
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
 from headrace.runners.engine.options import RunResult
 from headrace.runners.engine.wakeup import Wakeup
 
 Revise = Callable[[Topology], Topology]
-"""From the topology that runs to the one that shall."""
+"""A function from the current topology to the wanted one."""
 
 
 class RunOverError(HeadraceError, RuntimeError):
-    """The run has ended, so nothing of it can be changed."""
+    """The run has ended, so its topology can no longer be changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Somebody wants another topology."""
+    """A request to change the topology of a run."""
 
     revise: Revise
     consent: Consent
     done: Future[int]
-    """The epoch that commits it, or why it is refused."""
+    """Result: the epoch that commits the change, or the error by which the change is refused."""
 
 
 @dataclass(slots=True)
 class Changes:
-    """What is asked of a running driver: other topologies, or to stop. Every request ends, whatever the run does."""
+    """Requests to a running driver: to change the topology, or to stop. Each request gets a result, even on failure."""
 
     topology: Topology
-    """The one that runs, as it was given."""
+    """The current topology, as the user gave it."""
     stopping: bool = False
-    """Whether the run is to end after the epoch that is running."""
+    """Whether the run is to end after the current epoch."""
     let_go: Callable[[], object] | None = None
-    """Makes the epoch that is running fail, from another thread, where the driver's own may wait for it without end."""
+    """Makes the current epoch fail; called from another thread than the driver's, which may be waiting for the epoch
+    without a time limit."""
     committed: int | None = None
     """The last epoch that this run has committed."""
     finished: bool = False
-    """Whether the run has come to its end, and not only to a stop: there is nothing to go on with."""
+    """Whether the input has ended, so that another start would have nothing to do; False after a mere stop."""
     wakeup: Wakeup = field(default_factory=Wakeup)
-    """Ends the driver's waits when something is asked."""
+    """Ends a wait of the driver when there is a new request."""
     _waiting: deque[Request] = field(default_factory=deque)
     _current: Request | None = None
     _over: RunOverError | None = None
-    """Why nothing more can be asked."""
+    """The error of requests that come after the end of the run; None during the run."""
     _lock: Lock = field(default_factory=Lock)
 
     def request(self, revise: Revise, consent: Consent) -> Future[int]:
-        """Ask for another topology. Thread-safe; does not wait."""
+        """Ask for another topology, without waiting for the answer. Any thread may call this method."""
         done: Future[int] = Future()
         with self._lock:
             if self._over is not None:
@@ -76,17 +77,20 @@ class Changes:
         return done
 
     def stop(self) -> None:
-        """Let the run end after the epoch that is running. Callable from any thread, and from a signal handler."""
+        """Let the run end after the current epoch. Any thread, and a signal handler, may call this method."""
         self.stopping = True
         self.wakeup.call()
 
-    def next(self) -> Request | None:
-        """The oldest request that nobody has looked at. Until the next call it is the one under way."""
+    def take(self) -> Request | None:
+        """Take the oldest waiting request, or None if there is none. The request is current until the next call."""
         self._current = self._waiting.popleft() if self._waiting else None
         return self._current
 
     def close(self, error: BaseException | None = None) -> None:
-        """The run is over, with this error if any: whoever waits for a request is told, and later ones are refused."""
+        """Note the end of the run: unanswered requests fail with `error` or `RunOverError`, and later ones are refused.
+
+        `error` is the error by which the run ended, None if it ended normally.
+        """
         with self._lock:
             self._over = self._over or _over(error)
         waiting = [self._current, *self._waiting]
@@ -125,40 +129,46 @@ class Running:
             self._result.set_result(result)
 
     def update(self, topology: Topology, consent: Consent | None = None) -> int:
-        """Go on with another topology; returns the epoch that commits the change, when it is committed.
+        """Continue with another topology. Waits for the commit of the change, and returns its epoch.
 
-        Whatever has the same name in both goes on: computations with state and timers, injectors where they are. What
-        is gone is archived, if `consent` allows that.
+        A member with the same name in both topologies continues: a computation with its state and timers, an injector
+        at its position. The state of a member that the new topology lacks is archived, if `consent` allows that.
 
         Raises:
             TopologyError: The topology cannot run.
-            TopologyChangeError: What is stored cannot go on with it; the differences are named.
-            RunOverError: There is no run any more.
+            TopologyChangeError: The topology cannot continue from the stored state; the message names the differences.
+            RunOverError: The run has ended.
         """
         return self.changes.request(lambda _: topology, consent or Consent()).result()
 
     def add(self, more: Topology, consent: Consent | None = None) -> int:
-        """Go on with what `more` has besides, which may read streams that there are. As `update`."""
-        return self.changes.request(lambda now: joined(now, more), consent or Consent()).result()
+        """Add the members of `more`, which may read existing streams. Result and errors are those of `update`."""
+        return self.changes.request(lambda now: joined_topology(now, more), consent or Consent()).result()
 
     def remove(self, *names: str, consent: Consent | None = None) -> int:
-        """Go on without computations, sinks or injectors (by stream), whose state is archived. As `update`."""
+        """Remove computations, sinks or injectors (by stream) and archive their state.
+
+        Result and errors are those of `update`.
+        """
         given = consent or Consent()
         allowed = replace(given, removed={*given.removed, *names})
-        return self.changes.request(lambda now: without(now, names), allowed).result()
+        return self.changes.request(lambda now: reduced_topology(now, names), allowed).result()
 
     def stop(self) -> None:
-        """End the run after the epoch that is running; it goes on from there when it is started again.
+        """Ask the run to end after the current epoch; the next start on its checkpoint continues after that epoch.
 
-        Returns at once; `wait` for the end. A run that waits for input or for a timer ends without delay.
+        Returns at once; `wait` waits for the end. A run that is waiting for input or for a timer ends without delay.
         """
         self.changes.stop()
 
     @property
     def is_over(self) -> bool:
-        """Whether the run has ended, for good or ill."""
+        """Whether the run has ended, normally or with an error."""
         return self._result.done()
 
     def wait(self, seconds: float | None = None) -> RunResult:
-        """Wait for the end of the run, at most so long, and raise what it raised. Raises `TimeoutError`."""
+        """Wait for the end of the run, and return its result.
+
+        Raises the error by which the run ended, or `TimeoutError` if the run has not ended after `seconds`.
+        """
         return self._result.result(seconds)

@@ -1,4 +1,4 @@
-"""What a task of a keyed level gets: the rows of the tasks before it, sorted by what they are."""
+"""The inbox of a task of a keyed level: messages of the tasks before it, by kind."""
 
 from __future__ import annotations
 
@@ -6,68 +6,68 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import cast
 
-from headrace.lowlevel.checkpoint import CopyPlan
-from headrace.lowlevel.columnparcel import decode_parcel
-from headrace.lowlevel.lateness import NO_LATENESS, Lateness
-from headrace.lowlevel.parcel import Parcel
+from headrace.lowlevel.checkpoint import FileChain
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.watermark import Frontier, InjectorProgress
-from headrace.runners.engine.epoch import Control, EpochSpec, Kind, Row, Sender, unpack
-from headrace.runners.engine.handed import Handed
+from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
+from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress
+from headrace.runners.engine.messages import Control, EpochSpec, Kind, Message, Sender, unpack
+from headrace.runners.engine.task.local_exchange import LocalExchange
 
 Carried = bytes | int
-"""A parcel on its way: encoded, or the number by which it is in `Handed`."""
+"""A block on its way: encoded, or the number under which `LocalExchange` has it."""
 
 
 @dataclass
 class Inbox:
-    """Rows of one task of a keyed level, sorted by what they are."""
+    """Messages to one task of a keyed level, by kind."""
 
-    parcels: list[tuple[Sender, int, int, Carried]] = field(default_factory=list)
+    blocks: list[tuple[Sender, int, int, Carried]] = field(default_factory=list)
     controls: list[Control] = field(default_factory=list)
-    plans: dict[int, CopyPlan] = field(default_factory=dict)
+    file_chains: dict[int, FileChain] = field(default_factory=dict)
     """By interval."""
 
-    def take(self, row: Row) -> None:
-        """Put a row where it belongs."""
-        _, _, kind, blob = row
-        if kind == Kind.PARCEL:
-            self.parcels.append(cast(tuple[Sender, int, int, Carried], unpack(blob)))
+    def take(self, message: Message) -> None:
+        """Add a message."""
+        _, _, kind, blob = message
+        if kind == Kind.BLOCK:
+            self.blocks.append(cast(tuple[Sender, int, int, Carried], unpack(blob)))
         elif kind == Kind.CONTROL:
             self.controls.append(cast(Control, unpack(blob)))
         elif kind == Kind.CHAIN:
-            plan = cast(CopyPlan, unpack(blob))
-            self.plans[plan.interval] = plan
+            file_chain = cast(FileChain, unpack(blob))
+            self.file_chains[file_chain.interval] = file_chain
 
     def senders(self) -> list[Sender]:
-        """Every attempt whose output arrived, in a fixed order."""
-        found = {control.sender for control in self.controls} | {sender for sender, *_ in self.parcels}
-        return sorted(found, key=lambda sender: (sender.level, sender.index, sender.token))
+        """Every attempt of which a message has arrived, by level, index and token."""
+        senders = {control.sender for control in self.controls} | {sender for sender, *_ in self.blocks}
+        return sorted(senders, key=lambda sender: (sender.level, sender.index, sender.token))
 
-    def torn(self) -> bool:
-        """Whether two attempts at one task, or two epochs, sent something: an attempt that was replaced goes on."""
+    def is_mixed(self) -> bool:
+        """Whether two attempts at one task, or two epochs, have sent messages: a replaced attempt still runs."""
         senders = self.senders()
-        places = {(sender.level, sender.index) for sender in senders}
-        return len(places) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
+        tasks = {(sender.level, sender.index) for sender in senders}
+        return len(tasks) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
 
-    def parcels_of(self, interval: int, handed: Handed | None = None) -> Iterator[Parcel]:
-        """An interval's records, in an order that does not depend on how they arrived; some are in `handed`.
+    def take_blocks(self, interval: int, local_exchange: LocalExchange | None = None) -> Iterator[Block]:
+        """Take out the records of an interval, ordered by sender and number, not by arrival.
 
-        Each is let go here when it is asked for: decoded, records take several times the room.
+        Each block leaves the inbox when the iterator reaches it, as decoded records take several times the memory.
         """
-        mine = [parcel for parcel in self.parcels if parcel[2] == interval]
-        self.parcels = [parcel for parcel in self.parcels if parcel[2] != interval]
-        mine.sort(key=lambda parcel: (parcel[0].level, parcel[0].index, parcel[0].token, parcel[1]), reverse=True)
-        while mine:
-            carried = mine.pop()[3]
+        blocks = [block for block in self.blocks if block[2] == interval]
+        self.blocks = [block for block in self.blocks if block[2] != interval]
+        blocks.sort(key=lambda block: (block[0].level, block[0].index, block[0].token, block[1]), reverse=True)
+        while blocks:
+            carried = blocks.pop()[3]
             if isinstance(carried, bytes):
-                yield decode_parcel(carried)
+                yield decode_block(carried)
             else:
-                assert handed is not None, "numbers are given where parcels are left"
-                yield handed.take(carried)
+                assert local_exchange is not None, "only a local exchange gives numbers to blocks"
+                yield local_exchange.take(carried)
 
     def frontier(self, spec: EpochSpec) -> Frontier:
-        """Unfinished work as the tasks before this level left it."""
+        """Unfinished work after the levels before this one."""
         greatest: dict[str, int] = {}
         holds: dict[str, int] = {}
         by_interval: dict[str, dict[int, int]] = {}
@@ -76,26 +76,26 @@ class Inbox:
                 greatest[stream] = max(greatest.get(stream, MIN_TIMESTAMP), timestamp)
             for name, hold in control.holds.items():
                 holds[name] = min(holds.get(name, hold), hold)
-            for name, held in control.by_interval.items():
-                by_interval.setdefault(name, {}).update(held)
+            for name, interval_holds in control.by_interval.items():
+                by_interval.setdefault(name, {}).update(interval_holds)
         return Frontier(advanced(spec, greatest, self.lateness()), holds, spec.before.pending, by_interval)
 
     def lateness(self) -> dict[str, Lateness]:
         """Injector stream -> how late the records of this epoch were."""
-        found: dict[str, Lateness] = {}
+        by_stream: dict[str, Lateness] = {}
         for control in self.controls:
             for stream, lateness in control.lateness.items():
-                # What tasks have read is to be added up; those behind them all say the same.
-                adds = control.sender.level == 0 and stream in found
-                found[stream] = found[stream].plus(lateness) if adds else lateness
-        return found
+                # Tasks of level 0 report what each has read; tasks of a deeper level all report the sum.
+                is_part = control.sender.level == 0 and stream in by_stream
+                by_stream[stream] = by_stream[stream].plus(lateness) if is_part else lateness
+        return by_stream
 
 
 def advanced(spec: EpochSpec, greatest: dict[str, int], lateness: dict[str, Lateness]) -> dict[str, InjectorProgress]:
-    """Injectors after this epoch's deliveries."""
+    """Injector stream -> progress after the deliveries of this epoch."""
     return {
         stream: spec.before.injectors[stream].after(
-            greatest.get(stream, MIN_TIMESTAMP), watermark, done, lateness.get(stream, NO_LATENESS)
+            greatest.get(stream, MIN_TIMESTAMP), watermark, has_ended, lateness.get(stream, NO_LATENESS)
         )
-        for stream, (watermark, done) in spec.deliveries.items()
+        for stream, (watermark, has_ended) in spec.deliveries.items()
     }

@@ -1,4 +1,4 @@
-"""A topology made ready for running tasks, once in a process (paper §4: computations are set up, then fed)."""
+"""A topology prepared for running tasks, once in a process: computations are set up, then run (paper §4)."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import logging
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.lowlevel.failure import failed_step
-from headrace.lowlevel.intervalcomputation import IntervalComputation
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.places import Places
-from headrace.lowlevel.sink import ReleasingSink
-from headrace.lowlevel.topology import Inline, Keyed, Topology
-from headrace.lowlevel.watermark import Propagation
-from headrace.lowlevel.weak import releasing_sinks, weak_streams
+from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
+from headrace.lowlevel.sinks.sink import ReleasingSink
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.nodes import Inline, Keyed
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
+from headrace.lowlevel.user_errors import failed_step
+from headrace.lowlevel.watermarks.propagation import Propagation
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass
-class Program:
-    """A topology made ready for running tasks; one a process."""
+class PreparedTopology:
+    """A topology prepared for running tasks; one for each process."""
 
     topology: Topology
-    places: Places = field(default_factory=Places)
-    """What routers remember of keys from task to task."""
+    key_hashes: KeyHashCache = field(default_factory=KeyHashCache)
+    """Hashes of recent keys, which routers share from task to task."""
     _ready: bool = False
     _live: dict[int, Keyed | Inline] = field(default_factory=dict)
-    """Identity of each instance that is set up and not torn down -> its place."""
+    """Identity of each computation that is set up and not torn down -> node."""
     _over: Exception | None = None
-    """What to raise if this is to be set up: an instance that was torn down is not set up again."""
+    """Raised by `setup` after a failed setup or a teardown: a computation is set up once."""
 
     @cached_property
     def propagation(self) -> Propagation:
@@ -63,55 +64,55 @@ class Program:
 
     @cached_property
     def by_columns(self) -> frozenset[str]:
-        """Computations that take all records of an interval at once."""
+        """Computations that process all records of an interval at once."""
         return frozenset(
-            name for name, place in self.topology.keyed.items() if isinstance(place.computation, IntervalComputation)
+            name for name, node in self.topology.keyed.items() if isinstance(node.computation, IntervalComputation)
         )
 
     @property
     def is_over(self) -> bool:
-        """Whether its instances were torn down, or not all could be set up: what runs next needs a program anew."""
+        """Whether computations were torn down, or one could not be set up: the next task needs a new instance."""
         return self._over is not None
 
     def setup(self) -> None:
         """Call `setup` of every computation, once in a process.
 
-        If one fails, those before it are torn down, and asked again it raises the same error without calling any.
+        If one fails, those before it are torn down. Later calls raise the same error without another `setup`.
         """
         if self._over is not None:
             raise self._over
         if self._ready:
             return
-        for place in self.topology.places():
-            if id(place.computation) in self._live:
+        for node in self.topology.nodes():
+            if id(node.computation) in self._live:
                 continue
             try:
-                with at(place.step):
-                    place.computation.setup()
+                with at(node.step):
+                    node.computation.setup()
             except Exception as error:
-                self._over = failed_step(error, place.name, None, None)
+                self._over = failed_step(error, node.name, None, None)
                 self.teardown()
                 raise self._over from error
-            self._live[id(place.computation)] = place
+            self._live[id(node.computation)] = node
         self._ready = True
 
     def teardown(self) -> None:
-        """Call `teardown` of every computation that was set up, the last one first: no task follows."""
-        self._over = self._over or RuntimeError("this program was torn down; unpack the topology again")
+        """Call `teardown` of every computation that was set up, in reverse order; no task follows."""
+        self._over = self._over or RuntimeError("this topology was torn down; unpack it again")
         while self._live:
             _tear_down(self._live.popitem()[1])
 
-    def give_way(self, following: Program) -> None:
-        """Another topology follows: instances that it has too live on there, the others are torn down."""
-        for place in following.topology.places():
-            if self._live.pop(id(place.computation), None) is not None:
-                following._live[id(place.computation)] = place
+    def give_way(self, following: PreparedTopology) -> None:
+        """End in favour of `following`: computations that it has, too, stay set up for it; the others are torn down."""
+        for node in following.topology.nodes():
+            if self._live.pop(id(node.computation), None) is not None:
+                following._live[id(node.computation)] = node
         self.teardown()
 
 
-def _tear_down(place: Keyed | Inline) -> None:
+def _tear_down(node: Keyed | Inline) -> None:
     try:
-        place.computation.teardown()
+        node.computation.teardown()
     except Exception:
-        # Nothing depends on it any more: what the run did is committed, or its own error is on the way.
-        _log.warning("step %r failed in teardown, after its last bundle", place.step, exc_info=True)
+        # Nothing depends on the teardown: the run is committed, or ends with another error.
+        _log.warning("step %r failed in teardown, after its last bundle", node.step, exc_info=True)

@@ -1,43 +1,41 @@
-"""Where rows leave a task for sinks: strong ones staged, weak ones released at once (paper §6.1.2, §6.1.3)."""
+"""Rows from a task to sinks: strong productions are staged, weak ones released at once (paper §6.1.2, §6.1.3)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.sink import ReleasingSink, Sink
-from headrace.runners.engine.beside import Call, Release
-from headrace.runners.engine.epoch import EpochSpec, Report
-from headrace.runners.engine.stragglers import straggler
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.sinks.sink import ReleasingSink, Sink
+from headrace.runners.engine.background_calls import PendingCall, Release
+from headrace.runners.engine.messages import EpochSpec, Report
+from headrace.runners.engine.released_rows import straggler
+from headrace.runners.engine.sink_errors import failing
 
 
-class Beside(Protocol):
-    """Begins releases."""
+class ReleaseHost(Protocol):
+    """The part of `Host` that begins releases."""
 
-    def beside(self, release: Release) -> Call:
-        """Begin one, beside the task."""
+    def begin_release(self, release: Release) -> PendingCall:
+        """Begin a release while the task goes on."""
 
 
 @dataclass(frozen=True, slots=True)
-class Outlet:
-    """Of one attempt of a task."""
+class SinkOutput:
+    """The rows of one attempt at a task."""
 
     sinks: Mapping[str, tuple[str, Sink]]
     releasing: Mapping[str, ReleasingSink]
-    """Those that get their rows before the commit."""
-    host: Beside
+    """Sinks that get their rows before the commit."""
+    host: ReleaseHost
     spec: EpochSpec
     report: Report
 
-    def let_out(self, rows: Mapping[str, Batch]) -> None:
-        """Release weak productions, stage strong ones, and see what was acknowledged meanwhile."""
+    def send(self, rows: Mapping[str, Batch]) -> None:
+        """Release weak productions, stage strong ones, then wait for acknowledgements."""
         calls = {name: self._release(name, batch) for name, batch in rows.items() if name in self.releasing}
         for name, batch in rows.items():
             self.report.counters.setdefault(name, {})["rows"] = len(batch)
@@ -47,13 +45,13 @@ class Outlet:
             with failing(name):
                 acknowledged = call.wait(self.spec.straggler_delay)
             if not acknowledged:
-                # The commit has it then, so that nobody waits.
+                # The rows become part of the commit, so that neither the task nor the epoch waits longer.
                 self.report.pending.append(straggler(name, rows[name], *self._attempt()))
                 self.report.counters[name]["stragglers"] = len(rows[name])
 
-    def _release(self, name: str, batch: Batch) -> Call:
+    def _release(self, name: str, batch: Batch) -> PendingCall:
         with failing(name):
-            return self.host.beside(partial(self.releasing[name].release, batch, *self._attempt()))
+            return self.host.begin_release(partial(self.releasing[name].release, batch, *self._attempt()))
 
     def _stage(self, name: str, batch: Batch) -> None:
         with failing(name), at(name):
@@ -64,14 +62,3 @@ class Outlet:
     def _attempt(self) -> tuple[int, int, str]:
         sender = self.report.sender
         return self.spec.epoch, sender.index, sender.token
-
-
-@contextmanager
-def failing(sink: str) -> Iterator[None]:
-    """What a sink's code raises is that step's failure."""
-    try:
-        yield
-    except HeadraceError:
-        raise
-    except Exception as error:
-        raise failed_step(error, sink, None, None) from error

@@ -1,7 +1,7 @@
-"""The body of every task: rows in, rows out, nothing visible until the driver commits (paper §6.1, §6.2).
+"""The body of every task: messages in, messages out, nothing visible until the driver commits (paper §6.1, §6.2).
 
-Level 0 reads splits and runs inline computations; a deeper level runs the keyed computations of one interval. Both
-are plain generators over rows, so that every runner runs the same code.
+Level 0 reads splits and runs inline computations; a deeper level runs keyed computations on the intervals that the task
+owns. Both are generators over messages, so that every runner runs the same code.
 """
 
 from __future__ import annotations
@@ -11,87 +11,92 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Protocol, cast
 
-from headrace.lowlevel.balance import Load
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaFile
-from headrace.lowlevel.deadletter import DEAD_LETTERS
+from headrace.lowlevel.checkpoint import DeltaFile, FileChain, PendingProduction
 from headrace.lowlevel.errors import HeadraceError, StepError
-from headrace.lowlevel.failure import failed_step, own_traceback
-from headrace.lowlevel.injector import Split, TellingSplit
-from headrace.lowlevel.intervals import Interval, Wants, everything
-from headrace.lowlevel.lateness import NO_LATENESS, Lateness
+from headrace.lowlevel.injectors.injector import Split, TellingSplit
+from headrace.lowlevel.intervals.balancer import Load
+from headrace.lowlevel.intervals.interval_map import Interval, Wants, everything
 from headrace.lowlevel.metric import Collector, at
-from headrace.lowlevel.parcel import Parcel, sample
-from headrace.lowlevel.portions import are_worth_portions, portions
-from headrace.lowlevel.production import Router
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.softstate import StateCache
-from headrace.lowlevel.state import Copy, Delta
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.state_cache import StateCache
+from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
+from headrace.lowlevel.processing.worker import Commit, Worker
+from headrace.lowlevel.records.block import Block, sample
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.shuffle.router import Router
+from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.worker import Bundle, Commit, Worker
-from headrace.runners.engine.beside import Call, Release
-from headrace.runners.engine.epoch import (
+from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS
+from headrace.lowlevel.user_errors import failed_step, own_traceback
+from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
+from headrace.runners.engine.background_calls import PendingCall, Release
+from headrace.runners.engine.messages import (
     DRIVER,
     Control,
     EpochSpec,
     Kind,
-    Pending,
+    Message,
     Report,
-    Row,
     Sender,
     Work,
     pack,
     unpack,
 )
-from headrace.runners.engine.handed import Handed
-from headrace.runners.engine.inbox import Carried, Inbox
-from headrace.runners.engine.outlet import Outlet
-from headrace.runners.engine.program import Program
-from headrace.runners.engine.shape import Shape
+from headrace.runners.engine.task.inbox import Carried, Inbox
+from headrace.runners.engine.task.local_exchange import LocalExchange
+from headrace.runners.engine.task.output_digest import OutputDigest
+from headrace.runners.engine.task.prepared_topology import PreparedTopology
+from headrace.runners.engine.task.sink_output import SinkOutput
 
 
 class Host(Protocol):
-    """What a task needs of the process that it runs in."""
+    """What a process offers to the tasks that it runs."""
 
     @property
     def states(self) -> StateCache | None:
-        """Decoded state that the process keeps from task to task; None where none is kept."""
+        """Decoded state that the process caches from task to task; None without a cache."""
 
     @property
-    def handed(self) -> Handed | None:
-        """Where parcels are left for later tasks, if the whole epoch runs in this process; else None."""
+    def local_exchange(self) -> LocalExchange | None:
+        """Passes blocks on to later tasks if the whole epoch runs in this process; else None."""
 
     @property
     def step_begins(self) -> Callable[[str], None] | None:
-        """What is told the name of each step whose code begins to run; None if nobody wants to know."""
+        """Called with the name of each step before its code runs; None for no calls."""
 
     def token(self) -> str:
         """A fresh attempt token."""
 
-    def copy(self, computation: str, level: int, interval: int, epoch: int, plan: CopyPlan | None) -> Copy:
-        """The committed state of an interval as of the epoch before `epoch`; `plan` says what it is made of."""
+    def state_store(
+        self, computation: str, level: int, interval: int, epoch: int, file_chain: FileChain | None
+    ) -> StateStore:
+        """The state of an interval as of the epoch before `epoch`, which is in the files of the chain."""
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Keep an interval's deltas where a commit can name them; None where nothing is written."""
+        """Write the deltas of an interval to a file that a commit can name; None for a run without files."""
 
     def seconds(self) -> float:
-        """How long this process has worked, for telling what an interval costs."""
+        """Working time of this process so far; the difference before and after is the cost of an interval."""
 
-    def beside(self, release: Release) -> Call:
-        """Begin to release weak productions, beside the task."""
+    def begin_release(self, release: Release) -> PendingCall:
+        """Begin to release weak productions to a sink while the task goes on."""
+
+    def failed(self, error: Exception) -> None:
+        """Note that the task fails with this error; its causes may show that state in this process is damaged."""
 
 
 @dataclass
 class _Task:
-    """Output side of one task: what it ships, stages and reports."""
+    """The output of one task: blocks for other tasks, rows for sinks, the report for the driver."""
 
-    program: Program
+    program: PreparedTopology
     host: Host
     spec: EpochSpec
     sender: Sender
     sent: list[tuple[Interval, int, Carried]] = field(default_factory=list)
-    """Interval, level and parcel of what goes to other tasks."""
+    """(interval, level, block) of productions for other tasks."""
     wants: Wants = everything
-    """What of it is to be sent."""
+    """Which intervals this task sends blocks to."""
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock, self.host.step_begins)
@@ -99,66 +104,67 @@ class _Task:
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
-        self.shape = Shape(program.weak_streams)
+        self.output_digest = OutputDigest(program.weak_streams)
         level_of = program.propagation.level_of
         self.router = Router(
             program.topology,
             {name: self.spec.intervals[level] for name, level in level_of.items()},
             self._ship,
             program.inline_order,
-            program.places,
+            program.key_hashes,
             self.spec.committed,
             self.wants,
         )
 
-    def _ship(self, interval: Interval, parcel: Parcel) -> None:
-        level = self.program.propagation.level_of[parcel.consumer]
+    def _ship(self, interval: Interval, block: Block) -> None:
+        level = self.program.propagation.level_of[block.consumer]
         if level > self.sender.level:
-            self.shape.add(interval.number, parcel)
-            self.sent += [(interval, level, carried) for carried in self._carried(parcel)]
+            self.output_digest.add(interval.number, block)
+            self.sent += [(interval, level, carried) for carried in self._carried(block)]
             return
-        for piece, data in parcel.pieces():
-            self.report.pending.append(Pending(interval.number, level, piece.consumer, piece.oldest(), data))
+        for piece, data in block.pieces():
+            self.report.pending.append(PendingProduction(level, interval.number, piece.consumer, piece.oldest(), data))
 
-    def _carried(self, parcel: Parcel) -> Iterable[Carried]:
-        number = None if self.host.handed is None else self.host.handed.leave(parcel)
-        return (data for _, data in parcel.pieces()) if number is None else [number]
+    def _carried(self, block: Block) -> Iterable[Carried]:
+        number = None if self.host.local_exchange is None else self.host.local_exchange.leave(block)
+        return (data for _, data in block.pieces()) if number is None else [number]
 
-    def finish(self, holds: dict[str, int]) -> Iterator[Row]:
-        """Send everything that is left; returns the rows: parcels, each let go as it leaves, controls, the report."""
+    def finish(self, holds: dict[str, int]) -> Iterator[Message]:
+        """Close router and sinks; returns all messages: blocks (each freed as it leaves), controls, the report."""
         self.router.close()
         for name, buried in self.router.buried.items():
             self.report.add_counters(name, {DEAD_LETTERS: buried})
         for name, late in self.router.late.items():
             self.report.add_counters(name, {"late": late})
-        Outlet(self.program.topology.sinks, self.program.releasing, self.host, self.spec, self.report).let_out(
+        SinkOutput(self.program.topology.sinks, self.program.releasing, self.host, self.spec, self.report).send(
             self.router.staged
         )
-        told = (self.report.greatest, holds, self.lateness, self.by_interval)
-        if shape := self.shape.of(self.spec.epoch, *told):
-            self.sender = self.report.sender = replace(self.sender, shape=shape)
-        rows: list[Row] = []
+        reported = (self.report.greatest, holds, self.lateness, self.by_interval)
+        if digest := self.output_digest.of(self.spec.epoch, *reported):
+            self.sender = self.report.sender = replace(self.sender, output_digest=digest)
+        messages: list[Message] = []
         if self.sender.level < len(self.program.levels):
-            rows += self.to_next_level(pack(Control(self.spec, self.sender, *told)))
-        rows.append((self.home(), DRIVER, Kind.REPORT, pack(self.report)))
-        return chain(self._parcels(), rows)
+            messages += self.to_next_level(pack(Control(self.spec, self.sender, *reported)))
+        messages.append((self.home(), DRIVER, Kind.REPORT, pack(self.report)))
+        return chain(self._blocks(), messages)
 
-    def _parcels(self) -> Iterator[Row]:
+    def _blocks(self) -> Iterator[Message]:
         self.sent.reverse()
         for number in range(len(self.sent)):
-            interval, level, parcel = self.sent.pop()
-            yield (interval.owner, level, Kind.PARCEL, pack((self.sender, number, interval.number, parcel)))
+            interval, level, block = self.sent.pop()
+            yield (interval.owner, level, Kind.BLOCK, pack((self.sender, number, interval.number, block)))
 
     def home(self) -> int:
-        """Where its report passes."""
+        """Number of the task of the next levels through which the report passes."""
         return self.sender.index % self.spec.tasks
 
-    def to_next_level(self, control: bytes) -> Iterator[Row]:
-        """A control row for each task of the next level."""
+    def to_next_level(self, control: bytes) -> Iterator[Message]:
+        """A control message for each task of the next level."""
         return ((task, self.sender.level + 1, Kind.CONTROL, control) for task in range(self.spec.tasks))
 
-    def fail(self, error: Exception) -> Iterator[Row]:
-        """Tell the driver what went wrong, and the tasks behind that there is nothing to do."""
+    def fail(self, error: Exception) -> Iterator[Message]:
+        """Report the error to the driver, and tell the tasks of the next level to do nothing."""
+        self.host.failed(error)
         if not isinstance(error, HeadraceError):
             error = StepError("engine", None, None, own_traceback(error))
         yield (self.home(), DRIVER, Kind.FAILURE, pack(error))
@@ -167,15 +173,15 @@ class _Task:
 
 
 def read_splits(
-    program: Program, host: Host, index: int, rows: Iterable[Row], wants: Wants = everything
-) -> Iterator[Row]:
-    """Level 0: read splits, run inline computations, send records to the intervals of their keys, if it `wants` to."""
+    program: PreparedTopology, host: Host, index: int, messages: Iterable[Message], wants: Wants = everything
+) -> Iterator[Message]:
+    """The body of a level-0 task: read splits, run inline computations, send records to the intervals in `wants`."""
     task: _Task | None = None
-    for row in rows:
-        if row[2] != Kind.SPLIT:
-            yield row
+    for message in messages:
+        if message[2] != Kind.SPLIT:
+            yield message
             continue
-        work = cast(Work, unpack(row[3]))
+        work = cast(Work, unpack(message[3]))
         if task is None:
             task = _Task(program, host, work.spec, Sender(0, index, host.token()), wants=wants)
         if work.stream is not None and work.split is not None:
@@ -184,7 +190,7 @@ def read_splits(
                     program.setup()
                     inject(task.router, task.report, work.stream, _measured(task, work.stream, work.split))
                 if isinstance(work.split, TellingSplit):
-                    task.report.told.setdefault(work.stream, []).append(work.split.told())
+                    task.report.findings.setdefault(work.stream, []).append(work.split.told())
             except Exception as error:
                 yield from task.fail(error)
                 return
@@ -193,7 +199,7 @@ def read_splits(
 
 
 def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]) -> None:
-    """Bring batches into the topology, noting how many records there are and how far they reach."""
+    """Emit batches to the topology; count records and note the greatest timestamp."""
     counters = report.counters.setdefault(stream, {"records": 0})
     for batch in batches:
         if len(batch):
@@ -203,7 +209,7 @@ def inject(router: Router, report: Report, stream: str, batches: Iterable[Batch]
 
 
 def _measured(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
-    """The split's batches; on the way it is noted how late their records are, if a consumer asks for that."""
+    """The batches of the split; measures the lateness of records if a consumer needs it."""
     if stream not in task.program.propagation.asked or task.spec.before.injectors[stream].delay is None:
         return _reading(task, stream, split)
     return _measuring(task, stream, _reading(task, stream, split))
@@ -213,14 +219,14 @@ def _measuring(task: _Task, stream: str, batches: Iterable[Batch]) -> Iterator[B
     greatest = task.spec.before.injectors[stream].greatest
     for batch in batches:
         if len(batch):
-            seen = Lateness.of(batch.instants(), greatest)
-            task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(seen)
+            lateness = Lateness.of(batch.instants(), greatest)
+            task.lateness[stream] = task.lateness.get(stream, NO_LATENESS).plus(lateness)
             greatest = max(greatest, batch.greatest())
         yield batch
 
 
 def _reading(task: _Task, stream: str, split: Split) -> Iterator[Batch]:
-    """The split's batches; what reading raises is the injector's failure, not that of a step behind it."""
+    """The batches of the split; an error while reading is an error of the injector, not of a later step."""
     try:
         if task.program.topology.injectors[stream].record_ids:
             yield from _with_ids(split.read())
@@ -237,40 +243,42 @@ def _with_ids(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         if len(batch) and batch.ids is None:
             raise ValueError(
-                f"the injector has record_ids=True, but {len(batch)} of its records come without ids: what comes twice "
-                "would count twice; give each of its batches ids, or leave record_ids out"
+                f"the injector has record_ids=True, but {len(batch)} of its records come without ids, so a record that "
+                "comes twice would count twice; give each of its batches ids, or leave record_ids out"
             )
         yield batch
 
 
-def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Row]:
+def _finished(task: _Task, run: Callable[[], dict[str, int]]) -> Iterator[Message]:
     try:
         with task.metrics:
-            rows = task.finish(run())
+            messages = task.finish(run())
     except Exception as error:
         yield from task.fail(error)
         return
-    yield from rows
+    yield from messages
 
 
-def run_level(program: Program, host: Host, level: int, index: int, rows: Iterable[Row]) -> Iterator[Row]:
-    """A task of a keyed level: run its computations on its intervals' records, and send on what they produce."""
+def run_level(
+    program: PreparedTopology, host: Host, level: int, index: int, messages: Iterable[Message]
+) -> Iterator[Message]:
+    """The body of a task of a keyed level: run its computations on the task's intervals, and send productions."""
     inbox = Inbox()
-    for row in rows:
-        if row[1] == level:
-            inbox.take(row)
+    for message in messages:
+        if message[1] == level:
+            inbox.take(message)
         else:
-            yield row
+            yield message
     if not inbox.controls:
         return
     spec = inbox.controls[0].spec
     task = _Task(program, host, spec, Sender(level, index, host.token()))
-    torn = inbox.torn()
-    if torn:
-        # No user code sees it: the driver will give the epoch up, and weak productions would not wait for that.
+    is_mixed = inbox.is_mixed()
+    if is_mixed:
+        # No user code runs: the driver gives the epoch up, but weak productions would be released before that.
         task.report.consumed = inbox.senders()
         yield (task.home(), DRIVER, Kind.REPORT, pack(task.report))
-    if torn or any(control.failed for control in inbox.controls):
+    if is_mixed or any(control.failed for control in inbox.controls):
         if level < len(program.levels):
             failed = pack(Control(spec, task.sender, failed=True))
             yield from task.to_next_level(failed)
@@ -291,87 +299,90 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
         began = task.host.seconds()
         load = _run_interval(task, interval.number, inbox)
         report.loads[interval.number] = load._replace(seconds=task.host.seconds() - began)
-    own: dict[str, int] = {}
+    holds: dict[str, int] = {}
     for (name, _), (mark, _) in report.holds.items():
-        own[name] = min(mark.timestamp, own.get(name, mark.timestamp))
+        holds[name] = min(mark.timestamp, holds.get(name, mark.timestamp))
     task.lateness = inbox.lateness()
     task.by_interval = frontier.by_interval | _by_interval(task)
-    return frontier.holds | own
+    return frontier.holds | holds
 
 
 def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
-    """The oldest hold of each of the task's intervals, of computations of which a consumer asks for that."""
-    program, held = task.program, task.report.holds
+    """Computation -> interval of this task -> oldest hold, for computations whose consumers need that."""
+    program, holds = task.program, task.report.holds
     if not program.propagation.spread:
         return {}
     numbers = [interval.number for interval in task.spec.intervals[task.sender.level].owned(task.sender.index)]
-    asked = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
+    names = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
     return {
-        name: {n: held[name, n][0].timestamp if (name, n) in held else MAX_TIMESTAMP for n in numbers} for name in asked
+        name: {n: holds[name, n][0].timestamp if (name, n) in holds else MAX_TIMESTAMP for n in numbers}
+        for name in names
     }
 
 
 def _run_interval(task: _Task, interval: int, inbox: Inbox) -> Load:
-    """All computations of the level on one interval; returns what that comes to, but not how long it took."""
-    spec, level, plan = task.spec, task.sender.level, inbox.plans.get(interval)
-    # Before records are decoded: what brings a copy up to date takes room, too, and gives it back.
-    copies = {name: task.host.copy(name, level, interval, spec.epoch, plan) for name in task.report.watermarks}
-    bundles, records, places = _bundles(task, interval, inbox)
+    """Run all computations of the level on one interval; returns the load, without the time."""
+    spec, level, file_chain = task.spec, task.sender.level, inbox.file_chains.get(interval)
+    # Before records are decoded, as bringing a store up to date takes memory for a while, too.
+    stores = {
+        name: task.host.state_store(name, level, interval, spec.epoch, file_chain) for name in task.report.watermarks
+    }
+    bundles, records, key_positions = _bundles(task, interval, inbox)
     deltas: dict[str, Delta] = {}
-    state = 0
-    for name, copy in copies.items():
-        # Its records go with the bundle, before the delta is made into bytes.
-        commit = _run_one(task, name, interval, bundles.pop(name, Bundle()), copy)
-        size = copy.size()
+    state_bytes = 0
+    for name, store in stores.items():
+        # The bundle, and with it the records, is freed before the delta is encoded.
+        commit = _run_computation(task, name, interval, bundles.pop(name, Bundle()), store)
+        size = store.size()
         task.report.sizes[name] = task.report.sizes.get(name, 0) + size
-        state += size
+        state_bytes += size
         if commit.delta:
             deltas[name] = commit.delta
     if deltas:
         file = task.host.save(spec.epoch, task.sender, interval, deltas)
         if file is not None:
             task.report.deltas[interval] = file
-    return Load(records, state, 0.0, places)
+    return Load(records, state_bytes, 0.0, key_positions)
 
 
 def _bundles(task: _Task, interval: int, inbox: Inbox) -> tuple[dict[str, Bundle], int, tuple[int, ...]]:
-    """What came for an interval by computation, how many records that are, and where they lie if that is asked for."""
-    came: dict[str, list[Parcel]] = {}
+    """(Computation -> bundle of an interval, number of records, sample of their positions in the key space)."""
+    blocks_of: dict[str, list[Block]] = {}
     records = 0
-    places: tuple[int, ...] = ()
+    key_positions: tuple[int, ...] = ()
     sampled = interval in task.spec.sampled.get(task.sender.level, ())
-    for parcel in inbox.parcels_of(interval, task.host.handed):
-        records += len(parcel)
+    for block in inbox.take_blocks(interval, task.host.local_exchange):
+        records += len(block)
         if sampled:
-            places += sample([parcel])
-        came.setdefault(parcel.consumer, []).append(parcel)
-    return {name: _bundle(task, name, parcels) for name, parcels in came.items()}, records, places
+            key_positions += sample([block])
+        blocks_of.setdefault(block.consumer, []).append(block)
+    return {name: _bundle(task, name, blocks) for name, blocks in blocks_of.items()}, records, key_positions
 
 
-def _bundle(task: _Task, name: str, parcels: list[Parcel]) -> Bundle:
-    """What came for a computation, in the form that it takes."""
+def _bundle(task: _Task, name: str, blocks: list[Block]) -> Bundle:
+    """The blocks for a computation, in the form that the computation takes."""
     if name in task.program.by_columns:
-        return Bundle(parcels=parcels)
-    if are_worth_portions(parcels):
-        return Bundle(more=portions(parcels))
+        return Bundle(blocks=blocks)
+    if are_worth_splitting(blocks):
+        return Bundle(more=sub_bundles(blocks))
     bundle = Bundle()
-    while parcels:
-        parcels.pop(0).unpack(bundle)
+    while blocks:
+        blocks.pop(0).unpack(bundle.keys)
     return bundle
 
 
-def _run_one(task: _Task, name: str, interval: int, bundle: Bundle, copy: Copy) -> Commit:
-    """One computation on one interval; its counters, holds and timers go into the report."""
+def _run_computation(task: _Task, name: str, interval: int, bundle: Bundle, store: StateStore) -> Commit:
+    """Run one computation on one interval; counters, holds and timers go into the report."""
     report, program, spec = task.report, task.program, task.spec
     bundle.watermark_before = spec.committed.get(name, MIN_TIMESTAMP)
     bundle.watermark, bundle.wall_time = report.watermarks[name], spec.clock
     bundle.epoch, bundle.interval = spec.epoch, interval
-    place, partial = program.topology.keyed[name], program.partial[name]
-    worker = Worker(place, copy, task.router.emit, spec.id_slacks, partial, task.host.states)
+    node, partial = program.topology.keyed[name], program.partial[name]
+    worker = Worker(node, store, task.router.emit, spec.id_slacks, partial, task.host.states)
     commit = worker.run(bundle)
     report.add_counters(name, commit.counters)
     if commit.hold is not None:
-        key = commit.holder or commit.delta.keys.get(commit.hold.row) or copy.key(commit.hold.row) or b""
+        key = commit.holder or commit.delta.keys.get(commit.hold.key_hash) or store.key(commit.hold.key_hash) or b""
         report.holds[name, interval] = (commit.hold, key)
     if commit.next_wall_timer is not None:
         report.wall_timers[name, interval] = commit.next_wall_timer

@@ -1,4 +1,4 @@
-"""DataFrames as injectors (paper §5.2): a bounded one is written once and read in pieces."""
+"""Injectors for bounded DataFrames (paper §5.2): the rows are written to the checkpoint once and read from there."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from hashlib import blake2b
 
 from pyspark.sql import DataFrame
 
-from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.store import Store
-from headrace.lowlevel.topology import Topology
-from headrace.runners.spark.pieces import Piece, PieceSplit, cut, next_ranges, read_list, stage, write_list
-from headrace.runners.spark.streams import StreamInjector, StreamOptions
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.spark.dataframe.staged_rows import (
+    Piece,
+    PieceSplit,
+    cut,
+    next_ranges,
+    read_list,
+    stage,
+    write_list,
+)
+from headrace.runners.spark.dataframe.streaming import StreamInjector, StreamOptions
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.io.timestamps import TimestampOf
 
 SOURCES = "sources"
-"""Folder of the checkpoint in which rows of DataFrames are kept."""
+"""Folder of the checkpoint in which the rows of DataFrames are stored."""
 
 
+@named("FrameInjector")
 class FrameInjector(BaseInjector):
-    """Reads a bounded DataFrame. A position is (number of a piece, row in it)."""
+    """Injector that reads a bounded DataFrame. A position is a pair: index of a piece, and index of a row in it."""
 
-    def __init__(self, frame: DataFrame, store: Store, folder: str, wanted: DataFrameInjector) -> None:
+    def __init__(self, frame: DataFrame, store: ObjectStorage, folder: str, wanted: DataFrameInjector) -> None:
         self.max_delay = wanted.max_delay
         self._frame = frame
         self._store = store
@@ -33,11 +43,11 @@ class FrameInjector(BaseInjector):
         self._pieces: Sequence[Piece] | None = None
 
     def start(self) -> object:
-        """The first row of the first piece."""
+        """Return the position of the first row of the first piece."""
         return (0, 0)
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next `limit` rows."""
+        """Return splits for up to `limit` rows from the position on."""
         assert isinstance(position, tuple)
         pieces = self._written()
         ranges, (index, row) = next_ranges(pieces, position, limit)
@@ -45,7 +55,7 @@ class FrameInjector(BaseInjector):
         return Delivery(found, (index, row), done=index >= len(pieces))
 
     def _written(self) -> Sequence[Piece]:
-        """The rows in the checkpoint; written by the first driver that needs them."""
+        """Return the pieces that the checkpoint lists; if there is no list, compute the DataFrame and write them."""
         if self._pieces is None:
             path = f"{self._folder}/list"
             self._pieces = read_list(self._store, path)
@@ -54,8 +64,8 @@ class FrameInjector(BaseInjector):
         return self._pieces
 
 
-def bound(topology: Topology, store: Store, options: StreamOptions) -> Topology:
-    """The topology with readers in the place of its DataFrames, which keep rows in the checkpoint."""
+def bound(topology: Topology, store: ObjectStorage, options: StreamOptions) -> Topology:
+    """Return the topology with an injector in place of each DataFrame; these injectors store rows in `store`."""
     injectors = dict(topology.injectors)
     for stream, wanted in topology.injectors.items():
         if isinstance(wanted, DataFrameInjector):

@@ -1,7 +1,7 @@
-"""Spark's own progress of a streaming query, brought to the disk: Spark renames its files into place and syncs none.
+"""Syncs the progress files of a Spark streaming query to disk, because Spark renames them into place without a sync.
 
-Without it, a loss of power takes back what a micro-batch was made of while the checkpoint knows that it was taken.
-Spark would make it of other rows then, and those would be lost.
+Without the sync, a power failure could undo the offsets of a micro-batch that the checkpoint already contains. Spark
+would then build a micro-batch of that number from other rows, and those rows would be lost.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headrace.lowlevel import folders
+from headrace.lowlevel.storage import directory_sync
 
 
-class Progress:
-    """The files below a location, where that is a local directory; stores elsewhere keep what they are given."""
+class QueryProgress:
+    """The progress files below a location. Only a local directory is synced; remote stores need no sync."""
 
     def __init__(self, location: str) -> None:
         url = urlsplit(location)
         self._root = Path(unquote(url.path)) if url.scheme in ("", "file") else None
-        self._kept: dict[str, int] = {}
+        self._synced: dict[str, int] = {}
 
-    def keep(self) -> None:
-        """Return when all that has changed since the last time is on the disk. Raises OSError."""
+    def sync(self) -> None:
+        """Sync all files and folders that have changed since the last call. Raises OSError."""
         if self._root is None or not self._root.is_dir():
             return
-        changed = [place for place in [str(self._root.parent), *_below(self._root)] if self._is_new(place)]
-        # Files before the folders that name them.
-        for place in sorted(changed, key=os.path.isdir):
+        new = [path for path in [str(self._root.parent), *_below(self._root)] if self._is_new(path)]
+        # Files are synced before the folders that contain their names.
+        for path in sorted(new, key=os.path.isdir):
             with suppress(FileNotFoundError):
-                folders.fsync(Path(place))
+                directory_sync.fsync(Path(path))
 
-    def _is_new(self, place: str) -> bool:
+    def _is_new(self, path: str) -> bool:
         try:
-            changed = os.stat(place).st_ctime_ns
+            changed = os.stat(path).st_ctime_ns
         except FileNotFoundError:
             return False
-        before, self._kept[place] = self._kept.get(place), changed
+        before, self._synced[path] = self._synced.get(path), changed
         return before != changed
 
 

@@ -1,4 +1,4 @@
-"""Each epoch's rows as a Spark DataFrame, for a function that writes it wherever Spark can (Spark's `foreachBatch`)."""
+"""A sink that passes the rows of each epoch to a function as a Spark DataFrame (as Spark's `foreachBatch` does)."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.sdk.io.tablesink import TableSink
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.io.table_sink import TableSink
+from headrace.sdk.transforms.core.write import Write
 
 
 class WriteToSpark(Write):
-    """Calls `function(frame, epoch)` on the driver with the rows of each epoch as a DataFrame, once it is committed.
+    """Calls `function(frame, epoch)` on the driver with the rows of each epoch as a DataFrame, after the commit.
 
-    Elements are dicts, `Row`s, named tuples or dataclasses. After a crash the newest epoch may come again, with the
-    same number and rows: a function that leaves out a number that it knows, or overwrites what it wrote under it, has
-    effects exactly once (Delta's `txnAppId` and `txnVersion` do so). The rows of an epoch pass through its commit and
-    the driver's memory.
+    Elements are dicts, `Row`s, named tuples or dataclasses. After a crash the newest epoch may be delivered again, with
+    the same number and rows. A function has exactly-once effects if it skips an epoch number that it has already
+    written, or overwrites what it wrote under that number (as Delta does with `txnAppId` and `txnVersion`). The rows of
+    an epoch become part of its commit and pass through the driver's memory.
 
     Args:
-        function: What is called, once for each epoch that has rows; arguments in the order of `foreachBatch`.
-        schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of an epoch suggest.
-        session: Whose the DataFrames are; by default a new session beside that of the run, with its settings of old.
+        function: Called once for each epoch that has rows; the arguments have the order of `foreachBatch`.
+        schema: Columns and their types, a `pyarrow.Schema`. By default the types follow from the elements of the epoch.
+        session: Session of the DataFrames. By default a new session that shares the cluster of the current session but
+            not its runtime settings.
     """
 
     def __init__(

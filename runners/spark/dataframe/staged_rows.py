@@ -1,7 +1,7 @@
-"""Rows of a DataFrame kept in the checkpoint before they are used: Arrow files, and a list that makes them count.
+"""Rows of a DataFrame that are stored in the checkpoint before an epoch reads them: Arrow files and a list of them.
 
-Spark may compute a DataFrame differently each time, in another order or with other rows. What an epoch reads must be
-the same when it is planned again, so rows are written once, and epochs read pieces of what was written.
+Each time that Spark computes a DataFrame, the rows or their order may differ. An epoch that is planned again must read
+the same rows, so the rows are written once, and epochs read from the files. Files that are not listed are ignored.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from headrace.lowlevel.checkpoint.envelope import understood
-from headrace.lowlevel.checkpoint.signature import carried
-from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.sequencer import attempt_token
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.intervals.sequencer import attempt_token
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.storage.envelope import understood
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.signed_store import carried
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.engine.epoch import pack, unpack
-from headrace.runners.spark.job import collected
-from headrace.runners.spark.level import SCHEMA, batches_of
-from headrace.sdk.columns.reading import shape_of_rows, times_of
-from headrace.sdk.io.apart import halves
-from headrace.sdk.io.columns import to_rows
+from headrace.runners.engine.messages import pack, unpack
+from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of
+from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
+from headrace.sdk.io.arrow_rows import to_rows
+from headrace.sdk.io.dead_letters import halves
 from headrace.sdk.io.timestamps import TimestampOf, timestamps_of
 
 _PIECE_ROWS = 1 << 16
@@ -39,15 +39,15 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class Piece(NamedTuple):
-    """Some consecutive rows."""
+    """A file of consecutive rows."""
 
     path: str
     """Name of the object in the store."""
     rows: int
 
 
-class Range(NamedTuple):
-    """Rows `start` to before `stop` of a piece."""
+class OffsetRange(NamedTuple):
+    """The rows of a piece from `start` to before `stop`."""
 
     piece: Piece
     start: int
@@ -56,20 +56,25 @@ class Range(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PieceSplit:
-    """Some rows as an injector's split."""
+    """A split of an injector: a range of the rows of one piece."""
 
-    store: Store
-    rows: Range
+    store: ObjectStorage
+    rows: OffsetRange
     timestamp: TimestampOf
     tolerant: bool = False
-    """Whether rows whose event time cannot be told are set apart."""
+    """Whether rows without a valid event time become dead letters instead of an error."""
 
     def count_records(self) -> int:
         """See `SizedSplit`."""
         return self.rows.stop - self.rows.start
 
     def read(self) -> Iterable[Batch]:
-        """Their `Row`s. Raises `CheckpointError` if the piece is gone, ValueError for a row without an event time."""
+        """Read the rows, as `Row`s.
+
+        Raises:
+            CheckpointError: The piece is missing or damaged.
+            ValueError: A row has no event time, and the split is not tolerant.
+        """
         piece, start, stop = self.rows
         if (data := self.store.get(piece.path)) is None:
             raise CheckpointError(
@@ -93,9 +98,9 @@ class PieceSplit:
 
 
 def batch_of_rows(table: pa.RecordBatch, timestamp: TimestampOf) -> Batch:
-    """The `Row`s of a table, as columns if that is certain to come to the same.
+    """Convert a table to a batch of `Row`s, which stays columnar if the columns represent the same values.
 
-    Raises ValueError naming a row without an event time.
+    Raises ValueError, which names a row without an event time.
 
     >>> batch_of_rows(pa.record_batch({"delay": [3]}), None).values
     [Row(delay=3)]
@@ -111,13 +116,13 @@ def batch_of_rows(table: pa.RecordBatch, timestamp: TimestampOf) -> Batch:
         if pa.types.is_timestamp(column.type) and (times := times_of(column)) is not None:
             return ColumnBatch(table, times, shape)
     elements = shape.values(table)
-    batch = ColumnBatch(table, np.array(event_times(table, elements, timestamp), np.int64), shape)
-    batch.values = elements
-    return batch
+    return ColumnBatch(table, np.array(event_times(table, elements, timestamp), np.int64), shape, elements)
 
 
 def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: TimestampOf) -> list[int]:
-    """Event times in microseconds UTC, by column where one has them. Raises ValueError naming a row without.
+    """Return the event times in microseconds UTC; a timestamp column is converted as a whole.
+
+    Raises ValueError, which names a row without an event time.
 
     >>> event_times(pa.record_batch({"at": pa.array([0, 1], pa.timestamp("us", "UTC"))}), [None, None], "at")
     [0, 1]
@@ -129,24 +134,27 @@ def event_times(batch: pa.RecordBatch, elements: Sequence[object], timestamp: Ti
     return timestamps_of(elements, timestamp)
 
 
-def stage(frame: DataFrame, store: Store, folder: str) -> list[Piece]:
-    """Write a DataFrame's rows, in its order. Nothing counts until the pieces are listed. Raises `SparkJobError`."""
-    rows = collected(frame.mapInArrow(_WritePieces(carried(store), folder), SCHEMA), f"reading of {folder}")
+def stage(frame: DataFrame, store: ObjectStorage, folder: str) -> list[Piece]:
+    """Write the rows of a DataFrame, in its order; the pieces are ignored until they are listed by `write_list`.
+
+    Raises `SparkJobError`.
+    """
+    rows = run_plan(frame.mapInArrow(_WritePieces(carried(store), folder), SCHEMA), f"reading of {folder}")
     found = sorted((partition, cast(list[Piece], unpack(blob))) for partition, _, _, blob in rows)
     return [piece for _, pieces in found for piece in pieces]
 
 
 @dataclass(frozen=True, slots=True)
 class _WritePieces:
-    """The function of the job's `mapInArrow`: rows of a partition in, the list of its pieces out."""
+    """The function of the job's `mapInArrow`: writes the rows of a partition and puts out the list of their pieces."""
 
-    store: Store
+    store: ObjectStorage
     folder: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task = TaskContext.get()
         assert task is not None, "Spark calls this inside a task"
-        # Another attempt at the task must not write over what this one has reported.
+        # Another attempt at the task must not overwrite pieces that this attempt has reported.
         prefix = f"{self.folder}/{task.partitionId():06}-{attempt_token(token_bytes(8))}"
         pieces = [self._write(f"{prefix}-{number:06}", table) for number, table in enumerate(_tables(batches))]
         return batches_of([(task.partitionId(), 0, 0, pack(pieces))] if pieces else [])
@@ -170,8 +178,8 @@ def _tables(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def write_list(store: Store, path: str, pieces: Sequence[Piece]) -> Sequence[Piece]:
-    """Make pieces count, unless others were listed there already: those are returned then."""
+def write_list(store: ObjectStorage, path: str, pieces: Sequence[Piece]) -> Sequence[Piece]:
+    """List pieces at `path`, and return them; if `path` has a list already, return the pieces of that list instead."""
     if store.put_if_absent(path, json.dumps(pieces).encode()):
         return pieces
     listed = read_list(store, path)
@@ -179,8 +187,8 @@ def write_list(store: Store, path: str, pieces: Sequence[Piece]) -> Sequence[Pie
     return listed
 
 
-def read_list(store: Store, path: str) -> list[Piece] | None:
-    """The pieces listed; None if there is no such list."""
+def read_list(store: ObjectStorage, path: str) -> list[Piece] | None:
+    """Return the pieces listed at `path`, or None if there is no list."""
     if (data := store.get(path)) is None:
         return None
     folder = path.partition("/")[0] + "/"
@@ -192,8 +200,10 @@ def read_list(store: Store, path: str) -> list[Piece] | None:
     return pieces
 
 
-def next_ranges(pieces: Sequence[Piece], position: tuple[int, int], limit: int) -> tuple[list[Range], tuple[int, int]]:
-    """Ranges of rows that make up to `limit` rows from a position, and the position behind them.
+def next_ranges(
+    pieces: Sequence[Piece], position: tuple[int, int], limit: int
+) -> tuple[list[OffsetRange], tuple[int, int]]:
+    """Return ranges of up to `limit` rows in total from a position on, and the position after them.
 
     >>> ranges, position = next_ranges([Piece("a", 5), Piece("b", 5)], (0, 3), 4)
     >>> [(piece.path, start, stop) for piece, start, stop in ranges], position
@@ -203,26 +213,26 @@ def next_ranges(pieces: Sequence[Piece], position: tuple[int, int], limit: int) 
     ranges = []
     while index < len(pieces) and limit > 0:
         stop = min(pieces[index].rows, row + limit)
-        ranges.append(Range(pieces[index], row, stop))
+        ranges.append(OffsetRange(pieces[index], row, stop))
         limit -= stop - row
         index, row = (index, stop) if stop < pieces[index].rows else (index + 1, 0)
     return ranges, (index, row)
 
 
-def cut(ranges: Sequence[Range], splits: int) -> Iterator[Range]:
-    """The ranges in parts of equal size, at least `splits` of them where there are enough rows.
+def cut(ranges: Sequence[OffsetRange], splits: int) -> Iterator[OffsetRange]:
+    """Cut ranges into parts of about equal size, at least `splits` parts if there are enough rows.
 
-    >>> [(start, stop) for _, start, stop in cut([Range(Piece("a", 5), 0, 5)], 2)]
+    >>> [(start, stop) for _, start, stop in cut([OffsetRange(Piece("a", 5), 0, 5)], 2)]
     [(0, 3), (3, 5)]
     """
     size = max(1, -(-sum(stop - start for _, start, stop in ranges) // splits))
     for piece, start, stop in ranges:
         for begin in range(start, stop, size):
-            yield Range(piece, begin, min(begin + size, stop))
+            yield OffsetRange(piece, begin, min(begin + size, stop))
 
 
-def discard(store: Store, path: str, folder: str) -> None:
-    """Delete a list and everything in the folder of its pieces, also what attempts left there that were not listed."""
+def discard(store: ObjectStorage, path: str, folder: str) -> None:
+    """Delete a list and the whole folder of its pieces, including pieces that task attempts wrote but nobody listed."""
     for piece in store.list(folder):
         store.delete(piece)
     store.delete(path)

@@ -1,30 +1,30 @@
-"""Streaming DataFrames as injectors: each micro-batch is kept in the checkpoint, and epochs read from there.
+"""Injectors for streaming DataFrames: each micro-batch is stored in the checkpoint, and epochs read it from there.
 
-Spark's own query runs beside the epochs, with its connectors, offsets and rate limits. Its micro-batches have numbers,
-and Spark gives a batch again, with the same rows, until it knows that it was taken: one that is listed here, or that
-a commit has read past, is not taken twice.
+A Spark streaming query runs beside the epochs, with its own connectors, offsets and rate limits. Its micro-batches are
+numbered, and Spark delivers a micro-batch again, with the same rows, until Spark knows that it was handled. A
+micro-batch that is already listed in the checkpoint, or that a commit has read past, is not stored a second time.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Condition
 from typing import NamedTuple
 
-from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.lowlevel.errors import CheckpointError, HeadraceError
-from headrace.lowlevel.injector import BaseInjector, Delivery
-from headrace.lowlevel.store import Store
-from headrace.runners.spark.pieces import (
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.stored_names import named
+from headrace.runners.spark.dataframe.progress_sync import QueryProgress
+from headrace.runners.spark.dataframe.staged_rows import (
+    OffsetRange,
     Piece,
     PieceSplit,
-    Range,
     cut,
     discard,
     next_ranges,
@@ -32,30 +32,22 @@ from headrace.runners.spark.pieces import (
     stage,
     write_list,
 )
-from headrace.runners.spark.progress import Progress
+from headrace.runners.spark.pyspark_private import knows_java_class, log_no_callback_error
 from headrace.sdk.io.dataframe import DataFrameInjector
 
 _AHEAD = 4
-"""Micro-batches that may wait for their epoch before Spark has to wait."""
+"""Number of stored micro-batches that may wait for an epoch before the streaming query is blocked."""
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
-# The default starts a process for each file on a local disk.
+# Spark's default starts a process for each file on a local disk.
 _QUICK_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
 
 class StreamError(HeadraceError, RuntimeError):
-    """Spark's query that feeds a stream ended with an error. Earlier epochs are committed."""
+    """The Spark streaming query that feeds a stream ended with an error. Earlier epochs are committed."""
 
 
 class _RunEndedError(Exception):
-    """Tells Spark that a micro-batch was not taken, so that it gives it again to the next run."""
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], _RunEndedError))
-
-
-# It logs whatever a function that Spark calls raises, also where that is the right answer.
-logging.getLogger("py4j.clientserver").addFilter(_is_news)
+    """Tells Spark that a micro-batch was not stored, so that Spark delivers it again in the next run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +55,14 @@ class StreamOptions:
     """How streaming DataFrames are read."""
 
     trigger: Mapping[str, object] | None = None
-    """Arguments of Spark's `trigger`, as `{"availableNow": True}` to end with what is there now; None for none."""
+    """Arguments of Spark's `trigger`, such as `{"availableNow": True}`, which ends the input with the rows that are
+    available now; None leaves the trigger to Spark."""
     location: str | None = None
-    """Where Spark keeps its own progress; None for a folder of the checkpoint."""
+    """Directory or URL in which Spark stores its own progress; None for a folder of the checkpoint."""
 
 
-class Position(NamedTuple):
-    """Where the next delivery starts. Persisted: every field."""
+class StreamPosition(NamedTuple):
+    """The position at which the next delivery starts. Every field is persisted."""
 
     batch: int = 0
     """Number of Spark's micro-batch."""
@@ -77,11 +70,12 @@ class Position(NamedTuple):
     row: int = 0
 
 
+@named("StreamInjector")
 class StreamInjector(BaseInjector):
-    """Reads a streaming DataFrame while its query runs; `close` stops that."""
+    """Injector that reads a streaming DataFrame. The first `plan` starts the streaming query; `close` stops it."""
 
     def __init__(
-        self, frame: DataFrame, store: Store, folder: str, wanted: DataFrameInjector, options: StreamOptions
+        self, frame: DataFrame, store: ObjectStorage, folder: str, wanted: DataFrameInjector, options: StreamOptions
     ) -> None:
         self.max_delay = wanted.max_delay
         self._frame = frame
@@ -93,22 +87,22 @@ class StreamInjector(BaseInjector):
         self._changed = Condition()
         self._staged: dict[int, list[Piece]] = {}
         self._taken = 0
-        """Batches before this one are committed."""
+        """Number of the first micro-batch that is not committed as a whole."""
         self._closed = False
 
-    # On the driver's thread
+    # These methods run on the thread of the driver.
 
     def start(self) -> object:
-        """The first micro-batch."""
-        return Position()
+        """Return the position of the first row of the first micro-batch."""
+        return StreamPosition()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """Up to `limit` rows of the micro-batches that are there. Raises `StreamError`."""
+        """Return splits for up to `limit` rows of the micro-batches that are stored so far. Raises `StreamError`."""
         assert isinstance(position, tuple)
-        batch, *within = Position(*position)
+        batch, *within = StreamPosition(*position)
         if self._query is None:
             self._query = self._begin(batch)
-        # Asked before looking at what is staged: what comes in between must not be missed at the end.
+        # The query is asked before the staged micro-batches are read: one that arrives in between must not be missed.
         ended = self._ended(self._query)
         ranges, place = self._next(batch, (within[0], within[1]), limit)
         with self._changed:
@@ -116,8 +110,8 @@ class StreamInjector(BaseInjector):
         found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
         return Delivery(found, tuple(place), done=done, idle=not ranges and not done)
 
-    def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[Range], Position]:
-        ranges: list[Range] = []
+    def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[OffsetRange], StreamPosition]:
+        ranges: list[OffsetRange] = []
         with self._changed:
             while limit > 0 and (pieces := self._staged.get(batch)) is not None:
                 found, within = next_ranges(pieces, within, limit)
@@ -125,12 +119,12 @@ class StreamInjector(BaseInjector):
                 limit -= sum(stop - start for _, start, stop in found)
                 if within[0] >= len(pieces):
                     batch, within = batch + 1, (0, 0)
-        return ranges, Position(batch, *within)
+        return ranges, StreamPosition(batch, *within)
 
     def committed(self, position: object) -> None:
-        """Micro-batches before the position will not be read again."""
+        """Delete the stored micro-batches before a committed position; they will not be read again."""
         assert isinstance(position, tuple)
-        taken = Position(*position).batch
+        taken = StreamPosition(*position).batch
         for batch in range(self._taken, taken):
             self._discard(batch)
         with self._changed:
@@ -140,7 +134,7 @@ class StreamInjector(BaseInjector):
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Stop the query; it goes on from there when the pipeline is started again."""
+        """Stop the query. When the pipeline is started again, the query continues where it stopped."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -149,7 +143,7 @@ class StreamInjector(BaseInjector):
 
     def _begin(self, taken: int) -> StreamingQuery:
         self._taken = taken
-        self._progress = Progress(self._location())
+        self._progress = QueryProgress(self._location())
         for path in self._store.list(f"{self._folder}/lists"):
             number = path.rpartition("/")[2]
             if not number.isdecimal():
@@ -163,6 +157,8 @@ class StreamInjector(BaseInjector):
         if self._options.trigger is not None:
             # pyspark has an overload for each name, and none for a dict with one of them.
             writer = writer.trigger(**self._options.trigger)  # type: ignore[call-overload]
+        # This error is the intended answer to a micro-batch that arrives after `close`, so it is not logged.
+        log_no_callback_error(_RunEndedError)
         with _quick_files(self._frame.sparkSession):
             query: StreamingQuery = writer.start()
         return query
@@ -194,10 +190,10 @@ class StreamInjector(BaseInjector):
     def _pieces(self, batch: int) -> str:
         return f"{self._folder}/pieces/{batch:020}"
 
-    # On the thread of Spark's query
+    # These methods run on the thread of the streaming query.
 
     def _take(self, frame: DataFrame, batch: int) -> None:
-        """Keep a micro-batch. Spark calls this again for the same one if it does not learn that it was kept."""
+        """Store a micro-batch. Spark calls this method again for the same one if a call did not return normally."""
         with self._changed:
             self._changed.wait_for(lambda: self._closed or len(self._staged) < _AHEAD)
             if self._closed:
@@ -205,8 +201,8 @@ class StreamInjector(BaseInjector):
             if batch in self._staged or batch < self._taken:
                 self._require_continuous(batch)
                 return
-        # What the batch is made of must last before anything relies on that.
-        self._progress.keep()
+        # Spark's record of the offsets must be durable before the rows made from them are listed.
+        self._progress.sync()
         pieces = stage(frame, self._store, self._pieces(batch))
         listed = list(write_list(self._store, self._list(batch), pieces))
         with self._changed:
@@ -221,7 +217,7 @@ class StreamInjector(BaseInjector):
 
 
 def close_streams(injectors: Iterable[object]) -> None:
-    """Stop the queries of those that have some, of all even if one cannot be stopped."""
+    """Stop the queries of all streaming injectors among these, even if stopping one of them raises."""
     with ExitStack() as last:
         for injector in injectors:
             if isinstance(injector, StreamInjector):
@@ -230,9 +226,9 @@ def close_streams(injectors: Iterable[object]) -> None:
 
 @contextmanager
 def _quick_files(session: SparkSession) -> Iterator[None]:
-    """Let a query that starts now keep its progress in the quick way; the session's own setting stays."""
+    """Use the faster file manager for a query that starts inside; a setting of the session itself is respected."""
     before = session.conf.get(_FILE_MANAGER, "")
-    if before or not _knows(session, _QUICK_FILE_MANAGER):
+    if before or not knows_java_class(session, _QUICK_FILE_MANAGER):
         yield
         return
     session.conf.set(_FILE_MANAGER, _QUICK_FILE_MANAGER)
@@ -240,13 +236,3 @@ def _quick_files(session: SparkSession) -> Iterator[None]:
         yield
     finally:
         session.conf.unset(_FILE_MANAGER)
-
-
-def _knows(session: SparkSession, name: str) -> bool:
-    """Whether this release of Spark has a class of that name."""
-    try:
-        # pyspark says that a context may have no JVM; one that runs has.
-        session.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
-    except Py4JError:
-        return False
-    return True

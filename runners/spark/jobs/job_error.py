@@ -1,21 +1,22 @@
-"""Why Spark gave a job up, in one sentence: what happened, where, and what helps.
+"""Why Spark gave a job up, in one sentence: the cause, step and host, and the remedy.
 
-Spark's own text names the cause somewhere behind `Exception thrown in awaitResult`, between the stacks of its threads.
+The text of Spark's error has the cause somewhere after `Exception thrown in awaitResult`, between stacks of threads.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.runners.spark.lastwords import MARK
+from headrace.runners.spark.pyspark_private import java_exception
+from headrace.runners.spark.worker.last_step import MARK
 
 _DEEPEST = 20
-_TOLD_LINES = 40
+_TRACEBACK_LINES = 40
 _OTHER_LINES = 5
 _MEMORY = "most likely by the system as memory ran out"
 _STACK = re.compile(r"^\s*(at |\.\.\. |Driver stacktrace|Caused by: java\.io\.EOFException)")
@@ -30,35 +31,35 @@ _FULL = r"No space left on device|Disk quota exceeded"
 
 
 class SparkJobError(HeadraceError, RuntimeError):
-    """Spark could not run a job of ours, after it had tried its tasks again. Nothing of the epoch is committed."""
+    """Spark could not run a job, even after it had tried tasks again. Nothing of the epoch is committed."""
 
 
 class _Reason(NamedTuple):
-    """What is said of one kind of failure."""
+    """The words for one kind of failure."""
 
-    happened: str
+    cause: str
     remedy: str
     traceback: str = ""
 
 
-def job_error(error: Exception, what: str, folders: str = "") -> SparkJobError:
-    """The error to raise for what a job of Spark's ended with.
+def job_error(error: Exception, description: str, folders: str = "") -> SparkJobError:
+    """The error to raise for an error that ended a Spark job.
 
-    `what` names the job, `folders` Spark's local directories where they are known.
+    `description` names the job; `folders` are Spark's local directories, empty if they are not known.
     """
     reason = _java_is_gone() if _is_cut_off(error) else _reason(_text(error))
-    happened = reason.happened.replace(_FOLDERS, f"{_FOLDERS} ({folders})" if folders else _FOLDERS)
-    said = f"Spark could not run {what}: {happened}; {reason.remedy}"
-    kept = "nothing of it is committed, and the same program goes on from there when it is started again"
-    return SparkJobError(f"{said}; {kept}{reason.traceback and chr(10) + reason.traceback}")
+    cause = reason.cause.replace(_FOLDERS, f"{_FOLDERS} ({folders})" if folders else _FOLDERS)
+    message = f"Spark could not run {description}: {cause}; {reason.remedy}"
+    outcome = "nothing of it is committed, and the same program goes on from there when it is started again"
+    return SparkJobError(f"{message}; {outcome}{reason.traceback and chr(10) + reason.traceback}")
 
 
 def java_text(error: Exception) -> str:
-    """All that Spark says, with the stacks of its threads."""
+    """The whole text of an error of Spark, with the stacks of threads."""
     try:
         return str(error)
-    except Py4JError as gone:
-        return f"Java no longer answers: {gone}"
+    except Py4JError as failure:
+        return f"Java no longer answers: {failure}"
 
 
 def _is_cut_off(error: Exception) -> bool:
@@ -73,89 +74,89 @@ def _java_is_gone() -> _Reason:
 
 
 def _text(error: Exception) -> str:
-    """What the causes say, the outermost first, without the stacks of threads."""
-    java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    said = list(_messages(java)) if java is not None else [java_text(error)]
-    lines = [line for message in said for line in message.splitlines() if not _STACK.match(line)]
+    """The messages of all causes, the outermost first, without the stacks of threads."""
+    java = java_exception(error)
+    messages = list(_messages(java)) if java is not None else [java_text(error)]
+    lines = [line for message in messages for line in message.splitlines() if not _STACK.match(line)]
     return "\n".join(lines)
 
 
-def _messages(java: object, depth: int = 0) -> Iterator[str]:
-    """Of a Java exception, its causes, and what was suppressed on the way."""
+def _messages(java: Any, depth: int = 0) -> Iterator[str]:
+    """Messages of a Java exception, its causes and its suppressed exceptions."""
     while java is not None and depth < _DEEPEST:
-        yield f"{java.getClass().getName()}: {java.getMessage() or ''}"  # type: ignore[attr-defined]
-        for suppressed in java.getSuppressed():  # type: ignore[attr-defined]
+        yield f"{java.getClass().getName()}: {java.getMessage() or ''}"
+        for suppressed in java.getSuppressed():
             yield from _messages(suppressed, depth + 1)
-        java, depth = java.getCause(), depth + 1  # type: ignore[attr-defined]
+        java, depth = java.getCause(), depth + 1
 
 
 def _reason(text: str) -> _Reason:
-    for pattern, told in _KINDS:
-        if (found := re.search(pattern, text, re.IGNORECASE | re.MULTILINE)) is not None:
-            return told(found, text)
+    for pattern, describe in _KINDS:
+        if (match := re.search(pattern, text, re.IGNORECASE | re.MULTILINE)) is not None:
+            return describe(match, text)
     return _other(text)
 
 
 def _where(text: str) -> str:
-    """In which step, on which host, and how often, as far as that is said."""
-    step, place, times = _STEP.search(text), _PLACE.search(text), _TIMES.search(text)
-    said = f" in step {step[1]!r}" if step else ""
-    if place is not None and place[2] != "driver":
-        said += f" on host {place[1]} (executor {place[2]})"
-    return said + (f" at each of {times[1]} attempts" if times and times[1] != "1" else "")
+    """Step, host and number of attempts, as far as Spark's error names them."""
+    step, lost_task, times = _STEP.search(text), _PLACE.search(text), _TIMES.search(text)
+    location = f" in step {step[1]!r}" if step else ""
+    if lost_task is not None and lost_task[2] != "driver":
+        location += f" on host {lost_task[1]} (executor {lost_task[2]})"
+    return location + (f" at each of {times[1]} attempts" if times and times[1] != "1" else "")
 
 
-def _crashed(found: re.Match[str], text: str) -> _Reason:
+def _crashed(match: re.Match[str], text: str) -> _Reason:
     frames = ((file, line, name) for file, line, name in _FRAME.findall(text) if not _NOT_USERS.search(file))
     where = next((f", at {file}, line {line}, in {name}" for file, line, name in frames), "")
     return _Reason(
-        f"a Python worker process crashed{_where(text)}{where} ({found[1].strip()})",
+        f"a Python worker process crashed{_where(text)}{where} ({match[1].strip()})",
         "most likely by a defect of a compiled package that this code calls, so try another version of that package",
     )
 
 
-def _died(found: re.Match[str], text: str) -> _Reason:
+def _died(match: re.Match[str], text: str) -> _Reason:
     return _Reason(
-        f"a Python worker process died without a word{_where(text)}: it was killed, {_MEMORY}, or user code ended it, "
-        "as os._exit does",
-        "if memory ran out, let an epoch bring less (-o max_records_per_epoch=…), run fewer tasks at once, or take a "
-        "machine with more",
+        f"a Python worker process ended without an error message{_where(text)}: it was killed, {_MEMORY}, or user code "
+        "ended it, as os._exit does",
+        "if memory ran out, let an epoch read less (-o max_records_per_epoch=…), run fewer tasks at once, or take a "
+        "machine with more memory",
     )
 
 
-def _full(found: re.Match[str], text: str) -> _Reason:
+def _full(match: re.Match[str], text: str) -> _Reason:
     line = next(line for line in text.splitlines() if re.search(_FULL, line, re.IGNORECASE))
     paths = re.findall(r"(?<![\w.])/[^\s:()'\"]+", line)
-    place = paths[-1] if paths else _FOLDERS
+    full_folder = paths[-1] if paths else _FOLDERS
     remedy = (
         "free some space there, or name another folder on each host (spark.local.dir or SPARK_LOCAL_DIRS; "
-        "HEADRACE_COPIES for copies of state)"
+        "HEADRACE_STATE_STORES for state stores)"
     )
     if (host := _PLACE.search(text)) is not None and host[2] != "driver":
         remedy += "; with spark.excludeOnFailure.enabled=true Spark tries other executors"
-    return _Reason(f"no space left on device for {place}{_where(text)}", remedy)
+    return _Reason(f"no space left on device for {full_folder}{_where(text)}", remedy)
 
 
-def _lost(found: re.Match[str], text: str) -> _Reason:
-    cause = found[2].strip().rstrip(".")
+def _lost(match: re.Match[str], text: str) -> _Reason:
+    cause = match[2].strip().rstrip(".")
     if re.search(r"code 137|signal 9|SIGKILL", cause):
         cause += f", so it was killed, {_MEMORY}"
     times = _TIMES.search(text)
     return _Reason(
-        f"executor {found[1]} was lost{f' at the last of {times[1]} attempts' if times else ''} ({cause})",
+        f"executor {match[1]} was lost{f' at the last of {times[1]} attempts' if times else ''} ({cause})",
         "its own log says more; spark.executor.memory and spark.executor.memoryOverhead give executors more memory",
     )
 
 
-def _not_importable(found: re.Match[str], text: str) -> _Reason:
+def _not_importable(match: re.Match[str], text: str) -> _Reason:
     return _Reason(
-        f"a Python worker process cannot import what it needs{_where(text)} ({found[0].strip()})",
+        f"a Python worker process cannot import what it needs{_where(text)} ({match[0].strip()})",
         "install it in the executors' Python (spark.pyspark.python, PYSPARK_PYTHON): installed packages are not sent",
         _traceback(text),
     )
 
 
-def _raised(found: re.Match[str], text: str) -> _Reason:
+def _raised(match: re.Match[str], text: str) -> _Reason:
     traceback = _traceback(text)
     return _Reason(
         f"a Python worker process failed{_where(text)} ({traceback.splitlines()[-1].strip()})",
@@ -165,27 +166,27 @@ def _raised(found: re.Match[str], text: str) -> _Reason:
 
 
 def _traceback(text: str) -> str:
-    found = _TRACEBACK.search(text)
-    return "\n".join((found[0] if found else text).strip().splitlines()[-_TOLD_LINES:])
+    match = _TRACEBACK.search(text)
+    return "\n".join((match[0] if match else text).strip().splitlines()[-_TRACEBACK_LINES:])
 
 
-def _no_heap(found: re.Match[str], text: str) -> _Reason:
+def _no_heap(match: re.Match[str], text: str) -> _Reason:
     return _Reason(
-        f"a Java process ran out of memory{_where(text)} ({found[0]})",
+        f"a Java process ran out of memory{_where(text)} ({match[0]})",
         "give it more with spark.driver.memory or spark.executor.memory",
     )
 
 
-def _results_too_large(found: re.Match[str], text: str) -> _Reason:
-    return _Reason(found[0].strip(), "raise spark.driver.maxResultSize, or let an epoch bring less")
+def _results_too_large(match: re.Match[str], text: str) -> _Reason:
+    return _Reason(match[0].strip(), "raise spark.driver.maxResultSize, or let an epoch read less")
 
 
-def _stopped(found: re.Match[str], text: str) -> _Reason:
-    return _Reason(f"the job was stopped from outside ({found[0].strip()})", "start the program again")
+def _stopped(match: re.Match[str], text: str) -> _Reason:
+    return _Reason(f"the job was stopped from outside ({match[0].strip()})", "start the program again")
 
 
 def _other(text: str) -> _Reason:
-    """What is said behind the last of the causes that say anything."""
+    """The first lines of an error of no known kind."""
     lines = [line for line in text.splitlines() if line.strip() and "Exception thrown in awaitResult" not in line]
     return _Reason("\n".join(lines[:_OTHER_LINES]) or "Spark does not say why", "its logs may say more")
 
@@ -201,4 +202,4 @@ _KINDS: list[tuple[str, Callable[[re.Match[str], str], _Reason]]] = [
     (r"Total size of serialized results .* is bigger than .*", _results_too_large),
     (r".*(?:SparkContext was shut down|stopped SparkContext|Job \S+ cancelled).*", _stopped),
 ]
-"""How kinds of failure are known, the most telling first."""
+"""Pattern in the text -> words for the failure; the first match counts, so specific patterns come first."""

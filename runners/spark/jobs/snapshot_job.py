@@ -1,4 +1,4 @@
-"""Snapshots of state, made by a Spark job of their own while epochs go on."""
+"""Snapshots of state, made by another Spark job while epochs go on."""
 
 from __future__ import annotations
 
@@ -11,54 +11,50 @@ from typing import cast
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.checkpoint import CopyPlan, Snapshot, SnapshotOrder, write_snapshot
-from headrace.runners.engine.epoch import DRIVER, Kind, Row, pack, unpack
-from headrace.runners.spark.held import HELD
-from headrace.runners.spark.host import SparkHost
-from headrace.runners.spark.job import collected
-from headrace.runners.spark.level import SCHEMA, batches_of, rows_of, table_of
-from headrace.runners.spark.shipment import Contents, Shipment
+from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder, write_snapshot
+from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
+from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
+from headrace.runners.spark.worker.host import SparkHost
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
 
-Orders = Sequence[tuple[SnapshotOrder, CopyPlan]]
+Orders = Sequence[tuple[SnapshotOrder, FileChain]]
 _LONGEST = 5.0
-"""Seconds that the end of a run waits for snapshots that nobody will name, and as long again for their job to give up:
-less than a run has to end in that a signal has stopped."""
+"""Seconds that the end of a run waits for the job, and again after cancelling the job: together less than the time in
+which a run must end after a signal."""
 
 
 @dataclass(frozen=True, slots=True)
 class _MakeSnapshots:
-    """The function of the job's `mapInArrow`: a row is an order, a row of the result the snapshot made."""
+    """The function of the job's `mapInArrow`: from messages with orders to messages with snapshots."""
 
-    shipment: Shipment
+    payload: TaskPayload
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        contents, host = HELD.take(self.shipment)
-        task = TaskContext.get()
-        assert task is not None, "Spark calls this inside a task"
-        host.begin(task.attemptNumber())
-        return batches_of(host.finish(_snapshot(contents, host, row) for row in rows_of(batches)))
+        contents, host = PROCESS.begin_snapshot(self.payload)
+        return batches_of(host.finish(_snapshot(contents, host, message) for message in messages_of(batches)))
 
 
-def _snapshot(contents: Contents, host: SparkHost, row: Row) -> Row:
-    order, plan = cast(tuple[SnapshotOrder, CopyPlan], unpack(row[3]))
+def _snapshot(contents: PayloadContents, host: SparkHost, message: Message) -> Message:
+    order, chain = cast(tuple[SnapshotOrder, FileChain], unpack(message[3]))
     names = contents.program.levels[order.level - 1]
-    # A copy that is further holds what the plan's later deltas say; a reader applies them once more.
-    copies = {name: host.copy_no_older(name, plan) for name in names}
-    return (row[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, copies)))
+    # A store may contain changes of later deltas; whoever reads the snapshot applies these deltas once more.
+    stores = {name: host.state_store_no_older(name, chain) for name in names}
+    return (message[0], DRIVER, Kind.REPORT, pack(write_snapshot(contents.store, order, stores)))
 
 
-class Making:
-    """Snapshots that are being made by a job of its own; calling it gives them once all are made, None before.
+class SnapshotJob:
+    """A job that makes snapshots. Calling the object returns the snapshots, or None until all are made.
 
-    A job that fails raises its error there: the state is safe without.
+    If the job fails, the call raises its error. The state is safe without snapshots.
     """
 
-    def __init__(self, session: SparkSession, shipment: Shipment, orders: Orders) -> None:
-        self._session, self._shipment, self._orders = session, shipment, orders
-        self._made: list[Snapshot] = []
+    def __init__(self, session: SparkSession, payload: TaskPayload, orders: Orders) -> None:
+        self._session, self._payload, self._orders = session, payload, orders
+        self._snapshots: list[Snapshot] = []
         self._error: Exception | None = None
         self._tag = f"headrace-snapshots-{token_hex(8)}"
         self._thread = Thread(target=self._make, name="headrace-snapshots", daemon=True)
@@ -66,39 +62,39 @@ class Making:
 
     def _make(self) -> None:
         try:
-            # Local properties of this thread alone.
+            # Local properties belong to this thread.
             self._session.sparkContext.addJobTag(self._tag)
-            rows: list[Row] = [
-                (order.interval, order.level, Kind.CHAIN, pack((order, plan))) for order, plan in self._orders
+            messages: list[Message] = [
+                (order.interval, order.level, Kind.CHAIN, pack((order, chain))) for order, chain in self._orders
             ]
-            given = self._session.createDataFrame(table_of([row] for row in rows))
-            plan = given.mapInArrow(_MakeSnapshots(self._shipment), SCHEMA)
-            made = collected(plan, f"snapshots of epoch {self._orders[0][0].epoch}")
-            self._made = [_made(row) for row in made]
+            table = self._session.createDataFrame(table_of([message] for message in messages))
+            plan = table.mapInArrow(_MakeSnapshots(self._payload), SCHEMA)
+            output = run_plan(plan, f"snapshots of epoch {self._orders[0][0].epoch}")
+            self._snapshots = [_snapshot_in(message) for message in output]
         except Exception as error:
             self._error = error
 
     def __call__(self) -> list[Snapshot] | None:
-        """The snapshots, if they are ready. Raises what kept them from being made."""
+        """The snapshots, if they are ready. Raises the error of the job."""
         if self._thread.is_alive():
             return None
         if self._error is not None:
             raise self._error
-        return self._made
+        return self._snapshots
 
     def end(self, at_once: bool) -> None:
-        """Let the job end, or end it, so that nothing is written once the run is over."""
+        """Wait for the end of the job, or cancel it, so that the job writes nothing after the run."""
         self._thread.join(0.0 if at_once else _LONGEST)
         if self._thread.is_alive():
-            # A Java process that a signal has ended, too, cannot be told.
+            # The call fails if a signal has ended the Java process, too.
             with suppress(Py4JError, OSError):
                 self._session.sparkContext.cancelJobsWithTag(self._tag)
             self._thread.join(0.0 if at_once else _LONGEST)
 
 
-def _made(row: Row) -> Snapshot:
-    """What a task says of an order. Raises what kept it from being written."""
-    told = unpack(row[3])
-    if row[2] == Kind.FAILURE:
-        raise cast(Exception, told)
-    return cast(Snapshot, told)
+def _snapshot_in(message: Message) -> Snapshot:
+    """The snapshot in a message of a task. Raises the error in a message of kind `FAILURE`."""
+    value = unpack(message[3])
+    if message[2] == Kind.FAILURE:
+        raise cast(Exception, value)
+    return cast(Snapshot, value)

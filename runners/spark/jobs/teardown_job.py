@@ -1,4 +1,4 @@
-"""The end of a run in the worker processes: a last Spark job in which they tear user code down."""
+"""The last Spark job of a run, in which worker processes tear user code down."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.held import HELD
-from headrace.runners.spark.job import collected
-from headrace.runners.spark.joberror import SparkJobError
-from headrace.runners.spark.level import SCHEMA
-from headrace.runners.spark.shipment import Shipment
+from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.job_error import SparkJobError
+from headrace.runners.spark.jobs.stage_function import SCHEMA
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.task_payload import TaskPayload
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class _Leave:
-    """The function of a task."""
+    """The function of the job's `mapInArrow`: tears a run down, and returns no batches."""
 
-    shipment: Shipment
+    payload: TaskPayload
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        HELD.leave(self.shipment)
+        PROCESS.leave(self.payload)
         for _ in batches:
             continue
         return iter(())
 
 
-def ask_to_leave(session: SparkSession, shipment: Shipment, parallelism: int) -> None:
-    """Have worker processes let go of a run.
+def ask_to_leave(session: SparkSession, payload: TaskPayload, parallelism: int) -> None:
+    """Let worker processes tear down a run.
 
-    Spark gives tasks to the processes that have waited longest, so most are reached; the others follow when they end,
-    unless they are killed.
+    Spark gives tasks to the processes that have waited longest, so the job reaches most of them; the other processes
+    tear the run down when they end, unless they are killed. A job that fails is only a warning.
     """
     try:
         tasks = session.range(0, parallelism, 1, parallelism)
-        collected(tasks.mapInArrow(_Leave(shipment), SCHEMA), "the end of a run")
+        run_plan(tasks.mapInArrow(_Leave(payload), SCHEMA), "the end of a run")
     except (SparkJobError, Py4JError, PySparkException) as error:
-        _log.warning("DoFn.teardown was not called everywhere: %s", error)
+        _log.warning("DoFn.teardown was not called in all worker processes: %s", error)

@@ -1,8 +1,8 @@
-"""Memory of worker processes: how it is asked for, and when it goes back to the system.
+"""Allocator settings of worker processes, and the rule by which freed memory is returned to the system.
 
-What a task of many records needs is mostly garbage when it ends. glibc keeps freed memory that does not lie at the end
-of its heap, and Arrow's usual allocator keeps what it has freed for the next time: each worker would stay as large as
-its largest task, and kinds of memory that are never needed at once would add up.
+Most of the memory of a task with many records is garbage when the task ends. glibc keeps freed memory that is not at
+the end of its heap, and Arrow's default allocator keeps freed memory for later use. Each worker would therefore stay as
+large as its largest task, and memory freed in one allocator could not be used by the other.
 """
 
 from __future__ import annotations
@@ -11,32 +11,35 @@ from functools import cache
 
 import pyarrow as pa
 
-from headrace.runners.spark.system import c_function, own_bytes
+from headrace.runners.spark.memory.system import c_function, own_bytes
 
 _ARENA_MAX = -8
-"""`M_ARENA_MAX` of mallopt(3)."""
+"""The parameter `M_ARENA_MAX` of mallopt(3)."""
 _ARENAS = 2
-"""Threads of a worker write files and wait; an arena for each would keep what it once had."""
+"""Number of glibc arenas. Threads of a worker mostly write files; one arena for each would keep its freed memory."""
 _GROWN = 64 << 20
-"""Bytes by which a process may grow before it is asked what it can give back."""
+"""Bytes by which a process may grow before it returns freed memory to the system."""
 
 
 @cache
 def settle() -> None:
-    """Once in a worker: Arrow takes its memory where all else does, so that either can use what the other has freed."""
+    """Let Arrow allocate by the C library, so that memory freed by either can be reused by the other.
+
+    Only the first call in a process has an effect.
+    """
     pa.set_memory_pool(pa.system_memory_pool())
     if (mallopt := c_function("mallopt")) is not None:
         mallopt(_ARENA_MAX, _ARENAS)
 
 
 def give_back() -> None:
-    """Free memory goes back to the system, where the C library can do that; about a millisecond for 10 MiB."""
+    """Return freed memory to the system if the C library can do so; this takes about a millisecond for 10 MiB."""
     if (trim := c_function("malloc_trim")) is not None:
         trim(0)
 
 
 class Trim:
-    """Gives memory back after tasks that took much; those that take little find again what the one before them freed.
+    """Returns memory to the system after large tasks; small tasks reuse the memory that the task before them freed.
 
     >>> trim = Trim()
     >>> trim.task_ends()
@@ -46,7 +49,7 @@ class Trim:
         self._least = 0
 
     def task_ends(self) -> None:
-        """Give back what is free if the process is much larger than it was when it had done so last."""
+        """Return freed memory if the process has grown by more than 64 MiB since it was smallest."""
         own = own_bytes()
         if own > self._least + _GROWN:
             give_back()
@@ -55,4 +58,4 @@ class Trim:
 
 
 TRIM = Trim()
-"""Of this process."""
+"""The `Trim` of this worker process."""

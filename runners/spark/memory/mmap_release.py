@@ -1,8 +1,8 @@
-"""Pages of copies of state that lie in a worker's memory: they go when many have been read.
+"""Releases mapped pages of state stores from a worker's memory after many of them have been read.
 
-LMDB maps its files, so whatever is looked at stays in the process's resident size until the file is closed, and a
-bundle that fires much looks at all of it. The system has these pages in its cache of the file anyway. A page that is
-let go and looked at once more costs a fault, which brings its neighbours too: a quarter of a millisecond for 8 MiB.
+LMDB maps its files into memory, so each page that is read counts as resident memory of the process until the file is
+closed, and a bundle that fires many windows reads all pages. The page cache of the system holds these pages anyway. A
+released page that is read again costs a page fault, which also brings its neighbours: 0.25 ms for 8 MiB.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import os
 from ctypes import c_size_t, c_void_p
 from pathlib import Path
 
-from headrace.runners.spark.system import c_function, file_bytes
+from headrace.runners.spark.memory.system import c_function, file_bytes
 
 _GROWN = 8 << 20
-"""Bytes of files by which a process may grow before it lets those go that are of copies."""
+"""Bytes of resident file pages by which a process may grow before it releases the pages of state stores."""
 _OFTEN = 1 << 20
-"""Bytes that are read between two looks at how much has come."""
+"""Bytes that are read between two checks of the resident size."""
 _MAPS = Path("/proc/self/maps")
 _DATA = "data.mdb"
-"""How LMDB calls its files."""
+"""Name of the data file of an LMDB environment."""
 _DONTNEED = 4
-"""`MADV_DONTNEED` of madvise(2); pages of a shared mapping that is only read are found again in the file."""
+"""The advice `MADV_DONTNEED` of madvise(2). Pages of a shared read-only mapping are read again from the file."""
 
 
-class CopyPages:
-    """Looks how much of files lies in memory where a bulk of it was read, and when a task has done with its state.
+class MappedPages:
+    """Checks the resident size of mapped files after bulk reads and after tasks, and releases pages of open stores.
 
-    For one thread: that which opens, reads and closes the copies. Files that somebody else maps are left alone, as they
-    may be closed at any time, and there is somebody's memory then.
+    Only the thread that opens, reads and closes the stores may use it. Mappings of other files are left alone: another
+    thread may unmap one at any time, and its addresses may then belong to other memory.
 
-    >>> pages = CopyPages()
+    >>> pages = MappedPages()
     >>> pages.were_read(1 << 20)
     """
 
@@ -40,21 +40,21 @@ class CopyPages:
         self._files: set[bytes] = set()
 
     def opened(self, folder: str | Path) -> None:
-        """A copy is open."""
+        """Note that the store in a folder has been opened."""
         self._files.add(_file_in(folder))
 
     def closed(self, folder: str | Path) -> None:
-        """It no longer is."""
+        """Note that the store in a folder is closed."""
         self._files.discard(_file_in(folder))
 
     def were_read(self, size: int) -> None:
-        """So many bytes of a copy were, in bulk. Keys here and there do not count: they may well be read again."""
+        """Note a bulk read of `size` bytes of a store. Reads of single keys do not count: they are often repeated."""
         self._bytes += size
         if self._bytes >= _OFTEN:
             self.look()
 
     def look(self) -> None:
-        """Let pages go if there are many more than there were when that was done last."""
+        """Release the pages of open stores if resident file pages have grown by more than 8 MiB."""
         self._bytes = 0
         held = file_bytes()
         if held > self._least + _GROWN:
@@ -63,22 +63,22 @@ class CopyPages:
         self._least = min(self._least, held)
 
     def let_go(self) -> None:
-        """All pages of open copies leave this process's memory; reading goes on as before."""
+        """Release all resident pages of open stores; reads of the stores continue to work."""
         if (advise := c_function("madvise")) is None or not _MAPS.exists():
             return
         for line in _MAPS.read_bytes().splitlines():
-            # Address, permissions, offset, device, inode, path.
+            # The fields are: address, permissions, offset, device, inode, path.
             fields = line.split(maxsplit=5)
-            # A shared mapping that nobody writes to; a private one, or one for writing, has more to lose than time.
+            # Only a shared read-only mapping is released: a private or writable one could lose data.
             if fields[1] == b"r--s" and fields[-1] in self._files:
                 start, end = (int(bound, 16) for bound in fields[0].split(b"-"))
                 advise(c_void_p(start), c_size_t(end - start), _DONTNEED)
 
 
 def _file_in(folder: str | Path) -> bytes:
-    """As the system names it."""
+    """Return the path of the data file of a store, as /proc/self/maps gives it."""
     return os.fsencode(os.path.realpath(os.path.join(folder, _DATA)))
 
 
-PAGES = CopyPages()
-"""Of this process."""
+PAGES = MappedPages()
+"""The `MappedPages` of this worker process."""

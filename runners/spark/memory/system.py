@@ -1,4 +1,4 @@
-"""What a process asks of the system about its own memory, where the system is Linux."""
+"""Resident memory of this process, and functions of the C library, on Linux; other systems get neutral answers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _STATM = Path("/proc/self/statm")
 
 
 def own_bytes() -> int:
-    """What this process has in memory that is no page of a file; 0 where the system does not say."""
+    """Return the resident bytes of this process that are not pages of files; 0 if the system does not report them."""
     resident, of_files = _resident()
     return resident - of_files
 
 
 def file_bytes() -> int:
-    """What it has in memory of files; 0 where the system does not say."""
+    """Return the resident bytes of this process that are pages of files; 0 if the system does not report them."""
     return _resident()[1]
 
 
 def _resident() -> tuple[int, int]:
-    """All of it, and that of files."""
+    """Return all resident bytes of this process, and those that are pages of files."""
     try:
         resident, of_files = map(int, _STATM.read_bytes().split()[1:3])
     except OSError:
@@ -35,7 +35,7 @@ def _resident() -> tuple[int, int]:
 
 @cache
 def c_function(name: str) -> Callable[..., int] | None:
-    """Of the C library; None where it has none such, or another system's."""
+    """Return a function of the C library by its name; None if it does not exist, or if the system is not Linux."""
     if not sys.platform.startswith("linux"):
         return None
     found: Callable[..., int] | None = getattr(ctypes.CDLL(None, use_errno=True), name, None)

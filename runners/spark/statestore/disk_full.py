@@ -1,4 +1,4 @@
-"""Room on the disk for the copies of state of a host: told by name where there is none (paper §6.2)."""
+"""Full disks under state stores: an error that names the folder and the remedy (paper §6.2)."""
 
 from __future__ import annotations
 
@@ -12,32 +12,30 @@ from tempfile import mkstemp
 import lmdb
 
 from headrace.lowlevel.errors import HeadraceError
+from headrace.runners.spark.statestore.lmdb_private import LOCK_FILE_BYTES, is_full_disk
 
 MAX_READERS = 1024
-"""Of an environment."""
-_LOCK_BYTES = 72 << 10
-"""What LMDB's lock file takes for that many."""
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Processes and threads that may read an environment at once."""
 
 
-class CopyError(HeadraceError, OSError):
-    """There is no room for a copy of state. Nothing of the epoch is committed; the checkpoint has all of the state."""
+class StateDiskError(HeadraceError, OSError):
+    """The disk has no room for a state store. Nothing of the epoch is committed; the checkpoint has all state."""
 
 
 def reserve_lock(path: Path) -> None:
-    """Give a new environment a lock file that has all of its blocks, or none at all.
+    """Make the lock file of a new environment with all of its blocks, or raise OSError and make none.
 
-    LMDB makes it without, and maps it: on a full disk, the first look at it would kill the process (SIGBUS). Zeros are
-    written, as not every system that is POSIX can reserve blocks (macOS has no `posix_fallocate`).
+    LMDB would make a sparse file and map it: on a full disk, the first access would kill the process (SIGBUS). The file
+    is filled with zeros, as not every POSIX system can reserve blocks (macOS has no `posix_fallocate`).
     """
     lock = path / "lock.mdb"
     if lock.exists():
         return
-    # Complete before it has its name: another process may open the environment at the same time.
+    # The file gets its name when it is complete, as another process may open the environment at the same time.
     descriptor, temporary = mkstemp(dir=path, prefix="lock-")
     try:
         with os.fdopen(descriptor, "wb", buffering=0) as file:
-            if file.write(bytes(_LOCK_BYTES)) < _LOCK_BYTES:
+            if file.write(bytes(LOCK_FILE_BYTES)) < LOCK_FILE_BYTES:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         with suppress(FileExistsError):
             os.link(temporary, lock)
@@ -46,16 +44,14 @@ def reserve_lock(path: Path) -> None:
 
 
 @contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Raise `CopyError` naming the copy, its remedy and its place for what LMDB or the system says of a full disk."""
+def naming_full_disk(path: Path) -> Iterator[None]:
+    """Raise `StateDiskError` if LMDB or the system reports a full disk; it names the folder and the remedy."""
     try:
         yield
     except (lmdb.Error, OSError) as error:
-        number = getattr(error, "errno", None)
-        full = number in _FULL or any(os.strerror(each) in str(error) for each in _FULL)
-        if not full or isinstance(error, CopyError):
+        if not is_full_disk(error) or isinstance(error, StateDiskError):
             raise
-        raise CopyError(
-            f"cannot write the copy of state {path}: {str(error).lower()}; free some space there, or name another "
-            "place in HEADRACE_COPIES, and start again; nothing of this epoch is committed"
+        raise StateDiskError(
+            f"cannot write the state store {path}: {str(error).lower()}; free some space there, or name another "
+            "folder in HEADRACE_STATE_STORES, and start again; nothing of this epoch is committed"
         ) from error

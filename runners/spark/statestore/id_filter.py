@@ -1,34 +1,34 @@
-"""Duplicates: a process's Bloom filter of the ids in a host's copy, to which other processes add (paper §6.1.1)."""
+"""Duplicates: a Bloom filter of the record ids in a state store that several processes change (paper §6.1.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from headrace.lowlevel.idfilter import IdFilter
-from headrace.lowlevel.state import Delta
+from headrace.lowlevel.state.id_filter import IdFilter
+from headrace.lowlevel.state.state_store import Delta
 
 
-class CopyFilter:
-    """Follows the copy from position to position, when it is asked: most computations have no ids.
+class StoredIdFilter:
+    """The `IdFilter` of a state store, brought to the position of the store only when it is used: most have no ids.
 
-    What was committed since the filter was last asked is read from the checkpoint, the newest of it from memory; only
-    a filter that cannot follow, as after a snapshot, is made again from all ids.
+    Deltas since the last use are read from the checkpoint; the newest may be in memory. If they cannot be read, as
+    after a snapshot, the filter is made again from all ids of the store.
     """
 
     def __init__(self) -> None:
         self.current: IdFilter | None = None
-        """The filter, if it is that of the view that reads have now."""
+        """The filter for the current view of the store; None if it must be brought there."""
         self.chain: Sequence[str] = ()
         self.read: Callable[[str], Iterable[Delta]] | None = None
         self._filter = IdFilter()
         self._position: str | None = None
 
     def view_ends(self) -> None:
-        """The next view may be of a newer state."""
+        """Note the end of the store's view; the next view may be of a newer state."""
         self.current = None
 
     def bring_to(self, position: str, all_ids: Callable[[], Iterable[tuple[bytes, int]]]) -> IdFilter:
-        """The filter of the ids that the copy has at a position."""
+        """Return the filter of the ids in the store at a position. `all_ids` returns (id, timestamp) of each."""
         if self._position != position:
             if not self._follow(position):
                 self._begin(all_ids())
@@ -37,7 +37,7 @@ class CopyFilter:
         return self._filter
 
     def _follow(self, position: str) -> bool:
-        """Add what came since the filter's position; False if that is not known."""
+        """Add ids since the position of the filter; False if the deltas between are not known."""
         chain, read = list(self.chain), self.read
         if read is None or self._position not in chain or position not in chain:
             return False

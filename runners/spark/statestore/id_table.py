@@ -1,35 +1,36 @@
-"""Duplicates: the ids of processed records in a host's copy, by id and by time (paper §6.1.1)."""
+"""Duplicates: the ids of processed records in a state store, by id and by time (paper §6.1.1)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from headrace.lowlevel.state import Delta
-from headrace.runners.spark import layout
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.statestore import key_layout
 
 if TYPE_CHECKING:
-    import lmdb
-
-    Transaction = lmdb.Transaction[bytes]
+    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
 
 
 class IdTable:
-    """Two tables of LMDB that change together: those to be forgotten are found by their time."""
+    """Two tables of LMDB that change together: ids by name, and ids by time, to find those that are to be forgotten."""
 
-    def __init__(self, ids: lmdb._Database, ages: lmdb._Database) -> None:
+    def __init__(self, ids: Database, ages: Database) -> None:
         self.ids, self._ages = ids, ages
 
     def has(self, view: Transaction, record_id: bytes) -> bool:
-        """Whether a record of this id was processed."""
-        return view.get(layout.fit(record_id), None, self.ids) is not None
+        """Whether a record with this id was processed."""
+        return view.get(key_layout.fit(record_id), None, self.ids) is not None
 
     def change(self, transaction: Transaction, delta: Delta) -> None:
-        """Add and forget what a delta says."""
+        """Apply the ids of a delta."""
         if delta.ids:
-            ids = [layout.named(record_id, layout.time_bytes(timestamp)) for record_id, timestamp in delta.ids.items()]
-            ages = [layout.named(layout.age_name(*entry), b"") for entry in delta.ids.items()]
-            transaction.cursor(self.ids).putmulti(layout.nearly_sorted(ids))
-            transaction.cursor(self._ages).putmulti(layout.nearly_sorted(ages))
+            ids = [
+                key_layout.named(record_id, key_layout.time_bytes(timestamp))
+                for record_id, timestamp in delta.ids.items()
+            ]
+            ages = [key_layout.named(key_layout.age_name(*entry), b"") for entry in delta.ids.items()]
+            transaction.cursor(self.ids).putmulti(key_layout.nearly_sorted(ids))
+            transaction.cursor(self._ages).putmulti(key_layout.nearly_sorted(ages))
         if delta.forget_ids_before is not None:
             self._forget(transaction, delta.forget_ids_before)
 
@@ -37,12 +38,12 @@ class IdTable:
         cursor = transaction.cursor(self._ages)
         while cursor.first():
             key, value = cursor.item()
-            timestamp, record_id = layout.age_of(layout.unnamed(key, value)[0])
+            timestamp, record_id = key_layout.age_of(key_layout.unnamed(key, value)[0])
             if timestamp >= limit:
                 return
-            id_key = layout.fit(record_id)
+            id_key = key_layout.fit(record_id)
             time = transaction.get(id_key, None, self.ids)
-            # An id that came again at another time has an older entry here, which counts for nothing.
-            if time is not None and layout.timestamp_of(layout.unnamed(id_key, time)[1]) < limit:
+            # If the id was added again with another time, this entry is obsolete.
+            if time is not None and key_layout.timestamp_of(key_layout.unnamed(id_key, time)[1]) < limit:
                 transaction.delete(id_key, db=self.ids)
             cursor.delete()

@@ -1,8 +1,8 @@
-"""Entries of a host's copy of state as ordered bytes: what lies where in LMDB (paper §4.4: state in an ordered store).
+"""Keys and values of the tables of a state store in LMDB (paper §4.4: state in an ordered store).
 
-Every table is ordered by its key, so the layout is the index: a row's cells lie side by side by name, and the marks of
+Every table is ordered by its key, so the layout is the index: a key's cells lie side by side by name, and the marks of
 a domain lie in order of time. LMDB keys have at most 511 bytes. A longer one keeps its first 495 bytes, a hash stands
-for the rest and the full name goes into the value; a key of exactly 511 bytes is always such a one.
+for the rest, and the full name is in the value; a key of exactly 511 bytes always stands for a longer name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headrace.lowlevel.state import Mark, MarkColumns
+from headrace.lowlevel.state.state_store import Mark, MarkColumns
 
 LAYOUT_VERSION = 3
-"""Of everything below. A copy of another version is thrown away and made again from the checkpoint."""
+"""Version of this module's encoding. A store of another version is made again from the checkpoint."""
 _MAX_KEY = 511
 _DIGEST_SIZE = 16
 ORDER_DOUBTFUL_FROM = _MAX_KEY - _DIGEST_SIZE
@@ -37,9 +37,9 @@ _DOMAINS = tuple(bytes([domain]) for domain in range(256))
 _TAG_FROM = _ORDER.size + 1
 """Where the tag begins in an `order_name`."""
 Times = NDArray[np.int64]
-"""Timestamps in microseconds."""
+"""Timestamps in microseconds UTC."""
 _FEW_EQUAL = 4
-"""Neighbours that must be equal on average for a list to have them once."""
+"""Average length of a run of equal timestamps from which on they share one object."""
 _LAST_TIME = _TIME_BIAS - 1
 
 
@@ -77,25 +77,25 @@ def unnamed(key: bytes, value: bytes) -> tuple[bytes, bytes]:
     return value[_NAME_SIZE.size : end], value[end:]
 
 
-def mark_name(row: bytes, domain: int, tag: str) -> bytes:
-    """Name of an entry in the table of marks, ordered by row."""
+def mark_name(key_hash: bytes, domain: int, tag: str) -> bytes:
+    """Name of an entry in the table of marks, ordered by key hash."""
     try:
-        return row + _DOMAINS[domain] + tag.encode()
+        return key_hash + _DOMAINS[domain] + tag.encode()
     except UnicodeEncodeError:
-        return row + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
+        return key_hash + _DOMAINS[domain] + tag.encode("utf-8", "surrogatepass")
 
 
 def mark_names(marks: Iterable[tuple[bytes, int, str]]) -> list[bytes]:
-    """`mark_name` of each."""
+    """The `mark_name` of each (key hash, domain, tag), in the same order."""
     marks = list(marks)
     try:
-        return [row + _DOMAINS[domain] + tag.encode() for row, domain, tag in marks]
+        return [key_hash + _DOMAINS[domain] + tag.encode() for key_hash, domain, tag in marks]
     except UnicodeEncodeError:
         return [mark_name(*mark) for mark in marks]
 
 
 def order_name(mark: bytes, time: bytes) -> bytes:
-    """Name of an entry in the table ordered by (domain, timestamp, row, tag), from `mark_name` and `time_bytes`."""
+    """Name of an entry in the table by (domain, timestamp, key hash, tag), from `mark_name` and `time_bytes`."""
     return mark[16:17] + time + mark
 
 
@@ -103,14 +103,14 @@ def mark_of(order_name: bytes) -> Mark:
     """The mark that an `order_name` stands for.
 
     >>> mark_of(order_name(mark_name(b"r" * 16, 2, "tag"), time_bytes(-5)))
-    Mark(timestamp=-5, row=b'rrrrrrrrrrrrrrrr', tag='tag')
+    Mark(timestamp=-5, key_hash=b'rrrrrrrrrrrrrrrr', tag='tag')
     """
-    _, biased, row = _ORDER.unpack_from(order_name)
-    return Mark(biased - _TIME_BIAS, row, str(order_name[_TAG_FROM:], "utf-8", "surrogatepass"))
+    _, biased, key_hash = _ORDER.unpack_from(order_name)
+    return Mark(biased - _TIME_BIAS, key_hash, str(order_name[_TAG_FROM:], "utf-8", "surrogatepass"))
 
 
 class _Tags(dict[bytes, str]):
-    """Tags by their bytes; most come many times."""
+    """Tags by their bytes, decoded once each."""
 
     def __missing__(self, data: bytes) -> str:
         tag = self[data] = str(data, "utf-8", "surrogatepass")
@@ -118,16 +118,16 @@ class _Tags(dict[bytes, str]):
 
 
 def columns_of(order_names: Sequence[bytes]) -> MarkColumns:
-    """`mark_of` of each, as columns."""
+    """The `mark_of` each name, as columns of equal length, in the same order."""
     times = np.frombuffer(b"".join([name[1:9] for name in order_names]), ">u8").astype(np.uint64)
     timestamps = _shared((times ^ np.uint64(_TIME_BIAS)).view(np.int64))
-    rows = [name[9:25] for name in order_names]
+    key_hashes = [name[9:25] for name in order_names]
     tags = _Tags()
-    return MarkColumns(timestamps, rows, [tags[name[_TAG_FROM:]] for name in order_names])
+    return MarkColumns(timestamps, key_hashes, [tags[name[_TAG_FROM:]] for name in order_names])
 
 
 def _shared(timestamps: Times) -> list[int]:
-    """As a list, in which neighbours that are equal are one object if many are: it may stay until all have fired.
+    """The timestamps as a list; if many neighbours are equal, they share one int, as the list may live for long.
 
     >>> same = _shared(np.array([1 << 40] * 10))
     >>> same == [1 << 40] * 10, same[0] is same[9]
@@ -135,22 +135,22 @@ def _shared(timestamps: Times) -> list[int]:
     """
     edges = np.flatnonzero(np.diff(timestamps)) + 1
     if _FEW_EQUAL * len(edges) >= len(timestamps):
-        alone: list[int] = timestamps.tolist()
-        return alone
-    found: list[int] = []
+        separate: list[int] = timestamps.tolist()
+        return separate
+    shared: list[int] = []
     for start, stop in pairwise([0, *edges.tolist(), len(timestamps)]):
-        found += [int(timestamps[start])] * (stop - start)
-    return found
+        shared += [int(timestamps[start])] * (stop - start)
+    return shared
 
 
 def entry_of(mark_name: bytes, time: bytes) -> tuple[tuple[bytes, int, str], int]:
-    """((row, domain, tag), timestamp) of an entry in the table of marks."""
-    row, domain = _MARK.unpack_from(mark_name)
-    return (row, domain, str(mark_name[17:], "utf-8", "surrogatepass")), timestamp_of(time)
+    """((key hash, domain, tag), timestamp) of an entry in the table of marks."""
+    key_hash, domain = _MARK.unpack_from(mark_name)
+    return (key_hash, domain, str(mark_name[17:], "utf-8", "surrogatepass")), timestamp_of(time)
 
 
 def order_end(domain: int, limit: int) -> bytes:
-    """The first key that lies behind all marks of a domain with a timestamp of at most `limit`."""
+    """The least key that is greater than those of all marks of a domain with a timestamp of at most `limit`."""
     return bytes([domain + 1]) if limit >= _LAST_TIME else bytes([domain]) + time_bytes(limit + 1)
 
 
@@ -160,13 +160,13 @@ def time_bytes(timestamp: int) -> bytes:
 
 
 def times_bytes(timestamps: Times) -> list[bytes]:
-    """`time_bytes` of each.
+    """The `time_bytes` of each timestamp, in the same order.
 
     >>> times_bytes(np.array([-5, 3])) == [time_bytes(-5), time_bytes(3)]
     True
     """
     times = (timestamps.view(np.uint64) ^ np.uint64(_TIME_BIAS)).astype(">u8").tobytes()
-    return [times[at : at + 8] for at in range(0, len(times), 8)]
+    return [times[start : start + 8] for start in range(0, len(times), 8)]
 
 
 def timestamp_of(time: bytes) -> int:
@@ -190,17 +190,17 @@ def age_of(age_name: bytes) -> tuple[int, bytes]:
 
 
 def nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]:
-    """The entries by the first eight bytes of their keys.
+    """The entries, sorted by the first eight bytes of their keys.
 
     Neighbours share a page of the tree, so order halves the time of a change; a full sort would cost more than that.
     """
-    return [entries[place] for place in places_by_head([key for key, _ in entries])]
+    return [entries[index] for index in order_by_head([key for key, _ in entries])]
 
 
-def places_by_head(keys: Sequence[bytes]) -> list[int]:
-    """Places of keys in order of their first eight bytes."""
+def order_by_head(keys: Sequence[bytes]) -> list[int]:
+    """The indices of the keys, sorted by the first eight bytes of each key; equal ones keep their order."""
     heads = b"".join([key[:8] for key in keys])
     if len(heads) < 8 * len(keys):
         heads = b"".join([key[:8].ljust(8, b"\0") for key in keys])
-    places: list[int] = np.frombuffer(heads, ">u8").astype(np.uint64).argsort(kind="stable").tolist()
-    return places
+    indices: list[int] = np.frombuffer(heads, ">u8").astype(np.uint64).argsort(kind="stable").tolist()
+    return indices

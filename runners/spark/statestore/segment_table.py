@@ -1,45 +1,43 @@
-"""Segments in a host's copy of state: lines of many keys under a name, see `headrace.lowlevel.segment` (paper §4.4)."""
+"""Segments in a state store: entries of many keys under one name, see `lowlevel.state.segment` (paper §4.4)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from headrace.runners.spark import layout
+from headrace.runners.spark.statestore import key_layout
 
 if TYPE_CHECKING:
-    import lmdb
-
-    Transaction = lmdb.Transaction[bytes]
+    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
 
 
 class SegmentTable:
-    """A table of LMDB from names to contents, which are megabytes and are read one at a time."""
+    """A table of LMDB from names to contents of some megabytes, which are read one by one."""
 
-    def __init__(self, table: lmdb._Database) -> None:
+    def __init__(self, table: Database) -> None:
         self.table = table
 
     def names(self, view: Transaction) -> list[bytes]:
-        """All names in order, without a look at the contents."""
+        """All names in order; the contents are not read."""
         cursor = view.cursor(self.table)
         keys = cursor.iternext(keys=True, values=False)
-        # Those that were cut are almost in order.
-        return sorted(layout.unnamed(key, cursor.value())[0] if layout.is_cut(key) else key for key in keys)
+        # Keys are in order except for those that stand for longer names.
+        return sorted(key_layout.unnamed(key, cursor.value())[0] if key_layout.is_cut(key) else key for key in keys)
 
     def get(self, view: Transaction, name: bytes) -> bytes | None:
-        """Contents of a segment; a copy, as LMDB's own bytes are only there until the view ends."""
-        key = layout.fit(name)
+        """The contents of a segment, which stay valid after the view ends; None if there is no such segment."""
+        key = key_layout.fit(name)
         value = view.get(key, None, self.table)
-        return None if value is None else layout.unnamed(key, value)[1]
+        return None if value is None else key_layout.unnamed(key, value)[1]
 
     def all(self, view: Transaction) -> Iterator[tuple[bytes, bytes]]:
         """Names and contents."""
-        return (layout.unnamed(key, value) for key, value in view.cursor(self.table))
+        return (key_layout.unnamed(key, value) for key, value in view.cursor(self.table))
 
     def change(self, transaction: Transaction, segments: Mapping[bytes, bytes | None]) -> None:
-        """Put those that have contents, take away the others."""
+        """Put each segment that has contents, and delete each that has None."""
         for name, contents in segments.items():
             if contents is None:
-                transaction.delete(layout.fit(name), db=self.table)
+                transaction.delete(key_layout.fit(name), db=self.table)
             else:
-                transaction.put(*layout.named(name, contents), db=self.table)
+                transaction.put(*key_layout.named(name, contents), db=self.table)

@@ -1,7 +1,7 @@
-"""Which copies of state this process has open, where a host keeps them, and how one is brought up to a commit.
+"""The open state stores of a run in this process, their folders, and how a store advances to a commit.
 
-A copy lies under `<root>/<boot>/<run>/<computation>/<interval>`. The root is local to the host; the driver need not
-share it. `boot` changes with every start of the machine, as copies are not synced to the disk.
+The folder of a store is `<root>/<boot>/<run>/<computation>/<interval>`. The root is local to each host. `boot` changes
+with every start of the machine, as stores are not synced to the disk.
 """
 
 from __future__ import annotations
@@ -20,30 +20,33 @@ from math import inf
 from pathlib import Path
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.state import Delta
-from headrace.runners.spark.copy import DAMAGE, LmdbCopy
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.statestore.lmdb_private import DAMAGE
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 
-ROOT_VARIABLE = "HEADRACE_COPIES"
-"""Environment variable that names the root on every host; without it, a folder of the user in the temporary one."""
+ROOT_VARIABLE = "HEADRACE_STATE_STORES"
+"""Environment variable that names the root on every host; by default a folder of the user in the temporary folder."""
 _BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
 _KEEP_SECONDS = 7 * 86_400
+"""Seconds after the last write until the stores of a run are deleted."""
 _SWEEP_SECONDS = 3_600
+"""Seconds between two sweeps of a process."""
 _OPEN_AT_ONCE = 200
-"""Each open copy takes two file descriptors."""
+"""Largest number of open stores of a run; each takes two file descriptors."""
 
 Read = Callable[[str], Iterable[Delta]]
 """From the name of a committed change to its deltas; may be called again."""
 
 
-def copies_root() -> Path:
-    """Where this host keeps copies of state, whatever run they belong to."""
+def stores_root() -> Path:
+    """The folder of all state stores on this host. Raises `CheckpointError` if other users can write to it."""
     default = Path(tempfile.gettempdir()) / f"headrace-{os.getuid()}"
     root = Path(os.environ.get(ROOT_VARIABLE) or default)
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = root.stat()
-    if found.st_uid != os.getuid() or found.st_mode & 0o002:
+    status = root.stat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o002:
         raise CheckpointError(
-            f"copies of state would go to {root}, which another user owns or everybody can write to and could forge; "
+            f"state stores would go to {root}, which another user owns or everybody can write to and could forge; "
             f"set {ROOT_VARIABLE} to a folder of your own on every host"
         )
     return root / _boot()
@@ -51,97 +54,97 @@ def copies_root() -> Path:
 
 @cache
 def _boot() -> str:
-    """A name that changes when the machine restarts. Where the system has none, when this process does."""
+    """A name that is new after each start of the machine, or of the process if the system does not name its starts."""
     text = _BOOT_FILE.read_text() if _BOOT_FILE.exists() else f"{os.getpid()}-{time.time_ns()}"
     return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
-def advance(copy: LmdbCopy, chain: Sequence[str], read: Read) -> None:
-    """Bring a copy to the end of `chain`, whatever it holds now, and let reads see exactly that.
+def advance(store: LmdbStateStore, chain: Sequence[str], read: Read) -> None:
+    """Bring a store to the end of `chain` from any position, and let reads see exactly that state.
 
-    `chain` names what makes up the state, oldest first, beginning at nothing: a snapshot or a delta, then deltas. Names
-    are unique to the attempt that wrote them, so a copy whose position is in the chain lacks just what follows, and
-    any other copy is made again from the beginning.
+    `chain` names the files of the state, oldest first: a snapshot or a first delta, then deltas. Each attempt writes
+    files of other names, so a store whose position is in the chain lacks just the files after that position, and any
+    other store is made again from the beginning.
     """
     target = chain[-1] if chain else ""
-    copy.remember_chain(chain, read)
-    while (position := copy.refresh()) != target:
+    store.remember_chain(chain, read)
+    while (position := store.refresh()) != target:
         if position in chain:
             name = chain[chain.index(position) + 1]
-            # Read before the lock is taken: the checkpoint may be far away. One epoch's changes fit into memory.
+            # Read before LMDB's lock is held: the checkpoint may be slow. The changes of one epoch fit into memory.
             deltas = list(read(name))
-            copy.extend(position, name, partial(iter, deltas))
+            store.extend(position, name, partial(iter, deltas))
         elif chain:
             # A snapshot may not fit into memory.
-            copy.extend(position, chain[0], partial(read, chain[0]), clear=position != "")
+            store.extend(position, chain[0], partial(read, chain[0]), clear=position != "")
         else:
-            copy.extend(position, "", tuple, clear=True)
+            store.extend(position, "", tuple, clear=True)
 
 
-class Copies:
-    """The copies of one run on this host that this process has open; the least recently used are closed.
+class StoreCache:
+    """The state stores of one run on this host that this process has open; the least recently used are closed.
 
-    `run` names the checkpoint: another checkpoint, even one made later at the same place, must have another name.
+    `run` names the checkpoint: another checkpoint, even one made later at the same location, must have another name.
     """
 
     def __init__(self, run: str, root: Path | None = None, limit: int = _OPEN_AT_ONCE) -> None:
-        self.folder = (root or copies_root()) / _folder_name(run)
+        self.folder = (root or stores_root()) / _folder_name(run)
         self._limit = limit
         self._process = os.getpid()
-        self._open: OrderedDict[Path, LmdbCopy] = OrderedDict()
+        self._open: OrderedDict[Path, LmdbStateStore] = OrderedDict()
 
     @contextmanager
-    def lease(self, computation: str, interval: str) -> Iterator[LmdbCopy]:
-        """The copy of a computation's interval, wherever it stands: `advance` it. Its view ends with the lease."""
-        copy = self._take(self._path(computation, interval))
+    def lease(self, computation: str, interval: str) -> Iterator[LmdbStateStore]:
+        """Lend the store of an interval of a computation, at any position; `advance` it. The lease ends its view."""
+        store = self._take(self._path(computation, interval))
         try:
-            yield copy
+            yield store
         finally:
-            copy.release()
+            store.release()
 
     def drop(self, computation: str, interval: str) -> None:
-        """Delete a copy; the next lease makes it again."""
+        """Delete a store; the next lease makes it again."""
         path = self._path(computation, interval)
-        if (copy := self._open.pop(path, None)) is not None:
-            copy.close()
+        if (store := self._open.pop(path, None)) is not None:
+            store.close()
         shutil.rmtree(path, ignore_errors=True)
 
     def _path(self, computation: str, interval: str) -> Path:
         return self.folder / _folder_name(computation) / _folder_name(interval)
 
-    def _take(self, path: Path) -> LmdbCopy:
+    def _take(self, path: Path) -> LmdbStateStore:
         if self._process != os.getpid():
-            # LMDB environments do not survive a fork; leaving them open is harmless.
+            # LMDB environments cannot be used after a fork; leaving them open is harmless.
             self._process, self._open = os.getpid(), OrderedDict()
-        if (copy := self._open.get(path)) is None:
+        if (store := self._open.get(path)) is None:
             while len(self._open) >= self._limit:
                 self._open.popitem(last=False)[1].close()
-            copy = self._open[path] = _open_or_replace(path)
+            store = self._open[path] = _open_or_replace(path)
         self._open.move_to_end(path)
-        return copy
+        return store
 
     def close(self) -> None:
-        """Close every copy."""
+        """Close every store."""
         while self._open:
             self._open.popitem()[1].close()
 
     def discard(self) -> None:
-        """Delete the run's copies on this host: its checkpoint is gone, or will not be used here again."""
+        """Delete the stores of the run on this host, which no run will use again."""
         self.close()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _open_or_replace(path: Path) -> LmdbCopy:
+def _open_or_replace(path: Path) -> LmdbStateStore:
     try:
-        return LmdbCopy(path)
+        return LmdbStateStore(path)
     except DAMAGE:
         shutil.rmtree(path, ignore_errors=True)
-        return LmdbCopy(path)
+        return LmdbStateStore(path)
 
 
 def sweep(root: Path | None = None) -> None:
-    """Delete what no run will use again: copies from before the machine's last start, and those of long ago."""
-    current = root or copies_root()
+    """Delete stores from before the last start of the machine, and those without a write for a week."""
+    current = root or stores_root()
     for boot in _folders(current.parent):
         if boot.name != current.name:
             shutil.rmtree(boot, ignore_errors=True)
@@ -151,7 +154,7 @@ def sweep(root: Path | None = None) -> None:
 
 
 class Sweeping:
-    """How often a process sweeps: it looks at every file of every run, which takes longer than a small run."""
+    """Sweeps at most once an hour in each process: a sweep looks at all files of all runs, which can take long."""
 
     def __init__(self) -> None:
         self._next = -inf
@@ -163,12 +166,8 @@ class Sweeping:
             sweep()
 
 
-SWEEPING = Sweeping()
-"""Of this process."""
-
-
 def _last_written(run: Path) -> float:
-    """Seconds; infinity for a run that ends, and takes its files along, while they are looked at."""
+    """Time of the last write to a run's stores, in seconds UTC; infinity if they are being deleted."""
     try:
         return max(file.stat().st_mtime for file in [run, *run.rglob("data.mdb")])
     except FileNotFoundError:
@@ -180,6 +179,6 @@ def _folders(parent: Path) -> list[Path]:
 
 
 def _folder_name(name: str) -> str:
-    """A name that can be a folder's, different for different names and still legible."""
+    """A folder name, different for different names and still legible."""
     legible = re.sub(r"[^A-Za-z0-9_.-]+", "-", name)[:40].lstrip(".-")
     return f"{legible}.{blake2b(name.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}"

@@ -1,4 +1,4 @@
-"""Marks in a host's copy: timers and holds by row, and in order of time (paper §4.6, §6.2)."""
+"""Marks (timers and holds) in a state store, by key hash and in order of time (paper §4.6, §6.2)."""
 
 from __future__ import annotations
 
@@ -9,60 +9,59 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headrace.lowlevel.state import Mark, MarkColumns
-from headrace.runners.spark import layout
+from headrace.lowlevel.state.state_store import Mark, MarkColumns
+from headrace.runners.spark.statestore import key_layout
 
 if TYPE_CHECKING:
-    import lmdb
-
-    Transaction = lmdb.Transaction[bytes]
+    from headrace.runners.spark.statestore.lmdb_private import Database, Transaction
 
 _READ_AT_ONCE = 4_096
-_FIRST_LOOK = 64
+_FIRST_READ = 64
+"""Number of names that `due` reads at first; `_READ_AT_ONCE` is the most that are read at once."""
 Changes = Mapping[tuple[bytes, int, str], int | None]
 
 
 class MarkTable:
-    """Two tables of LMDB that change together: what a mark's timestamp is, and which mark comes first."""
+    """Two tables of LMDB that change together: the timestamp of each mark, and marks in order of time."""
 
-    def __init__(self, by_row: lmdb._Database, by_time: lmdb._Database) -> None:
-        self.by_row, self._by_time = by_row, by_time
+    def __init__(self, by_key_hash: Database, by_time: Database) -> None:
+        self.by_key_hash, self._by_time = by_key_hash, by_time
 
-    def get(self, view: Transaction, row: bytes, domain: int, tag: str) -> int | None:
-        """The timestamp of a mark."""
-        name = layout.mark_name(row, domain, tag)
-        key = name if len(name) <= layout.LONGEST_PLAIN else layout.fit(name)
-        if (value := view.get(key, None, self.by_row)) is None:
+    def get(self, view: Transaction, key_hash: bytes, domain: int, tag: str) -> int | None:
+        """The timestamp of a mark; None if there is no such mark."""
+        name = key_layout.mark_name(key_hash, domain, tag)
+        key = name if len(name) <= key_layout.LONGEST_PLAIN else key_layout.fit(name)
+        if (value := view.get(key, None, self.by_key_hash)) is None:
             return None
-        return layout.timestamp_of(value if key is name else layout.unnamed(key, value)[1])
+        return key_layout.timestamp_of(value if key is name else key_layout.unnamed(key, value)[1])
 
     def until(self, view: Transaction, domain: int, limit: int) -> Iterator[Mark]:
-        """Marks of a domain up to a timestamp, in order; hardly more are read than are asked for."""
+        """Marks of a domain up to a timestamp, in order; few are read in advance."""
         for names in self._names_until(view, domain, limit, 1):
-            yield from layout.columns_of(names).marks()
+            yield from key_layout.columns_of(names).marks()
 
     def due(self, view: Transaction, domain: int, limit: int) -> MarkColumns:
-        """The same, all at once."""
-        found = MarkColumns([], [], [])
-        # Names go part by part: they take more room than what is made of them.
-        for names in self._names_until(view, domain, limit, _FIRST_LOOK):
-            timestamps, rows, tags = layout.columns_of(names)
-            found.timestamps.extend(timestamps)
-            found.rows.extend(rows)
-            found.tags.extend(tags)
-        return found
+        """The marks of `until`, as columns of equal length."""
+        marks = MarkColumns([], [], [])
+        # Converted in parts: names take more memory than columns.
+        for names in self._names_until(view, domain, limit, _FIRST_READ):
+            timestamps, key_hashes, tags = key_layout.columns_of(names)
+            marks.timestamps.extend(timestamps)
+            marks.key_hashes.extend(key_hashes)
+            marks.tags.extend(tags)
+        return marks
 
     def _names_until(self, view: Transaction, domain: int, limit: int, size: int) -> Iterator[list[bytes]]:
-        """Their `order_name`s, first a few of them, then more."""
-        end = layout.order_end(domain, limit)
+        """The `order_name`s of marks up to a timestamp, in lists of growing size."""
+        end = key_layout.order_end(domain, limit)
         cursor = view.cursor(self._by_time)
-        found = cursor.iternext(keys=True, values=False) if cursor.set_range(bytes([domain])) else iter(())
-        while keys := list(islice(found, size)):
+        remaining = cursor.iternext(keys=True, values=False) if cursor.set_range(bytes([domain])) else iter(())
+        while keys := list(islice(remaining, size)):
             stop = bisect_left(keys, end)
             longest = max(map(len, keys[:stop]), default=0)
-            if longest >= layout.ORDER_DOUBTFUL_FROM:
-                names = [self._whole_name(view, key) for key in [*keys[:stop], *_before(found, end)]]
-                yield sorted(names, key=layout.mark_of)
+            if longest >= key_layout.ORDER_DOUBTFUL_FROM:
+                names = [self._whole_name(view, key) for key in [*keys[:stop], *_before(remaining, end)]]
+                yield sorted(names, key=key_layout.mark_of)
                 return
             yield keys[:stop]
             if stop < len(keys):
@@ -70,57 +69,57 @@ class MarkTable:
             size = min(8 * size, _READ_AT_ONCE)
 
     def _whole_name(self, view: Transaction, key: bytes) -> bytes:
-        return layout.unnamed(key, view.get(key, b"", self._by_time))[0] if layout.is_cut(key) else key
+        return key_layout.unnamed(key, view.get(key, b"", self._by_time))[0] if key_layout.is_cut(key) else key
 
     def change(self, transaction: Transaction, changes: Changes) -> None:
-        """Set and take away what a delta says."""
+        """Apply the marks of a delta."""
         if not changes:
             return
-        names = layout.mark_names(changes)
+        names = key_layout.mark_names(changes)
         timestamps = list(changes.values())
-        if max(map(len, names)) > layout.LONGEST_PLAIN:
+        if max(map(len, names)) > key_layout.LONGEST_PLAIN:
             for name, timestamp in zip(names, timestamps, strict=True):
                 self._change_one(transaction, name, timestamp)
             return
         # Neighbours share a page of the tree, so order saves more than it costs.
-        places = layout.places_by_head(names)
-        self._take_away(transaction, [names[place] for place in places if timestamps[place] is None])
-        kept = [(names[place], time) for place in places if (time := timestamps[place]) is not None]
-        if kept:
-            self._set(transaction, [name for name, _ in kept], np.array([time for _, time in kept], np.int64))
+        indices = key_layout.order_by_head(names)
+        self._delete(transaction, [names[index] for index in indices if timestamps[index] is None])
+        times = [(names[index], time) for index in indices if (time := timestamps[index]) is not None]
+        if times:
+            self._set(transaction, [name for name, _ in times], np.array([time for _, time in times], np.int64))
 
-    def _take_away(self, transaction: Transaction, names: list[bytes]) -> None:
-        pop, by_row = transaction.pop, self.by_row
-        times = [pop(name, by_row) for name in names]
-        found = [layout.order_name(name, time) for name, time in zip(names, times, strict=True) if time is not None]
-        for key in sorted(found):
+    def _delete(self, transaction: Transaction, names: list[bytes]) -> None:
+        pop, by_key_hash = transaction.pop, self.by_key_hash
+        times = [pop(name, by_key_hash) for name in names]
+        keys = [key_layout.order_name(name, time) for name, time in zip(names, times, strict=True) if time is not None]
+        for key in sorted(keys):
             transaction.delete(key, b"", self._by_time)
 
-    def _set(self, transaction: Transaction, names: list[bytes], timestamps: layout.Times) -> None:
-        pairs = list(zip(names, layout.times_bytes(timestamps), strict=True))
-        consumed, added = transaction.cursor(self.by_row).putmulti(pairs, overwrite=False)
+    def _set(self, transaction: Transaction, names: list[bytes], timestamps: key_layout.Times) -> None:
+        pairs = list(zip(names, key_layout.times_bytes(timestamps), strict=True))
+        consumed, added = transaction.cursor(self.by_key_hash).putmulti(pairs, overwrite=False)
         if added < consumed:
             self._move(transaction, pairs)
         order = [(name[16:17] + time + name, b"") for name, time in pairs]
-        transaction.cursor(self._by_time).putmulti([order[place] for place in timestamps.argsort(kind="stable")])
+        transaction.cursor(self._by_time).putmulti([order[index] for index in timestamps.argsort(kind="stable")])
 
     def _move(self, transaction: Transaction, pairs: list[tuple[bytes, bytes]]) -> None:
-        """Give marks that were there already their new times; the others have them."""
-        before = dict(transaction.cursor(self.by_row).getmulti([name for name, _ in pairs]))
+        """Move marks that the tables have already to their new times."""
+        before = dict(transaction.cursor(self.by_key_hash).getmulti([name for name, _ in pairs]))
         moved = [(name, time) for name, time in pairs if before[name] != time]
-        for key in sorted(layout.order_name(name, before[name]) for name, _ in moved):
+        for key in sorted(key_layout.order_name(name, before[name]) for name, _ in moved):
             transaction.delete(key, b"", self._by_time)
-        transaction.cursor(self.by_row).putmulti(moved)
+        transaction.cursor(self.by_key_hash).putmulti(moved)
 
     def _change_one(self, transaction: Transaction, name: bytes, timestamp: int | None) -> None:
-        key = layout.fit(name)
-        if (old := transaction.pop(key, self.by_row)) is not None:
-            before = layout.unnamed(key, old)[1]
-            transaction.delete(layout.fit(layout.order_name(name, before)), db=self._by_time)
+        key = key_layout.fit(name)
+        if (old := transaction.pop(key, self.by_key_hash)) is not None:
+            before = key_layout.unnamed(key, old)[1]
+            transaction.delete(key_layout.fit(key_layout.order_name(name, before)), db=self._by_time)
         if timestamp is not None:
-            time = layout.time_bytes(timestamp)
-            transaction.put(*layout.named(name, time), db=self.by_row)
-            transaction.put(*layout.named(layout.order_name(name, time), b""), db=self._by_time)
+            time = key_layout.time_bytes(timestamp)
+            transaction.put(*key_layout.named(name, time), db=self.by_key_hash)
+            transaction.put(*key_layout.named(key_layout.order_name(name, time), b""), db=self._by_time)
 
 
 def _before(keys: Iterator[bytes], end: bytes) -> Iterator[bytes]:

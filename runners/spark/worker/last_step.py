@@ -1,8 +1,8 @@
-"""What a worker process leaves behind that dies at once: the step at which it was, and where in the user's code.
+"""Names the step of a worker process that dies, in a file that Spark adds to its error.
 
-Spark hands a file of each worker process to Python's fault handler, and puts what it finds there into its error when
-the process is gone. The step is kept at the start of that file, in memory that outlives the process; what the fault
-handler writes of a crash comes behind it.
+Spark makes a file for the fault handler of each worker process, and adds the contents to the error of a job when the
+process is gone. The name of the step stands at the start of that file, which is mapped into memory, so the name
+outlives the process; what the fault handler writes about a crash follows.
 """
 
 from __future__ import annotations
@@ -13,50 +13,45 @@ from contextlib import suppress
 from mmap import mmap
 from pathlib import Path
 
-SETTING = "spark.sql.execution.pyspark.udf.faulthandler.enabled"
-"""Spark's setting that gives each worker process the file."""
+from headrace.runners.spark.pyspark_private import FAULT_HANDLER_FOLDER
+
 MARK = "headrace was in step "
-_FOLDER = "PYTHON_FAULTHANDLER_DIR"
 _BYTES = 512
 
 
-class LastWords:
-    """Those of this process."""
+class LastStep:
+    """The step that a process runs, in a file that Spark reads after the process has died."""
 
     def __init__(self) -> None:
-        self._words: mmap | None = None
+        self._text_area: mmap | None = None
         self._file = -1
         self._step = ""
 
     def task_begins(self) -> None:
-        """Take Spark's file of this process, if it has one. Spark deletes it when the task has ended."""
-        self._let_go()
+        """Open the file that Spark has made for this process, if any. Spark deletes it when the task has ended."""
+        self._close()
         self._step = ""
-        if (folder := os.environ.get(_FOLDER)) is None:
+        if (folder := os.environ.get(FAULT_HANDLER_FOLDER)) is None:
             return
-        # A disk without room for this is no reason to fail.
+        # A full disk is no reason to fail.
         with suppress(OSError, ValueError):
             self._file = os.open(Path(folder) / str(os.getpid()), os.O_RDWR)
             os.write(self._file, b"\n".rjust(_BYTES))
-            self._words = mmap(self._file, _BYTES)
-            # It writes where the file stands now, so behind the words.
+            self._text_area = mmap(self._file, _BYTES)
+            # The fault handler writes at the current position of the file: after the text.
             faulthandler.enable(self._file)
 
-    def _let_go(self) -> None:
-        if self._words is not None:
-            self._words.close()
-            self._words = None
+    def _close(self) -> None:
+        if self._text_area is not None:
+            self._text_area.close()
+            self._text_area = None
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
 
     def step(self, name: str) -> None:
-        """This step's code runs from now on; an empty name is that of the engine, which works on what the step made."""
-        if self._words is not None and name and name != self._step:
+        """Note the step whose code runs from now on; an empty name, for code of the engine, changes nothing."""
+        if self._text_area is not None and name and name != self._step:
             self._step = name
             text = (MARK + " ".join(name.split())).encode(errors="replace")[: _BYTES - 1]
-            self._words[:] = text.ljust(_BYTES - 1) + b"\n"
-
-
-LAST_WORDS = LastWords()
-"""Of this process."""
+            self._text_area[:] = text.ljust(_BYTES - 1) + b"\n"

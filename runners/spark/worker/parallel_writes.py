@@ -1,42 +1,42 @@
-"""What a task writes to the checkpoint, beside each other and beside its work: the disk takes several at once."""
+"""Writes of a task to the checkpoint, several at once and while the task goes on."""
 
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage.object_store import ObjectStorage
 
 _AT_ONCE = 8
 
 
-class Writes:
-    """Of one process. Nobody counts on what is written before `settle` has returned.
+class ParallelWrites:
+    """The writes of one process. They have succeeded once `settle` has returned.
 
-    >>> from headrace.lowlevel.store import ObjectStore
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> store = ObjectStore("memory://")
-    >>> writes = Writes(store)
+    >>> writes = ParallelWrites(store)
     >>> writes.begin("deltas/1/a", b"a")
     >>> writes.settle()
     >>> store.get("deltas/1/a")
     b'a'
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: ObjectStorage) -> None:
         self._store = store
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="headrace-writes")
-        self._going: list[Future[None]] = []
+        self._running: list[Future[None]] = []
 
     def begin(self, path: str, data: bytes) -> None:
-        """Write an object whose name nobody else has."""
-        self._going.append(self._threads.submit(self._store.put, path, data))
+        """Begin to write an object; its name must be unique."""
+        self._running.append(self._threads.submit(self._store.put, path, data))
 
     def forget(self) -> None:
-        """A task begins: what another one that broke off still writes is nobody's."""
-        self._going = []
+        """Forget the writes of a task that was interrupted; call this when another task begins."""
+        self._running = []
 
     def settle(self) -> None:
-        """Wait until all is written. Raises what a write raised."""
-        going, self._going = self._going, []
-        errors = [error for each in going if (error := each.exception()) is not None]
+        """Wait for all writes. Raises the error of the first write that failed."""
+        writes, self._running = self._running, []
+        errors = [error for each in writes if (error := each.exception()) is not None]
         if errors:
             raise errors[0]

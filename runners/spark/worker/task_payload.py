@@ -1,7 +1,7 @@
-"""What every task needs and no epoch changes: the topology and the place of the checkpoint.
+"""The payload of every task of a run: the topology and the location of the checkpoint.
 
-It travels inside the tasks' function, and each worker process unpacks it once. That is also the way of the key of a
-signed checkpoint: Spark writes functions down nowhere that rows, properties of jobs and configuration are shown.
+The payload is part of the function of each task, and each worker process unpacks it once. The key of a signed
+checkpoint is in it, too: Spark shows rows, properties of jobs and its configuration to users, but no functions.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from types import ModuleType
 
 import cloudpickle
 
-from headrace.lowlevel.checkpoint.signature import carried
-from headrace.lowlevel.injector import BaseInjector, Delivery, Injector
-from headrace.lowlevel.store import Store
-from headrace.lowlevel.topology import Topology
-from headrace.runners.engine.program import Program
-from headrace.sdk.shipping import shipped
+from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Injector
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.signed_store import carried
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.task.prepared_topology import PreparedTopology
 
 
 class _ReadElsewhere(BaseInjector):
-    """Stands for an injector in the tasks: they read its splits and need no more of it."""
+    """Takes the place of an injector in tasks, which need only its splits."""
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """Nothing is planned in tasks."""
+        """Raise `AssertionError`, as tasks plan nothing."""
         raise AssertionError("only the driver plans deliveries")
 
 
 @dataclass(frozen=True, slots=True)
-class Contents:
-    """What a shipment holds."""
+class PayloadContents:
+    """An unpacked payload."""
 
-    program: Program
-    store: Store
+    program: PreparedTopology
+    store: ObjectStorage
     run: str
-    """Name of the checkpoint, for the copies of its state."""
+    """Name of the checkpoint, and of the folder of its state stores."""
     cache_bytes: int = 0
-    """What decoded state may take up in each process."""
+    """Bytes of decoded state that each process may cache."""
 
 
 def packed(topology: Topology) -> bytes:
-    """A topology as its tasks need it, with the main program's classes: all that may turn out not to travel.
+    """Pickle a topology for tasks, and the classes of the main program.
 
-    Raises `ShippingError` naming the step and what cannot be pickled.
+    Raises `ShippingError`, which names the step and the value that cannot be pickled.
     """
     stand_in: Injector = _ReadElsewhere()
     stripped = replace(topology, injectors=dict.fromkeys(topology.injectors, stand_in))
@@ -58,15 +58,15 @@ def packed(topology: Topology) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Shipment:
-    """Contents packed; equal for equal contents of one driver.
+class TaskPayload:
+    """Packed contents; equal for equal contents of one driver.
 
-    >>> from headrace.lowlevel.injector import BoundedInjector
-    >>> from headrace.lowlevel.store import ObjectStore
+    >>> from headrace.lowlevel.injectors.injector import BoundedInjector
+    >>> from headrace.lowlevel.storage.object_store import ObjectStore
     >>> topology = Topology()
     >>> topology.injector("words", BoundedInjector([("large", 0)] * 10_000))
-    >>> shipment = Shipment.of(packed(topology), ObjectStore("checkpoint"), "run")
-    >>> shipment.unpack().run, len(shipment.data) < 2_000
+    >>> payload = TaskPayload.of(packed(topology), ObjectStore("checkpoint"), "run")
+    >>> payload.unpack().run, len(payload.data) < 2_000
     ('run', True)
     """
 
@@ -74,21 +74,21 @@ class Shipment:
     digest: bytes
 
     @classmethod
-    def of(cls, topology: bytes, store: Store, run: str, cache_bytes: int = 0) -> Shipment:
-        """What the tasks of a run need, of which `topology` is packed already."""
+    def of(cls, topology: bytes, store: ObjectStorage, run: str, cache_bytes: int = 0) -> TaskPayload:
+        """Pack a payload; `topology` is what `packed` returned."""
         data = cloudpickle.dumps((topology, carried(store), run, cache_bytes))
         return cls(data, blake2b(data, digest_size=16).digest())
 
-    def unpack(self) -> Contents:
-        """The contents, with instances of their own each time; `Held` keeps them from task to task."""
+    def unpack(self) -> PayloadContents:
+        """The contents, with new instances at each call; `LoadedRuns` keeps them from task to task."""
         data, store, run, cache_bytes = cloudpickle.loads(self.data)
         classes, topology = cloudpickle.loads(data)
         main = sys.modules["__main__"]
         for name, value in classes.items():
-            # Values are pickled by the name of their class, and this is where that name is looked up.
+            # Values are pickled with the name of their class, which unpickling looks up in this module.
             if getattr(main, name, None) is not value:
                 setattr(main, name, value)
-        return Contents(Program(topology), store, run, cache_bytes)
+        return PayloadContents(PreparedTopology(topology), store, run, cache_bytes)
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -96,10 +96,10 @@ class Shipment:
 
 def _find_culprit(topology: Topology) -> None:
     """Raise `ShippingError` for the first part of a topology that cannot be pickled."""
-    for place in topology.keyed.values():
-        shipped(place.computation, place.name)
-        for extract in place.inputs.values():
-            shipped(extract, place.name)
+    for node in topology.keyed.values():
+        shipped(node.computation, node.name)
+        for extract in node.inputs.values():
+            shipped(extract, node.name)
     for inline in topology.inlines.values():
         shipped(inline.computation, inline.name)
     for name, (_, sink) in topology.sinks.items():
@@ -107,15 +107,15 @@ def _find_culprit(topology: Topology) -> None:
 
 
 def _main_classes() -> dict[str, type]:
-    """The classes that the main program defines and that can travel."""
+    """The classes that the main program defines and that can be pickled."""
     main: ModuleType = sys.modules["__main__"]
     own = {
         name: value for name, value in vars(main).items() if isinstance(value, type) and value.__module__ == "__main__"
     }
-    return {name: value for name, value in own.items() if _travels(value)}
+    return {name: value for name, value in own.items() if _can_be_pickled(value)}
 
 
-def _travels(value: object) -> bool:
+def _can_be_pickled(value: object) -> bool:
     try:
         cloudpickle.dumps(value)
     except Exception:

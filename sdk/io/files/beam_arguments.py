@@ -1,10 +1,10 @@
-"""Arguments that Beam's transforms have and those here have not, which must not pass for others."""
+"""Checks that refuse unsupported arguments of Beam's transforms by name."""
 
 from __future__ import annotations
 
 
 def refuse_unless(transform: str, argument: str, given: object, default: object, instead: str) -> None:
-    """Raise `TypeError` for anything but Beam's default.
+    """Raise `TypeError` if an unsupported argument differs from Beam's default.
 
     >>> refuse_unless("ReadFromText", "delimiter", None, None, "lines end in LF or CR LF")
     >>> refuse_unless("ReadFromText", "delimiter", b"|", None, "lines end in LF or CR LF")

@@ -1,7 +1,4 @@
-"""Files that a loss of power does not take back: what is written to a disk of this machine is synced.
-
-What a store elsewhere needs for it is in `docs/connectors.md`.
-"""
+"""Durable files: files written to a local disk are synced, so that a loss of power does not undo them."""
 
 from __future__ import annotations
 
@@ -13,53 +10,53 @@ from pathlib import Path
 
 from pyarrow import fs
 
-from headrace.lowlevel import folders
+from headrace.lowlevel.storage import directory_sync
 
-_known = folders.LastingFolders()
+_lasting = directory_sync.LastingFolders()
 _NO_SYNC = (errno.EINVAL, errno.ENOTSUP)
-"""What file systems answer that keep names by themselves."""
+"""Errors of file systems that cannot sync folders, as they make names durable by themselves."""
 
 
 def keep_files(system: fs.FileSystem, paths: Iterable[str]) -> None:
-    """Return when new files, and the names that lead to them, are on the disk. Raises `OSError`."""
+    """Sync new local files and the names that lead to them. Raises `OSError`."""
     if isinstance(system, fs.LocalFileSystem):
         files = list(map(Path, paths))
         for file in files:
-            folders.fsync(file)
+            directory_sync.fsync(file)
         keep_names(system, {str(file.parent) for file in files})
 
 
-def keep_names(system: fs.FileSystem, places: Iterable[str]) -> None:
-    """Return when the names in folders, and the names that lead to these, are on the disk, so far as they are there."""
-    found = _folders(system, places)
-    if found:
-        top = Path(os.path.commonpath(found))
-        sync_names(system, {str(one) for folder in found for one in (folder, *folder.parents) if top in one.parents})
-        with _taken_at_its_word():
-            _known.keep(top, _root(top))
+def keep_names(system: fs.FileSystem, folders: Iterable[str]) -> None:
+    """Sync the names in existing local folders and the names that lead to these folders."""
+    existing = _existing(system, folders)
+    if existing:
+        top = Path(os.path.commonpath(existing))
+        sync_names(system, {str(f) for folder in existing for f in (folder, *folder.parents) if top in f.parents})
+        with _sync_may_be_missing():
+            _lasting.keep(top, _root(top))
 
 
-def sync_names(system: fs.FileSystem, places: Iterable[str]) -> None:
-    """Return when what was renamed or removed in folders is on the disk, so far as they are there."""
-    for folder in sorted(_folders(system, places)):
-        with _taken_at_its_word():
-            folders.fsync(folder)
+def sync_names(system: fs.FileSystem, folders: Iterable[str]) -> None:
+    """Sync the local folders that exist, so that renamed and removed files in them are durable."""
+    for folder in sorted(_existing(system, folders)):
+        with _sync_may_be_missing():
+            directory_sync.fsync(folder)
 
 
-def make_folders(system: fs.FileSystem, places: Collection[str]) -> None:
-    """Make folders that last: what is moved into one that a loss of power takes back is gone with it."""
-    for place in places:
-        system.create_dir(place, recursive=True)
-    keep_names(system, map(folder_of, places))
+def make_folders(system: fs.FileSystem, folders: Collection[str]) -> None:
+    """Make folders durably: a loss of power does not remove them with the files moved into them."""
+    for folder in folders:
+        system.create_dir(folder, recursive=True)
+    keep_names(system, map(folder_of, folders))
 
 
 def folder_of(path: str) -> str:
-    """What a path says before its last slash."""
+    """The part of a path before its last slash."""
     return path.rpartition("/")[0]
 
 
 def moved(system: fs.FileSystem, path: str, to: str) -> bool:
-    """Rename a file; False if it is not there."""
+    """Rename a file; False if it does not exist."""
     try:
         system.move(path, to)
     except FileNotFoundError:
@@ -67,14 +64,14 @@ def moved(system: fs.FileSystem, path: str, to: str) -> bool:
     return True
 
 
-def _folders(system: fs.FileSystem, places: Iterable[str]) -> list[Path]:
+def _existing(system: fs.FileSystem, folders: Iterable[str]) -> list[Path]:
     if not isinstance(system, fs.LocalFileSystem):
         return []
-    return [folder for place in set(places) if (folder := Path(place or "/").resolve()).is_dir()]
+    return [path for folder in set(folders) if (path := Path(folder or "/").resolve()).is_dir()]
 
 
 @contextmanager
-def _taken_at_its_word() -> Iterator[None]:
+def _sync_may_be_missing() -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -83,7 +80,7 @@ def _taken_at_its_word() -> Iterator[None]:
 
 
 def _root(folder: Path) -> Path:
-    """The folder above which no name can be new: where a disk is mounted, or below what may not be read."""
+    """The folder above which no name can be new: the mount point, or the last folder whose parent is not readable."""
     while not os.path.ismount(folder) and os.access(folder.parent, os.R_OK):
         folder = folder.parent
     return folder

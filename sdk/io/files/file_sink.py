@@ -1,4 +1,4 @@
-"""Files as a sink, exactly once: parts are written out of sight and renamed once they are committed."""
+"""Files as an exactly-once sink: tasks write hidden files, which the driver renames after the commit."""
 
 from __future__ import annotations
 
@@ -13,46 +13,52 @@ from typing import Literal, Protocol, get_args
 
 from pyarrow import fs
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.fileparts import Old, Output, Part, Place, Receipt, output_of
-from headrace.sdk.io.files import Path, absolute, matcher
-from headrace.sdk.io.lasting import folder_of, keep_files, make_folders, moved, sync_names
-from headrace.sdk.io.shards import show_committed
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.files.durable_files import folder_of, keep_files, make_folders, moved, sync_names
+from headrace.sdk.io.files.filesystem import Path, absolute, matcher
+from headrace.sdk.io.files.output_files import OldFile, Output, OutputName, Receipt, StagedFile, output_of
+from headrace.sdk.io.files.shards import show_committed
 
 _log = logging.getLogger(__name__)
 IfExists = Literal["replace", "error", "append"]
-"""What becomes of files of an earlier run when a run begins anew."""
+"""What a run with an empty checkpoint does with files of an earlier run."""
 
 
 class PartWriter(Protocol):
-    """Writes the rows of one part."""
+    """Writer of the rows of one file."""
 
     def write(self, path: str, batch: Batch) -> None:
-        """Make a new file of the batch's values."""
+        """Write the values of the batch to a new file at a path or URL."""
 
 
+@named("FileSink")
 class FileSink:
-    """Each epoch's rows become files `<prefix>-<epoch>-<number><suffix>`, as many as tasks had some.
+    """Writes the rows of each epoch to files `<prefix>-<epoch>-<number><suffix>`, one for each task that has rows.
 
-    Those of a bounded collection (`at_end`) stay hidden until the input has ended and become
-    `<prefix>-<shard>-of-<shards><suffix>` then, in the order of epochs.
+    Files of a bounded collection (`at_end`) stay hidden until the input has ended; then they are renamed to
+    `<prefix>-<shard>-of-<shards><suffix>`, in the order of epochs.
 
-    Who reads the folder sees complete files of committed epochs only, each once: a delivery that is repeated after a
-    crash finds the same names. What is staged or delivered survives a loss of power. Parts of attempts that came to
-    nothing are removed with a later delivery, or when the run ends.
+    Readers of the folder see only complete files of committed epochs, each once: a delivery that is repeated after a
+    crash finds the same names. Staged and delivered files survive a loss of power. Files of failed attempts are removed
+    by a later delivery, or when the run ends.
 
     Args:
-        prefix: Folder and beginning of the names; a folder alone (ending in `/`) means names that begin with `part`.
-            One that is relative begins where the program is when it says so: workers may be elsewhere.
-        suffix: End of the names, like `.txt`.
-        writer: How a part is written.
-        if_exists: What a run does that begins anew beside files of an earlier run, which are those with names that
-            this sink gives: `replace` removes them as soon as its first epoch is committed, `error` refuses to begin,
-            `append` leaves them and gives names that no other run gives.
+        prefix: Folder and beginning of the file names; a folder alone (ending in `/`) means names that begin with
+            `part`. A relative path is resolved in the program's working directory, as workers may have another one.
+        suffix: End of the file names, such as `.txt`.
+        writer: Writer of a file.
+        if_exists: What a run that begins with an empty checkpoint does with files of an earlier run, recognized by
+            their names: `replace` removes them when its first epoch is committed, `error` raises `FileExistsError`,
+            `append` leaves them and uses names that no other run uses.
+
+    Raises:
+        TypeError: `prefix` is not a path.
+        ValueError: `if_exists`, the prefix or the suffix is not valid.
     """
 
     columns: Sequence[str] = ()
-    """Those whose values are folders."""
+    """Columns whose values name folders."""
 
     def __init__(self, prefix: Path, suffix: str, writer: PartWriter, if_exists: IfExists = "replace") -> None:
         if not isinstance(prefix, (str, PathLike)):
@@ -70,44 +76,45 @@ class FileSink:
         self.at_end = False
         """Whether files are shown when the input has ended, rather than with their epoch."""
         self._awaited: set[str] = set()
-        """Hidden files that this driver has delivered, and is to show."""
+        """Paths of hidden files that this driver has delivered and must rename when the input ends."""
         self._repeatable = True
-        """Whether an earlier life of this run may have delivered what is delivered next."""
+        """Whether an earlier attempt of this run may have made the next delivery already."""
         self._delivered: int | None = None
+        """The epoch of the last delivery of this driver."""
 
     @property
     def output(self) -> Output:
-        """Where the files are, and their names."""
+        """The output files on their file system."""
         return output_of(self._prefix, self._suffix)
 
     @property
-    def place(self) -> Place:
-        """What names begin and end with, which nobody need be asked for."""
-        return Place.of(self._prefix, self._suffix)
+    def output_name(self) -> OutputName:
+        """The prefix and suffix of names; makes no request to the file system."""
+        return OutputName.of(self._prefix, self._suffix)
 
     def show_at_end(self, bounded: bool) -> None:
-        """Whether the collection is bounded, so that files are shown when the input has ended.
+        """Hide files until the input has ended if the collection is bounded.
 
-        Not with `append`: what another run keeps hidden is not to be told from what this one does.
+        With `append` they are not hidden, as hidden files of other runs have the same names.
         """
         self.at_end = bounded and self._if_exists != "append"
 
     # Beginning
 
     def begin(self, anew: bool) -> bytes | None:
-        """On the driver: see what an earlier run has left; the receipt says what the first delivery is to remove.
+        """On the driver: find files of an earlier run; the receipt lists the files that the first delivery removes.
 
-        Raises `FileExistsError`.
+        Raises `FileExistsError` if there are files and `if_exists` is `error`, or if the pipeline reads some of them.
         """
         self._repeatable, self._delivered = not anew, None
         output = self.output
         if not anew and not self.at_end:
-            # The collection was bounded in an earlier life of the program.
+            # The collection was bounded before the program was changed.
             show_committed(output, self.columns)
         if not anew or self._if_exists == "append":
             return None
         shown, hidden = output.delivered(self.columns), output.hidden_files()
-        old = [*shown, *(one for one in hidden if output.owns_committed(one.base_name))]
+        old = [*shown, *(info for info in hidden if output.owns_committed(info.base_name))]
         if old and self._if_exists == "error":
             raise FileExistsError(
                 f"{_files(old)} an earlier run, such as {old[0].path}, and the results of a run that begins with an "
@@ -117,160 +124,161 @@ class FileSink:
         self._refuse_read(shown)
         if not shown and not hidden:
             return None
-        return Receipt(self.place, (), tuple(Old.of(one, output.folder) for one in (*shown, *hidden))).encode()
+        return Receipt(
+            self.output_name, (), tuple(OldFile.of(info, output.folder) for info in (*shown, *hidden))
+        ).encode()
 
     def held(self) -> bytes | None:
-        """See `HoldingSink`."""
-        return Receipt(self.place).encode() if self.at_end else None
+        """See `HoldingSink.held`."""
+        return Receipt(self.output_name).encode() if self.at_end else None
 
     def _refuse_read(self, old: Sequence[fs.FileInfo]) -> None:
         for kind, pattern, matches in map(matcher, self.read_patterns if old else ()):
-            read = next((one for one in old if kind == self.output.system.type_name and matches(one.path)), None)
+            read = next((info for info in old if kind == self.output.system.type_name and matches(info.path)), None)
             if read is not None:
                 raise FileExistsError(
-                    f"{read.path} bears a name that is written here, so a run that begins anew would replace it, but "
-                    f"it is also read, by {pattern!r}; write elsewhere, or let if_exists be 'append'"
+                    f"{read.path} has a name that is written here, so a run that begins anew would replace it, but "
+                    f"it is also read by {pattern!r}; write elsewhere, or let if_exists be 'append'"
                 )
 
     # In the task
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """In the task: write the rows to hidden files; the receipt says which they are."""
+        """In the task: write the rows to hidden files; the receipt lists the files."""
         parts = self.write_parts(batch, epoch, interval, token) if len(batch) else []
         return self.receipt(parts) if parts else None
 
-    def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[Part]:
-        """Write rows to hidden files, which `receipt` brings to the disk."""
+    def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
+        """Write rows to hidden files, which `receipt` makes durable."""
         return [self.write_part(epoch, interval, token, lambda path: self._writer.write(path, batch))]
 
-    def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], None]) -> Part:
-        """Have a hidden file written under a path."""
-        # Tokens are unique within a checkpoint, and files that are added may be those of several.
+    def write_part(self, epoch: int, interval: int, token: str, write: Callable[[str], None]) -> StagedFile:
+        """Let `write` write a hidden file to a path or URL."""
+        # Tokens are unique within a checkpoint; with append several checkpoints may share the folder.
         token += f"-{token_hex(6)}" if self._if_exists == "append" else ""
         output = self.output
         name = output.staged_name(epoch, interval, token)
         write(f"{output.scheme}{output.hidden}/{name}")
-        return Part(name, output.system.get_file_info(f"{output.hidden}/{name}").size)
+        return StagedFile(name, output.system.get_file_info(f"{output.hidden}/{name}").size)
 
-    def receipt(self, parts: Sequence[Part]) -> bytes:
-        """What says which files were staged, once a loss of power takes none of them back."""
+    def receipt(self, parts: Sequence[StagedFile]) -> bytes:
+        """The receipt of staged files; returns when they are durable."""
         output = self.output
         keep_files(output.system, [f"{output.hidden}/{part.name}" for part in parts])
-        return Receipt(self.place, tuple(parts)).encode()
+        return Receipt(self.output_name, tuple(parts)).encode()
 
     # On the driver
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
         """On the driver: give the parts of a committed epoch their names, hidden or not, and clean up."""
-        own = self.place
-        told = [Receipt.decode(receipt, own, epoch) for receipt in receipts]
+        decoded = [Receipt.decode(receipt, epoch) for receipt in receipts]
         self._repeatable |= epoch == self._delivered
-        for place, some in groupby(told, lambda one: one.place):
-            self._deliver_at(place, list(some), epoch)
+        for name, group in groupby(decoded, lambda receipt: receipt.output):
+            self._deliver_at(name, list(group), epoch)
         self._repeatable, self._delivered = False, epoch
         self._clean(epoch)
 
-    def _deliver_at(self, place: Place, receipts: Sequence[Receipt], epoch: int) -> None:
-        here = place == self.place
-        output = self.output if here else output_of(*place)
+    def _deliver_at(self, name: OutputName, receipts: Sequence[Receipt], epoch: int) -> None:
+        is_own = name == self.output_name
+        output = self.output if is_own else output_of(*name)
         parts = [part for receipt in receipts for part in receipt.parts]
         staged = [f"{output.hidden}/{part.name}" for part in parts]
         finals = (output.committed if self.at_end else output).finals(parts, epoch, self._if_exists == "append")
-        if here:
-            self._remove([old for one in receipts for old in one.replaced], staged)
+        if is_own:
+            self._remove([old for receipt in receipts for old in receipt.replaced], staged)
             self._awaited.update(finals if self.at_end and not self._repeatable else ())
         else:
             _log.warning(
                 "files of epoch %d were staged for %s…%s and are delivered there; those of later epochs go to %s…%s",
-                *(epoch, place.prefix, place.suffix, self.place.prefix, self._suffix),
+                *(epoch, name.prefix, name.suffix, self.output_name.prefix, self._suffix),
             )
         self._move(output, parts, staged, finals, epoch)
         if parts:
             sync_names(output.system, {output.hidden, *map(folder_of, finals)})
-        if not here:
+        if not is_own:
             show_committed(output, self.columns)
             _remove_hidden(output)
 
-    def _remove(self, listed: Sequence[Old], own: Sequence[str]) -> None:
-        """Remove files of an earlier run that are what they were when this one began.
+    def _remove(self, listed: Sequence[OldFile], own: Sequence[str]) -> None:
+        """Remove files of an earlier run that have not changed since this run began.
 
-        `own` is what the epoch has staged: if some of it is staged no more, all was removed before that was moved.
+        Args:
+            listed: The files of the earlier run.
+            own: Paths of the files that the epoch has staged. If one was moved already, all old files were removed
+                before.
         """
         if not listed:
             return
         output = self.output
-        if any(one.type != fs.FileType.File for one in output.system.get_file_info([*own])):
+        if any(info.type != fs.FileType.File for info in output.system.get_file_info([*own])):
             return
         olds = {f"{output.folder}/{old.path}": old for old in listed if output.owns(old, self.columns)}
         paths = [*olds.keys() - {*own}]
-        there = [one for one in output.system.get_file_info(paths) if one.type == fs.FileType.File]
-        same = [one.path for one in there if Old.of(one, output.folder) == olds[one.path]]
-        for path in same:
+        existing = [info for info in output.system.get_file_info(paths) if info.type == fs.FileType.File]
+        unchanged = [info.path for info in existing if OldFile.of(info, output.folder) == olds[info.path]]
+        for path in unchanged:
             with suppress(FileNotFoundError):
                 output.system.delete_file(path)
-        sync_names(output.system, map(folder_of, same))
-        if replaced := sorted(path for path in same if not path.startswith(f"{output.hidden}/")):
+        sync_names(output.system, map(folder_of, unchanged))
+        if replaced := sorted(path for path in unchanged if not path.startswith(f"{output.hidden}/")):
             _log.warning(
-                "this run began anew, so its files replace those of an earlier one (%d, such as %s); if_exists says "
-                "what becomes of them",
+                "this run began anew, so its files replace those of an earlier run (%d, such as %s); if_exists says "
+                "what happens to such files",
                 *(len(replaced), replaced[0]),
             )
 
     def _move(
-        self, output: Output, parts: Sequence[Part], staged: Sequence[str], finals: Sequence[str], epoch: int
+        self, output: Output, parts: Sequence[StagedFile], staged: Sequence[str], finals: Sequence[str], epoch: int
     ) -> None:
-        """Give parts their names, unless they have them."""
+        """Rename staged files that do not have their final names yet. Raises `OSError` for a changed or lost file."""
         infos = output.system.get_file_info([*staged, *finals])
         before, after = infos[: len(parts)], infos[len(parts) :]
-        for part, one, final in zip(parts, before, finals, strict=True):
-            if one.type == fs.FileType.File and part.size not in (None, one.size):
+        for part, source, final in zip(parts, before, finals, strict=True):
+            if source.type == fs.FileType.File and part.size != source.size:
                 raise OSError(
-                    f"{one.path} of committed epoch {epoch} has {one.size} bytes, but {part.size} were staged: it was "
-                    f"cut or changed since, and nothing was moved to {final} or beside it. Put it back as it was, or "
+                    f"{source.path} of committed epoch {epoch} has {source.size} bytes, but {part.size} were staged: "
+                    f"it was cut or changed since, and nothing was moved to {final} or beside it. Restore it, or "
                     "remove it to give its rows up, and run again"
                 )
         make_folders(output.system, {*map(folder_of, finals)} - {output.folder})
-        gone, changed = [], []
-        for part, one, there, final in zip(parts, before, after, finals, strict=True):
-            if one.type == fs.FileType.File and moved(output.system, one.path, final):
+        missing, changed = [], []
+        for part, source, target, final in zip(parts, before, after, finals, strict=True):
+            if source.type == fs.FileType.File and moved(output.system, source.path, final):
                 continue
-            if there.type != fs.FileType.File and one.type == fs.FileType.File:
-                # Another driver that has taken over, or that was replaced, was quicker.
-                there = output.system.get_file_info(final)
-            if there.type != fs.FileType.File or not self._repeatable:
-                gone.append(final)
-            elif part.size not in (None, there.size):
+            if target.type != fs.FileType.File and source.type == fs.FileType.File:
+                # Another driver, a successor or predecessor, was faster.
+                target = output.system.get_file_info(final)
+            if target.type != fs.FileType.File or not self._repeatable:
+                missing.append(final)
+            elif part.size != target.size:
                 changed.append(final)
-        self._tell(gone, changed, len(parts), epoch)
+        self._report(missing, changed, len(parts), epoch)
 
-    def _tell(self, gone: Sequence[str], changed: Sequence[str], count: int, epoch: int) -> None:
-        """Say what has become of files that an earlier life of this run has delivered."""
-        if gone and not self._repeatable:
+    def _report(self, missing: Sequence[str], changed: Sequence[str], count: int, epoch: int) -> None:
+        """Log files that changed after their delivery. Raises `FileNotFoundError` for files lost before it."""
+        if missing and not self._repeatable:
             raise FileNotFoundError(
-                f"{len(gone)} of {count} files of committed epoch {epoch} were removed before they were delivered, "
-                f"such as the one that should become {gone[0]}; see who cleans {self.output.hidden}. Their rows are "
+                f"{len(missing)} of {count} files of committed epoch {epoch} were removed before they were delivered, "
+                f"such as the one that should become {missing[0]}; see who cleans {self.output.hidden}. Their rows are "
                 "lost: running again goes on without them"
             )
-        if gone and not self.at_end:
+        if missing and not self.at_end:
             _log.warning(
-                "%d of %d files of committed epoch %d were delivered and are there no more, such as %s; whoever reads "
-                "them has moved or removed them, and the run goes on",
-                *(len(gone), count, epoch, gone[0]),
+                "%d of %d files of committed epoch %d were delivered and no longer exist, such as %s; a reader has "
+                "moved or removed them, and the run goes on",
+                *(len(missing), count, epoch, missing[0]),
             )
         if changed:
             _log.warning(
-                "%d of %d files of committed epoch %d have other sizes than when they were delivered, such as %s; "
-                "they are left as they are, and the run goes on",
+                "%d of %d files of committed epoch %d have changed in size since their delivery, such as %s; they are "
+                "left as they are, and the run goes on",
                 *(len(changed), count, epoch, changed[0]),
             )
 
     def _clean(self, epoch: int) -> None:
-        """Remove what attempts left behind that were not committed, up to an epoch.
-
-        The folder stays: a task of the next epoch may be about to write to it.
-        """
+        """Remove staged files of failed attempts, up to an epoch; the folder stays for tasks of the next epoch."""
         if self._if_exists == "append":
-            # Another run may be adding files: what it has staged is not to be told from what came to nothing.
+            # Another run may be adding files, whose staged files look like those of failed attempts.
             return
         output = self.output
         for info in output.staged():
@@ -279,7 +287,7 @@ class FileSink:
                     output.system.delete_file(info.path)
 
     def finish(self, epoch: int, ended: bool) -> None:
-        """On the driver, when the run has ended with this epoch: leave nothing hidden that is to be seen."""
+        """On the driver, when the run has ended with this epoch: rename files that are still hidden, and clean up."""
         self._clean(epoch)
         if ended or not self.at_end:
             show_committed(self.output, self.columns, self._awaited)
@@ -287,21 +295,21 @@ class FileSink:
         _remove_hidden(self.output)
 
 
-def _check_name(begin: str, end: object) -> None:
-    if not isinstance(end, str) or {"/", "\\", "\0"} & set(begin + end):
+def _check_name(beginning: str, end: object) -> None:
+    if not isinstance(end, str) or {"/", "\\", "\0"} & set(beginning + end):
         raise ValueError(
-            f"names of files cannot begin with {begin!r:.200} and end with {end!r:.200}; give text without slashes and "
-            "backslashes"
+            f"names of files cannot begin with {beginning!r:.200} and end with {end!r:.200}; give text without slashes "
+            "and backslashes"
         )
 
 
 def _remove_hidden(output: Output) -> None:
-    """Remove the hidden folder if it is empty: what another sink has there stays."""
-    # A store of objects has no folders that could be empty.
+    """Remove the hidden folder if it is empty; files of other sinks in it stay."""
+    # An object store has no empty folders.
     if isinstance(output.system, fs.LocalFileSystem):
         with suppress(OSError):
             os.rmdir(output.hidden)
 
 
-def _files(found: Sequence[fs.FileInfo]) -> str:
-    return "a file is left of" if len(found) == 1 else f"{len(found)} files are left of"
+def _files(old: Sequence[fs.FileInfo]) -> str:
+    return "a file is left of" if len(old) == 1 else f"{len(old)} files are left of"

@@ -1,7 +1,7 @@
-"""Files as a source: cut into epochs and tasks, in order of their names, or as they appear in a folder.
+"""Files as a source, in the order of their paths or as they appear in a folder; planned in pieces for tasks.
 
-The watermark of files that are all there is perfect, or follows the records at a distance. Where files keep coming it
-is that of MillWheel's paper (§5.2, figure 10): the time of the oldest file that is not finished.
+The watermark of a fixed set of files is perfect, or follows the records with a delay. The watermark of a folder in
+which files keep appearing is the time of the oldest unfinished file (MillWheel paper §5.2, figure 10).
 """
 
 from __future__ import annotations
@@ -13,93 +13,100 @@ from itertools import chain
 from os import PathLike, fspath
 from typing import Protocol, cast
 
-from headrace.lowlevel.injector import BaseInjector, Delivery, Split
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP, DurationTypes
-from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
-from headrace.sdk.io.filetimes import FileTimeOf, FileTimes, NamePattern, Span
+from headrace.sdk.io.files.file_times import FileTimeOf, FileTimes, NamePattern, Span
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
 from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
-from headrace.sdk.shipping import Portable
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 BATCH = 10_000
-"""Records that are in memory at once while a file is read."""
+"""Number of records that are in memory at once while a file is read."""
 
 
 class FileFormat(Protocol):
-    """How files of a kind are cut and read."""
+    """A file format: how files are cut into pieces and read."""
 
-    def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
-        """A piece of a file from an offset on, of about so many records.
+    def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """A piece of a file from an offset on, of about `records` records.
 
-        Gives what reads it, about how many records it has, and where the next piece begins, None at the end.
+        The result is the split that reads the piece, its approximate number of records, and the offset of the next
+        piece, which is None at the end of the file.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """Several pieces for one task."""
+    """Several pieces of files for one task."""
 
     pieces: tuple[Split, ...]
 
     def read(self) -> Iterable[Batch]:
-        """One after the other."""
+        """The elements of the pieces, one piece after the other."""
         return chain.from_iterable(piece.read() for piece in self.pieces)
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """A file that is not finished. Persisted as part of a position: every field."""
+class _UnreadFile:
+    """A file that is not read to its end. Persisted as part of a position: every field."""
 
-    file: Found
+    file: MatchedFile
     offset: int = 0
+    """Offset of the next piece, in the unit of the format."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """What is left to read. Persisted: every field, as plain data."""
+    """The position of the source. Persisted: every field, as plain data."""
 
-    left: tuple[_Left, ...]
+    unread: tuple[_UnreadFile, ...]
     seen: frozenset[str] = frozenset()
-    """Names of all files that ever were begun or are left, where new ones may come."""
+    """Paths of all files so far, if new files may appear."""
     watermark: int = MIN_TIMESTAMP
+    """Microseconds UTC."""
 
     def plain(self) -> object:
-        """For the checkpoint: tuples of tuples."""
-        left = tuple((one.file.path, one.file.size, one.file.modified_us, one.offset) for one in self.left)
-        return left, tuple(sorted(self.seen)), self.watermark
+        """The position as nested tuples, for the checkpoint."""
+        unread = tuple((u.file.path, u.file.size, u.file.modified_us, u.offset) for u in self.unread)
+        return unread, tuple(sorted(self.seen)), self.watermark
 
     @classmethod
     def of(cls, plain: object) -> _Position:
-        """Back from `plain`."""
-        left, seen, watermark = cast("tuple[tuple[tuple[str, int, int, int], ...], tuple[str, ...], int]", plain)
-        files = tuple(_Left(Found(path, size, modified), offset) for path, size, modified, offset in left)
+        """The position of the result of `plain`."""
+        unread, seen, watermark = cast("tuple[tuple[tuple[str, int, int, int], ...], tuple[str, ...], int]", plain)
+        files = tuple(_UnreadFile(MatchedFile(path, size, modified), offset) for path, size, modified, offset in unread)
         return cls(files, frozenset(seen), watermark)
 
 
-def _deliver(format_: FileFormat, left: Sequence[_Left], limit: int, splits: int) -> tuple[list[Split], list[_Left]]:
-    """Pieces of about `limit` records for about `splits` tasks, and what is left then."""
+def _cut(
+    format_: FileFormat, unread: Sequence[_UnreadFile], limit: int, splits: int
+) -> tuple[list[Split], tuple[_UnreadFile, ...]]:
+    """Splits of about `limit` records for about `splits` tasks, and the files that are unread after them."""
     share = max(1, -(-limit // max(1, splits)))
-    rest = list(left)
+    rest = list(unread)
     tasks: list[list[Split]] = []
     total = in_task = 0
     while rest and total < limit:
-        piece, count, after = format_.cut(rest[0].file, rest[0].offset, min(share, limit - total))
+        piece, count, offset = format_.cut(rest[0].file, rest[0].offset, min(share, limit - total))
         if not tasks or in_task >= share:
             tasks.append([])
             in_task = 0
         tasks[-1].append(piece)
         total, in_task = total + max(1, count), in_task + count
-        rest[0:1] = [] if after is None else [replace(rest[0], offset=after)]
-    return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], rest
+        rest[0:1] = [] if offset is None else [replace(rest[0], offset=offset)]
+    return [task[0] if len(task) == 1 else Pieces(tuple(task)) for task in tasks], tuple(rest)
 
 
+@named("FileInjector")
 class FileInjector(BaseInjector):
-    """Reads the files of a pattern from first to last name.
+    """Reads the files of a pattern in the order of their paths.
 
     Args:
-        format_: How the files are read.
-        pattern: Which files; those that are there when the pipeline first starts.
+        format_: The format of the files.
+        pattern: The pattern; it is matched when the pipeline first starts.
         max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for a perfect watermark.
     """
 
@@ -110,26 +117,28 @@ class FileInjector(BaseInjector):
 
     def start(self) -> object:
         """All files, each from its beginning."""
-        return _Position(tuple(_Left(file) for file in match(self._pattern))).plain()
+        return _Position(tuple(map(_UnreadFile, match(self._pattern)))).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """The next pieces."""
-        pieces, rest = _deliver(self._format, _Position.of(position).left, limit, splits)
-        return Delivery(pieces, _Position(tuple(rest)).plain(), done=not rest)
+        pieces, rest = _cut(self._format, _Position.of(position).unread, limit, splits)
+        return Delivery(pieces, _Position(rest).plain(), done=not rest)
 
 
+@named("DirectoryInjector")
 class DirectoryInjector(BaseInjector):
-    """Reads the files of a pattern as they appear. A file must be complete when it appears: rename it into its place.
+    """Reads the files of a pattern as they appear; a file must be complete when it appears, so rename it into place.
 
     Args:
-        format_: How the files are read.
-        pattern: Which files.
-        max_delay: Microseconds that the watermark stays behind the greatest timestamp read; None where only the
-            times of files count.
-        times: What is known of the event times of files; None where only the timestamps of records count.
-        interval: Seconds between two looks for new files.
-        until: Whether the input has ended, given the names of all files so far; None for never.
-        expected: From the names of all files so far to those that are still to come; None where nothing is known.
+        format_: The format of the files.
+        pattern: The pattern.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp read; None if the watermark
+            follows the times of files only.
+        times: Bounds of the event times of files; None if the watermark follows the timestamps of records only.
+        interval: Seconds between two checks for new files.
+        until: Function from the paths of all files so far to whether the input has ended; None for no end.
+        expected: Function from the paths of all files so far to the paths of files that are still to come; None if no
+            files are expected.
     """
 
     def __init__(
@@ -151,85 +160,90 @@ class DirectoryInjector(BaseInjector):
         self._expected = expected
         self._looked = float("-inf")
         self._greatest: int | None = None
-        """The greatest end of a file so far; None where it is not known yet."""
+        """The greatest upper bound of the files so far, microseconds UTC; None before it is first computed."""
 
     def start(self) -> object:
-        """Nothing seen yet."""
+        """No file."""
         return _Position(()).plain()
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """Pieces of what is there, after a look for new files if it is time for one."""
+        """Splits of the known files, after a look for new files if one is due."""
         before = _Position.of(position)
-        left, seen = before.left, before.seen
+        unread, seen = before.unread, before.seen
         if new := self._new_files(seen):
-            left = (*left, *(_Left(file) for file in new))
+            unread = (*unread, *map(_UnreadFile, new))
             seen = seen | {file.path for file in new}
-        pieces, rest = _deliver(self._format, left, limit, splits)
-        watermark = max(before.watermark, self._watermark(left, rest, seen))
+        pieces, rest = _cut(self._format, unread, limit, splits)
+        watermark = max(before.watermark, self._watermark(unread, rest, seen))
         done = not rest and self._until is not None and self._until(sorted(seen))
-        after = _Position(tuple(rest), seen, watermark)
+        after = _Position(rest, seen, watermark)
         return Delivery(pieces, after.plain(), watermark, done=done, idle=not pieces and not done)
 
-    def _new_files(self, seen: frozenset[str]) -> list[Found]:
+    def _new_files(self, seen: frozenset[str]) -> list[MatchedFile]:
         now = time.monotonic()
         if now - self._looked < self._interval:
             return []
         self._looked = now
-        found = [file for file in match(self._pattern) if file.path not in seen]
+        new = [file for file in match(self._pattern) if file.path not in seen]
         if (times := self._times) is None:
-            return found
-        return sorted(found, key=lambda file: (times.of(file).earliest, file.path))
+            return new
+        return sorted(new, key=lambda file: (times.of(file).earliest, file.path))
 
-    def _watermark(self, before: Sequence[_Left], after: Sequence[_Left], seen: frozenset[str]) -> int:
-        """Figure 10: the least time of what is not finished; if nothing is left, what was finished is over."""
+    def _watermark(self, before: Sequence[_UnreadFile], after: Sequence[_UnreadFile], seen: frozenset[str]) -> int:
+        """The least lower bound of unfinished files, or the greatest upper bound (MillWheel paper, figure 10)."""
         if self._times is None:
             return MIN_TIMESTAMP
         if self._greatest is None:
-            named = seen if self._times.function is not None else ()
-            self._greatest = max((self._times.of_name(path).end for path in named), default=MIN_TIMESTAMP)
-        self._greatest = max([self._greatest, *(self._times.of(one.file).end for one in before)])
+            paths = seen if self._times.function is not None else ()
+            self._greatest = max((self._times.of_name(path).end for path in paths), default=MIN_TIMESTAMP)
+        self._greatest = max([self._greatest, *(self._times.of(unread.file).end for unread in before)])
         unfinished = self._unfinished(after, seen)
         return min(span.earliest for span, _ in unfinished) if unfinished else self._greatest
 
-    def _unfinished(self, left: Sequence[_Left], seen: frozenset[str]) -> list[tuple[Span, str]]:
-        """The files that are not read to their end, or not there yet, in words."""
-        assert self._times is not None, "times are known"
-        waiting = [(self._times.of(one.file), f"{one.file.path}, which is not read to its end") for one in left]
+    def _unfinished(self, unread: Sequence[_UnreadFile], seen: frozenset[str]) -> list[tuple[Span, str]]:
+        """Bounds and descriptions of the files that are not read to their end, or are expected."""
+        assert self._times is not None, "only the times of files hold the watermark"
+        waiting = [(self._times.of(u.file), f"{u.file.path}, which is not read to its end") for u in unread]
         if self._expected is None:
             return waiting
-        to_come = sorted(set(self._expected(sorted(seen))) - seen)
-        return waiting + [(self._times.of_name(name), f"{name}, which is expected") for name in to_come]
+        expected = sorted(set(self._expected(sorted(seen))) - seen)
+        return waiting + [(self._times.of_name(path), f"{path}, which is expected") for path in expected]
 
     def holder(self, position: object) -> str | None:
-        """The file that the watermark waits for, in words."""
-        at = _Position.of(position)
-        if self._times is None or not (unfinished := self._unfinished(at.left, at.seen)):
+        """A description of the file that the watermark waits for; None if there is none."""
+        current = _Position.of(position)
+        if self._times is None or not (unfinished := self._unfinished(current.unread, current.seen)):
             return None
-        return f"file {min(unfinished, key=lambda waiting: waiting[0].earliest)[1]}"
+        return f"file {min(unfinished, key=lambda pair: pair[0].earliest)[1]}"
 
 
 class FileSource(Source):
     """Reads files; the base of the transforms for the single formats, which all take these arguments.
 
     Args:
-        pattern: A file, a folder, or a pattern with `*`, `?`, `[ab]` and `**` for any folders; local or a URL.
+        pattern: Path or URL of a file, a folder, or a pattern with `*`, `?`, `[ab]` and `**` for any folders.
         compression_type: One of `CompressionTypes`, for formats that are compressed as a whole.
         timestamp: What gives the event time of an element: the name of a field, or a function of the element that
             gives a `Timestamp`, seconds since 1970 UTC, a datetime with time zone or RFC 3339 text.
-        max_delay: Seconds by which a record may come later than one with a greater timestamp: the watermark stays so
-            far behind. None for a perfect watermark: it waits for the end of the input.
-        validate: Whether there must be a file when the pipeline is built.
-        continuous: Whether to go on with files that appear in the folder, for ever. Files must be renamed into their
-            place when they are complete; names that begin with `_` or `.` are not looked at.
-        interval: Seconds between two looks for new files.
-        file_time: For continuous reading, a function from a file's path to a time before which none of its records is,
-            or to a pair of that and their end; or a pattern for times in its name, as `"%Y-%m-%d-%H"` (see
-            `NamePattern`). The watermark is then the least time of the files that are not read to their end, and
-            without any the end of the last. Without `timestamp` the records of a file have its time, and without
-            `file_time` that is the time at which it was last written.
-        until: For continuous reading, whether the input has ended, given the names of all files so far.
-        expected: For continuous reading with `file_time`, a function from the paths of all files so far to those of
-            files that are still to come: the watermark waits for them, too.
+        max_delay: Delay of the watermark behind the greatest timestamp read, in seconds. None for a perfect watermark,
+            which waits for the end of the input.
+        validate: Whether a file must match when the pipeline is built.
+        continuous: Whether to continue with files that appear later, without end. Files must be renamed into place when
+            they are complete; names that begin with `_` or `.` are ignored.
+        interval: Time between two checks for new files, in seconds.
+        file_time: For continuous reading, a function from a file's path to a lower bound of its event times, or to a
+            pair of lower and upper bound; or a pattern for times in file names, such as `"%Y-%m-%d-%H"` (see
+            `NamePattern`). The watermark is then the least lower bound of the unfinished files, or the greatest upper
+            bound if all are finished. Without `timestamp` the records of a file have its lower bound as their event
+            time; without `file_time` that bound is the time at which the file was last written.
+        until: For continuous reading, a function from the paths of all files so far to whether the input has ended.
+        expected: For continuous reading with `file_time`, a function from the paths of all files so far to the paths of
+            files that are still to come: the watermark waits for these files, too.
+
+    Raises:
+        TypeError: `pattern` is not a path, or `validate` is not a bool.
+        ValueError: The arguments do not fit together.
+        FileNotFoundError: No file matches although `validate` is true.
     """
 
     def __init__(
@@ -249,32 +263,33 @@ class FileSource(Source):
         super().__init__()
         if not isinstance(pattern, (str, PathLike)):
             raise TypeError(f"{type(self).__name__} takes the path of a file, or a pattern, got {pattern!r:.200}")
-        pattern = fspath(pattern)
+        self._pattern = fspath(pattern)
         if not isinstance(validate, bool):
-            raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments stand in the order of Beam's")
+            raise TypeError(f"validate is True or False, got {validate!r:.200}; arguments have the order of Beam's")
         if not continuous and (file_time or until or expected):
             raise ValueError("file_time, until and expected are for continuous=True only")
         if expected and not file_time:
-            raise ValueError("expected is given without file_time, which says when the records of those files are")
+            raise ValueError(
+                "expected is given without file_time, which gives the event times of those files; give both"
+            )
         if continuous and timestamp is not None and max_delay is None and file_time is None:
             raise ValueError(
                 "continuous reading by timestamp needs to know how late records may be; give max_delay or file_time"
             )
-        if validate and not continuous and not match(pattern):
-            raise FileNotFoundError(f"no file matches {pattern!r}; correct it, or give validate=False")
+        if validate and not continuous and not match(self._pattern):
+            raise FileNotFoundError(f"no file matches {self._pattern!r}; correct it, or give validate=False")
         compression_of("", compression_type)
         self.compression = compression_type
         self.timestamp = timestamp if not callable(timestamp) else Portable(timestamp, "the function timestamp")
         self.is_bounded = not continuous
         file_time = NamePattern(file_time) if isinstance(file_time, str) else file_time
         self.times = FileTimes(continuous, file_time and Portable(file_time, "the function file_time"))
-        self._pattern = pattern
         self._max_delay = check_timestamp(timestamp, max_delay)
         self._interval, self._until, self._expected = interval, until, expected
 
     @property
     def pattern(self) -> str:
-        """Which files."""
+        """The pattern of the files."""
         return self._pattern
 
     def file_format(self) -> FileFormat:
@@ -282,15 +297,15 @@ class FileSource(Source):
         raise TypeError(f"{type(self).__name__} does not define file_format(self)")
 
     def injector(self) -> FileInjector | DirectoryInjector:
-        """What reads, from the first file on."""
+        """The injector that reads the files."""
         if self.is_bounded:
             return FileInjector(self.file_format(), self._pattern, self._max_delay)
-        by_file = self.timestamp is None or self.times.function is not None
+        follows_files = self.timestamp is None or self.times.function is not None
         return DirectoryInjector(
             self.file_format(),
             self._pattern,
             self._max_delay,
-            self.times if by_file else None,
+            self.times if follows_files else None,
             self._interval,
             self._until,
             self._expected,

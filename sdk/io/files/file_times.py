@@ -1,4 +1,4 @@
-"""Which event times the records of a file have, as far as that is known before it is read (MillWheel paper §5.2)."""
+"""Bounds of the event times of a file's records, known before the file is read (MillWheel paper §5.2)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.files import Found
+from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.sdk.io.timestamps import micros_of
 
 FileTimeOf = str | Callable[[str], object]
-"""A pattern for names, see `NamePattern`, or a function from a file's path to a time, or to two."""
+"""A pattern for `NamePattern`, or a function from a file's path to a lower bound, or a pair of bounds."""
 _PARTS = "YmdHMS"
 _DIGITS = {"Y": 4, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2}
 _DAY = timedelta(days=1)
@@ -21,26 +21,27 @@ _UNITS = {"d": _DAY, "H": _DAY / 24, "M": _DAY / 1440, "S": _DAY / 86_400}
 
 
 class Span(NamedTuple):
-    """The event times of a file's records, microseconds UTC."""
+    """Bounds of the event times of a file's records, microseconds UTC."""
 
     earliest: int
-    """A time before which there is none."""
+    """Lower bound."""
     latest: int | None = None
-    """A time from which on there is none; None where that is not known."""
+    """Exclusive upper bound; None if it is not known."""
 
     @property
     def end(self) -> int:
-        """What the watermark reaches with the file's end."""
+        """The watermark after the file is read."""
         return self.earliest if self.latest is None else self.latest
 
 
 class NamePattern:
-    """Times in names of files, UTC: `%Y`, `%m`, `%d`, `%H`, `%M` and `%S` as `strptime` has them.
+    """Reads bounds of event times (UTC) from file names: `%Y`, `%m`, `%d`, `%H`, `%M` and `%S` as in `strptime`.
 
-    One time stands for all of its last part, be it a day or a second; of two, the second is the end.
+    If a pattern has one time, that time is the lower bound, and the upper bound is later by its last part: a year, a
+    day, a second. If it has two times, these are the bounds.
 
     Args:
-        pattern: What some part of a file's name (not its folder) is like.
+        pattern: Pattern that some part of the file name (without its folder) matches.
 
     >>> [str(time) for time in NamePattern("%Y-%m")("log-2024-12.gz")]
     ['2024-12-01 00:00:00+00:00', '2025-01-01 00:00:00+00:00']
@@ -57,29 +58,33 @@ class NamePattern:
         parts = re.split("%(.)", pattern)
         for letter in parts[1::2]:
             if letter not in _DIGITS:
-                raise ValueError(f"file_time {pattern!r} has %{letter}; use {', '.join(f'%{one}' for one in _DIGITS)}")
+                raise ValueError(
+                    f"file_time {pattern!r} has %{letter}; use {', '.join(f'%{each}' for each in _DIGITS)}"
+                )
             if not self._times or letter in self._times[-1]:
                 self._times.append("")
             self._times[-1] += letter
-        if len(self._times) not in (1, 2) or any(set(one) != set(_PARTS[: len(one)]) for one in self._times):
+        if len(self._times) not in (1, 2) or any(
+            set(letters) != set(_PARTS[: len(letters)]) for letters in self._times
+        ):
             raise ValueError(
                 f"file_time {pattern!r} has no time; write one like '%Y-%m-%d-%H', or two for beginning and end"
             )
         digits = [f"([0-9]{{{_DIGITS[letter]}}})" for letter in parts[1::2]]
         texts = [re.escape(text) for text in parts[::2]]
-        self._wanted = re.compile("".join(text + digit for text, digit in zip(texts, [*digits, ""], strict=True)))
+        self._expression = re.compile("".join(text + digit for text, digit in zip(texts, [*digits, ""], strict=True)))
 
     def __call__(self, path: str) -> tuple[datetime, datetime]:
-        """Beginning and end. Raises `ValueError` for a name that has none."""
-        found = self._wanted.search(path.rpartition("/")[2])
-        if found is None:
-            raise ValueError(f"the name is not like file_time {self._pattern!r}")
-        numbers = [int(digits) for digits in found.groups()]
+        """Lower and upper bound. Raises `ValueError` for a name that does not match."""
+        matched = self._expression.search(path.rpartition("/")[2])
+        if matched is None:
+            raise ValueError(f"the name does not match file_time {self._pattern!r}")
+        numbers = [int(digits) for digits in matched.groups()]
         times = []
         for letters in self._times:
-            given = dict(zip(letters, numbers, strict=False))
+            parts = dict(zip(letters, numbers, strict=False))
             numbers = numbers[len(letters) :]
-            year, month, day, hour, minute, second = [given.get(one, int(one in "md")) for one in _PARTS]
+            year, month, day, hour, minute, second = [parts.get(letter, int(letter in "md")) for letter in _PARTS]
             times.append(datetime(year, month, day, hour, minute, second, tzinfo=UTC))
         end = times[1] if len(times) == 2 else _after(times[0], _PARTS[len(self._times[0]) - 1])
         return times[0], end
@@ -96,28 +101,29 @@ def _after(time: datetime, unit: str) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class FileTimes:
-    """What is known of the records of a file before it is read; shipped to the tasks that read."""
+    """Bounds of the event times of files before they are read; shipped to the tasks."""
 
     continuous: bool
+    """Whether files are read as they appear."""
     function: Callable[[str], object] | None = None
-    """From a file's name to a time before which none of its records is, or to that and their end."""
+    """Function from a file's path to a lower bound, or a pair of bounds; None for the time of its last change."""
 
-    def of(self, file: Found) -> Span:
-        """The times of a file's records. Raises `ValueError` that names the file."""
+    def of(self, file: MatchedFile) -> Span:
+        """The bounds for a file. Raises `ValueError` that names the file."""
         return Span(file.modified_us) if self.function is None else self.of_name(file.path)
 
     def of_name(self, path: str) -> Span:
-        """The same of a file that may not be there yet."""
-        assert self.function is not None, "only a function knows"
+        """The bounds for a file that may not exist yet; needs `function`. Raises `ValueError` that names the file."""
+        assert self.function is not None, "bounds by name need a function"
         try:
-            given = self.function(path)
-            span = Span(*map(micros_of, given)) if isinstance(given, tuple) else Span(micros_of(given))
+            bounds = self.function(path)
+            span = Span(*map(micros_of, bounds)) if isinstance(bounds, tuple) else Span(micros_of(bounds))
         except Exception as error:
-            raise ValueError(f"{path}: which event times it has cannot be told: {error}; correct file_time") from error
+            raise ValueError(f"{path}: file_time gives no event time: {error}; correct it") from error
         if span.latest is not None and span.latest < span.earliest:
-            raise ValueError(f"{path}: file_time gives an end before the beginning ({given!r:.200}); correct it")
+            raise ValueError(f"{path}: file_time gives an end before the beginning ({bounds!r:.200}); correct it")
         return span
 
-    def default(self, file: Found) -> int:
-        """The event time of records that have none of their own."""
+    def default(self, file: MatchedFile) -> int:
+        """Event time of records without a timestamp of their own, microseconds UTC."""
         return self.of(file).earliest if self.continuous else MIN_TIMESTAMP

@@ -1,4 +1,4 @@
-"""Files by pattern, on this machine or in an object store, and their bytes, decompressed."""
+"""Files on this machine or in an object store: found by pattern, opened with compression."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
 _ATTEMPTS = 10
 _LISTING, _PATIENCE = 5, 60
-"""Seconds that looking for files, and work on them, are tried again where a file system leaves that to us."""
+"""Seconds for which requests for lists of files, and other requests, are repeated (`gs://` only)."""
 _KEY = re.compile(r"://[^/@]+:[^/@]+@")
-"""What a URL says of a key and its secret."""
+"""The credentials in a URL."""
 _LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
 _Opener = Callable[[object, str], AbstractContextManager[object]]
 _OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open})
 
 
 class CompressionTypes:
-    """Names of compressions, as Beam has them, and one more."""
+    """Names of compressions: Beam's, and zstd."""
 
     AUTO = "auto"
-    """By the ending of the file's name."""
+    """The compression that the suffix of the file name states."""
     UNCOMPRESSED = "uncompressed"
     GZIP = "gzip"
     BZIP2 = "bzip2"
@@ -50,14 +50,14 @@ Path: TypeAlias = str | PathLike[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class MatchedFile:
     """A file that a pattern matches."""
 
     path: str
     size: int
-    """Bytes, as stored."""
+    """Size in bytes, compressed."""
     modified_us: int
-    """When it was last written, microseconds UTC."""
+    """Time of the last change, microseconds UTC; 0 if unknown."""
 
 
 class ReachError(HeadraceError, OSError):
@@ -68,8 +68,8 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     """The file system of a path or URL, and the path on it.
 
     Args:
-        path: What names them.
-        patience: Seconds that a request is tried again, where the file system takes that from us (`gs://`).
+        path: The path or URL.
+        patience: Seconds for which a request is repeated (`gs://` only).
 
     >>> filesystem_of("/data/flights")[1]
     '/data/flights'
@@ -77,15 +77,14 @@ def filesystem_of(path: str, patience: int = _PATIENCE) -> tuple[fs.FileSystem, 
     if not _URL.match(path):
         return fs.LocalFileSystem(), abspath(path)
     if path.startswith(("gs://", "gcs://")) and "retry_limit_seconds=" not in path:
-        # Google's own limit is a quarter of an hour, in which nothing is said.
+        # The default limit is 15 minutes, without a message.
         path += f"{'&' if '?' in path else '?'}retry_limit_seconds={patience}"
-    found: tuple[fs.FileSystem, str] = fs.FileSystem.from_uri(path)
-    return found
+    return cast("tuple[fs.FileSystem, str]", fs.FileSystem.from_uri(path))
 
 
 @contextmanager
 def _reaching(pattern: str) -> Iterator[None]:
-    """Says which place it was that did not answer."""
+    """Raises `ReachError`, which names the location, if a file system does not answer."""
     try:
         yield
     except (FileNotFoundError, PermissionError, pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -93,15 +92,15 @@ def _reaching(pattern: str) -> Iterator[None]:
     except (OSError, pa.ArrowException) as error:
         if not _URL.match(pattern):
             raise
-        said = _LONG.sub(" ", str(error)).strip()[:800]
+        reason = _LONG.sub(" ", str(error)).strip()[:800]
         raise ReachError(
-            f"{_KEY.sub('://…@', pattern)} cannot be looked at: {said}; look at the network, the name of the place and "
-            "the credentials for it, and start again; nothing has been read"
+            f"{_KEY.sub('://…@', pattern)} cannot be listed: {reason}; check the network, the location and the "
+            "credentials, and start again; nothing has been read"
         ) from error
 
 
 def absolute(path: str) -> str:
-    """The same place for processes that are in other folders.
+    """The absolute path of a path, or the URL unchanged.
 
     >>> absolute("s3://bucket/flights"), absolute("/data/../flights")
     ('s3://bucket/flights', '/flights')
@@ -109,39 +108,38 @@ def absolute(path: str) -> str:
     return path if _URL.match(path) else abspath(path)
 
 
-def match(pattern: str) -> list[Found]:
-    """The files of a pattern, ordered by name.
+def match(pattern: str) -> list[MatchedFile]:
+    """The files of a pattern, ordered by path.
 
-    `*` and `?` stand for characters of a name, `[ab]` for one of these, `**` for any folders. A folder's name stands
-    for all files in it; folders in it are passed over. What a wildcard stands for never begins with `_` or `.`: those
-    are unfinished or hidden files.
+    `*` stands for any characters of a name, `?` for one character, `[ab]` for one of these characters, `**` for any
+    folders. The path of a folder stands for all files in it, without those in inner folders. Wildcards match no name
+    that begins with `_` or `.`, as these are unfinished or hidden files.
 
     Raises:
-        ValueError: It is a pipe, a socket or a device.
+        ValueError: A match is neither a file nor a folder.
         ReachError: The file system of a URL does not answer.
     """
     with _reaching(pattern):
         return _matched(pattern)
 
 
-def _matched(pattern: str) -> list[Found]:
+def _matched(pattern: str) -> list[MatchedFile]:
     system, path = filesystem_of(pattern, _LISTING)
     if not _MAGIC.search(path):
         info = system.get_file_info(path)
         if info.type in (fs.FileType.File, fs.FileType.Unknown):
-            return [_found(pattern, path, info)]
+            return [_matched_file(pattern, info)]
         path = path.rstrip("/") + "/*"
     folder = _MAGIC.split(path, maxsplit=1)[0].rpartition("/")[0]
-    wanted = re.compile(_expression(path))
+    expression = re.compile(_expression(path))
     selector = fs.FileSelector(folder or "/", recursive="/" in path[len(folder) + 1 :], allow_not_found=True)
     infos = [info for info in system.get_file_info(selector) if info.type != fs.FileType.Directory]
-    return sorted(
-        (_found(pattern, path, info) for info in infos if wanted.fullmatch(info.path)), key=lambda found: found.path
-    )
+    files = [_matched_file(pattern, info) for info in infos if expression.fullmatch(info.path)]
+    return sorted(files, key=lambda file: file.path)
 
 
 def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
-    """What file system a pattern is for, the pattern, and whether it has the file of a path there.
+    """The type of a pattern's file system, the pattern, and a function that tells whether it matches a path there.
 
     >>> [matcher(pattern)[2]("/a/b.csv") for pattern in ("/a", "/a/*.csv", "/a/b.csv", "/a/*.txt")]
     [True, True, True, False]
@@ -149,22 +147,22 @@ def matcher(pattern: str) -> tuple[str, str, Callable[[str], bool]]:
     system, path = filesystem_of(pattern)
     forms = [path] if _MAGIC.search(path) else [path, path.rstrip("/") + "/*"]
     expressions = [re.compile(_expression(form)) for form in forms]
-    return system.type_name, pattern, lambda file: any(one.fullmatch(file) for one in expressions)
+    return system.type_name, pattern, lambda file: any(expression.fullmatch(file) for expression in expressions)
 
 
-def _found(pattern: str, path: str, info: fs.FileInfo) -> Found:
-    """The file under a name that `filesystem_of` understands, in the manner of the pattern."""
+def _matched_file(pattern: str, info: fs.FileInfo) -> MatchedFile:
+    """The file, with a URL if the pattern is a URL. Raises `ValueError` unless it is a file."""
     if info.type != fs.FileType.File:
         raise ValueError(
             f"{info.path} is neither a file nor a folder (a pipe, a socket, a device), so it cannot be read again "
             "after a failure; read a file, or choose a pattern that leaves it out"
         )
     scheme = pattern[: pattern.index("://") + 3] if "://" in pattern else ""
-    return Found(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
+    return MatchedFile(scheme + info.path, info.size or 0, (info.mtime_ns or 0) // 1000)
 
 
 def _expression(pattern: str) -> str:
-    """A regular expression for what a pattern matches.
+    """A regular expression for the paths that a pattern matches.
 
     >>> bool(re.fullmatch(_expression("/a/*.csv"), "/a/b.csv")), bool(re.fullmatch(_expression("/a/*"), "/a/_b"))
     (True, False)
@@ -180,7 +178,7 @@ def _is_set(token: str) -> bool:
 
 
 def compression_of(path: str, stated: str = "auto") -> str:
-    """The compression of a file: as stated, else by the ending of its name.
+    """The compression of a file: as stated, or by the suffix of its name. Raises `ValueError` for an unknown name.
 
     >>> compression_of("log.gz"), compression_of("log.txt"), compression_of("log.gz", "uncompressed")
     ('gzip', 'uncompressed', 'uncompressed')
@@ -194,27 +192,27 @@ def compression_of(path: str, stated: str = "auto") -> str:
 
 @contextmanager
 def open_input(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
-    """The bytes of a file, decompressed; only those of an uncompressed file can be sought."""
+    """Open a file for reading its decompressed bytes; only an uncompressed file is seekable."""
     system, inner = filesystem_of(path)
-    with ExitStack() as opened:
+    with ExitStack() as stack:
         if compression == "zstd":
-            stored = system.open_input_stream(inner, compression="zstd")
+            raw = system.open_input_stream(inner, compression="zstd")
         else:
-            stored = system.open_input_file(inner)
-        # Arrow's files have no lines.
-        file: object = opened.enter_context(io.BufferedReader(cast(io.RawIOBase, stored)))
+            raw = system.open_input_file(inner)
+        # Arrow's files cannot read lines.
+        file: object = stack.enter_context(io.BufferedReader(cast(io.RawIOBase, raw)))
         if opener := _OPENERS.get(compression):
-            file = opened.enter_context(opener(file, "rb"))
+            file = stack.enter_context(opener(file, "rb"))
         yield cast(BinaryIO, file)
 
 
 @contextmanager
 def open_output(path: str, compression: str = "uncompressed") -> Iterator[BinaryIO]:
-    """A new file to write to, compressed on the way; its folder is made if need be."""
-    with ExitStack() as opened:
-        file = opened.enter_context(_created(path, "zstd" if compression == "zstd" else None))
+    """Open a new file whose bytes are compressed as they are written; its folder is made if it is missing."""
+    with ExitStack() as stack:
+        file = stack.enter_context(_created(path, "zstd" if compression == "zstd" else None))
         if opener := _OPENERS.get(compression):
-            file = opened.enter_context(opener(file, "wb"))
+            file = stack.enter_context(opener(file, "wb"))
         yield cast(BinaryIO, file)
 
 
@@ -223,7 +221,7 @@ def _created(path: str, compression: str | None) -> AbstractContextManager[objec
     folder = inner.rpartition("/")[0]
     for _ in range(_ATTEMPTS):
         system.create_dir(folder, recursive=True)
-        # A run that ends removes the folder of staged files if it is empty, also if that of another run is the same.
+        # Another run that stages files in the same folder may end now, and remove the folder if it is empty.
         with suppress(FileNotFoundError):
             return cast("AbstractContextManager[object]", system.open_output_stream(inner, compression=compression))
     raise FileNotFoundError(f"{folder} was removed {_ATTEMPTS} times before a file could be made in it")

@@ -1,10 +1,11 @@
-"""Files of an output: their names, staged and delivered, and the receipts by which the driver finds them."""
+"""Names of staged and delivered output files, and the receipts by which the driver finds staged files."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
@@ -15,36 +16,36 @@ from urllib.parse import quote
 from pyarrow import fs
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.sdk.io.files import absolute, filesystem_of
+from headrace.sdk.io.files.filesystem import absolute, filesystem_of
 
 HIDDEN = "_unfinished"
-"""Folder for files that are not delivered: readers leave names out that begin with `_`."""
+"""Folder of files that are not delivered; readers ignore names that begin with `_`."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FOLDER = re.compile(r"[^/\\\0=]+=[^/\\\0]*")
 _INSTANT = r"-(?:\d{8}T\d{6}(?:\.\d{6})?Z|-?\d+us)"
 _MARK = rf"(?:{_INSTANT}){{0,2}}-\d+(?:-retracted)?"
 _NUMBERED = r"-\d{6,}(?:-[0-9a-f]{12})?-\d{5,}"
-"""Epoch, the set that it is added as, number."""
+"""Epoch, hash of the set of files (with `append`), number."""
 _SHARD = r"-\d{5,}-of-\d{5,}"
-"""Number, and how many there are."""
+"""Number of the shard, number of shards."""
 _STAGED = r"-(\d{6,})-\d+-[0-9A-Za-z]+(?:-\d+){0,2}(?:-[0-9a-f]{12})?"
-"""Epoch, interval, token, window, folder, randomness."""
-_PLAN = "names.json"
+"""Epoch, interval, token, numbers of window and folder, random suffix (with `append`)."""
+_ORDER = "names.json"
 _URL = re.compile(r"([a-z][a-z0-9+.-]*://)(?:[^/@?]*@)?([^?]*)")
 _NUMBERS = re.compile(r"[-0-9of]*")
 
 
-class Mark(NamedTuple):
-    """The window and pane that an element came with. Persisted as part of a receipt: every field."""
+class PaneMark(NamedTuple):
+    """The window and pane of an element. Persisted as part of a receipt: every field."""
 
     start: int | None
-    """Microseconds UTC; None for the global window, and for one of which only the end is known."""
+    """Start of the window, microseconds UTC; None for the global window, and for a window that has only an end."""
     end: int | None
-    """Microseconds UTC; None for the global window."""
+    """End of the window, microseconds UTC; None for the global window."""
     pane: int
-    """Its index."""
+    """Index of the pane."""
     retracted: bool
-    """Whether the pane is taken back."""
+    """Whether the pane is a retraction."""
 
     def __str__(self) -> str:
         times = [_instant(time) for time in (self.start, self.end) if time is not None]
@@ -52,67 +53,70 @@ class Mark(NamedTuple):
 
 
 def _instant(micros: int) -> str:
-    """An instant for a file's name: ISO 8601 without colons, which Hadoop's paths cannot have.
+    """An instant as part of a file name: ISO 8601 without colons, as Hadoop's paths cannot have colons.
 
     >>> _instant(0), _instant(1_704_067_200_500_000)
     ('19700101T000000Z', '20240101T000000.500000Z')
     """
     try:
-        at = _EPOCH + timedelta(microseconds=micros)
+        time = _EPOCH + timedelta(microseconds=micros)
     except OverflowError:
         # Before the year 1 or after 9999.
         return f"{micros}us"
-    return at.strftime(f"{at.year:04d}%m%dT%H%M%S") + (f".{at.microsecond:06d}Z" if at.microsecond else "Z")
+    return time.strftime(f"{time.year:04d}%m%dT%H%M%S") + (f".{time.microsecond:06d}Z" if time.microsecond else "Z")
 
 
-class Part(NamedTuple):
-    """A staged file. Persisted as part of a receipt: every field."""
+class StagedFile(NamedTuple):
+    """A hidden file of one attempt. Persisted as part of a receipt: every field."""
 
     name: str
-    """In the hidden folder."""
-    size: int | None
-    """Bytes; None where an earlier release staged it."""
+    """Name in the hidden folder."""
+    size: int
+    """Size in bytes."""
     folder: str = ""
-    """Of columns' values, below that of the output; empty for none."""
-    mark: Mark | None = None
-    """The window and pane that the file is of; None for files of an epoch."""
+    """Folder below that of the output, named by column values; empty for none."""
+    mark: PaneMark | None = None
+    """The window and pane of the file; None for files of an epoch."""
 
 
-class Old(NamedTuple):
+class OldFile(NamedTuple):
     """A file of an earlier run, as it was when this run began. Persisted as part of a receipt: every field."""
 
     path: str
-    """From the folder of the output on."""
+    """Path relative to the folder of the output."""
     size: int
+    """Size in bytes."""
     modified_ns: int
+    """Time of the last change, nanoseconds since 1970 UTC; 0 if unknown."""
 
     @classmethod
-    def of(cls, info: fs.FileInfo, folder: str) -> Old:
-        """A file that was looked at."""
+    def of(cls, info: fs.FileInfo, folder: str) -> OldFile:
+        """The file that a file system describes."""
         return cls(info.path[len(folder) + 1 :], info.size, info.mtime_ns or 0)
 
 
-class Place(NamedTuple):
-    """What the names of an output's files begin and end with. Persisted as part of a receipt: every field."""
+class OutputName(NamedTuple):
+    """The prefix and suffix of an output's files. Persisted as part of a receipt: every field."""
 
     prefix: str
-    """A path or URL, without what a URL says of credentials and options."""
+    """A path or URL, without credentials and options."""
     suffix: str
 
     @classmethod
-    def of(cls, prefix: str, suffix: str) -> Place:
-        """That of an absolute path or URL.
+    def of(cls, prefix: str, suffix: str) -> OutputName:
+        """The name of an absolute path or URL.
 
-        >>> Place.of("s3://key:secret@bucket/sums?region=eu-west-1", ".txt").prefix
+        >>> OutputName.of("s3://key:secret@bucket/sums?region=eu-west-1", ".txt").prefix
         's3://bucket/sums'
         """
         url = _URL.match(prefix)
         return cls(prefix if url is None else "".join(url.groups()), suffix)
 
-    def clashes(self, other: Place) -> bool:
-        """Whether files of the two can have one name.
+    def clashes(self, other: OutputName) -> bool:
+        """Whether files of both names can have equal paths.
 
-        >>> [Place("/out", ".txt").clashes(Place(*other)) for other in (("/out", ".csv"), ("file:///out", ".txt"))]
+        >>> name, others = OutputName("/out", ".txt"), (("/out", ".csv"), ("file:///out", ".txt"))
+        >>> [name.clashes(OutputName(*other)) for other in others]
         [False, True]
         """
         short, long = sorted((self.suffix, other.suffix), key=len)
@@ -128,65 +132,47 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What a task has staged, or what a run found when it began."""
+    """The files that a task has staged, or the files of earlier runs that a run found when it began."""
 
-    place: Place
-    parts: tuple[Part, ...] = ()
-    replaced: tuple[Old, ...] = ()
-    """Files that those of this run take the place of."""
+    output: OutputName
+    parts: tuple[StagedFile, ...] = ()
+    """Files that the task has staged."""
+    replaced: tuple[OldFile, ...] = ()
+    """Files of an earlier run, which the first delivery removes."""
 
     def encode(self) -> bytes:
-        """As JSON."""
-        return json.dumps({"place": self.place, "parts": self.parts, "replaced": self.replaced}).encode()
+        """The receipt as JSON."""
+        return json.dumps({"place": self.output, "parts": self.parts, "replaced": self.replaced}).encode()
 
     @classmethod
-    def decode(cls, data: bytes, own: Place, epoch: int) -> Receipt:
-        """A receipt of a committed epoch. Raises `CheckpointError` for one that no sink of files gives.
+    def decode(cls, data: bytes, epoch: int) -> Receipt:
+        """The receipt of a committed epoch. Raises `CheckpointError` for a receipt that no file sink has made.
 
-        A receipt comes out of the checkpoint, where others may have written. By one that passes a file can be moved
-        from `_unfinished`, under a name of this epoch, to the name that it has when delivered, and nothing else.
+        A checkpoint may have been written by others. A receipt that passes can move files with names of this epoch from
+        `_unfinished` to the names of delivered files, and remove files that `Output.owns`; nothing else.
         """
-        content = json.loads(data)
-        if not isinstance(content, dict):
-            return cls(own, tuple(_checked(part, own, epoch) for part in _of_earlier_release(content)))
-        match content:
+        match content := json.loads(data):
             case {"place": [str() as prefix, str() as suffix], "parts": list() as parts, "replaced": list() as old}:
-                place = Place(prefix, suffix)
+                output = OutputName(prefix, suffix)
             case _:
-                raise _forged(f"{content!r:.200}", "which is not in the form of receipts")
+                raise _forged(f"{content!r:.200}", "which does not have the form of a receipt")
         if absolute(prefix) != prefix or prefix.endswith("/") or {"/", "\\", "\0"} & set(suffix) or "\0" in prefix:
-            raise _forged(f"files {prefix!r:.200}…{suffix!r:.200}", "which no output is named")
-        return cls(place, tuple(_checked(part, place, epoch) for part in parts), tuple(map(_checked_old, old)))
+            raise _forged(f"files {prefix!r:.200}…{suffix!r:.200}", "which is not the name of an output")
+        return cls(output, tuple(_checked(part, output, epoch) for part in parts), tuple(map(_checked_old, old)))
 
 
-def _of_earlier_release(content: object) -> Iterator[list[object]]:
-    """The parts of a receipt as releases wrote it that did not note sizes: a name, pairs with folders or with marks."""
-    if not isinstance(content, list):
-        yield [content, None, "", None]
-        return
-    for pair in content:
-        match pair:
-            case [list() | int() as mark, str() as staged]:
-                for part in _of_earlier_release(json.loads(staged)):
-                    yield [*part[:3], mark]
-            case [name, folder]:
-                yield [name, None, folder or None, None]
-            case _:
-                raise _forged(f"{pair!r:.200}", "which is no file")
-
-
-def _checked(part: object, place: Place, epoch: int) -> Part:
+def _checked(part: object, output: OutputName, epoch: int) -> StagedFile:
     match part:
-        case [name, int() | None as size, folder, mark]:
-            start = f"{place.prefix.rpartition('/')[2]}-{epoch:06d}-"
-            return Part(_checked_name(name, start), size, _checked_folder(folder), _checked_mark(mark))
+        case [name, int() as size, folder, mark]:
+            start = f"{output.prefix.rpartition('/')[2]}-{epoch:06d}-"
+            return StagedFile(_checked_name(name, start), size, _checked_folder(folder), _checked_mark(mark))
     raise _forged(f"{part!r:.200}", "which is no file")
 
 
 def _checked_name(name: object, start: str) -> str:
     if not isinstance(name, str) or not name.startswith(start) or {"/", "\\", "\0"} & set(name):
         raise CheckpointError(
-            f"the checkpoint has a receipt of {name!r:.200}, but staged files have names in one folder that begin with "
+            f"the checkpoint has a receipt of {name!r:.200}, but names of staged files have no folder and begin with "
             f"{start!r}; somebody else wrote it. Nothing was moved"
         )
     return name
@@ -196,58 +182,58 @@ def _checked_folder(folder: object) -> str:
     if folder == "":
         return ""
     if not isinstance(folder, str) or not all(map(_FOLDER.fullmatch, folder.split("/"))):
-        raise _forged(f"folder {folder!r:.200}", "which is none of columns and values")
+        raise _forged(f"folder {folder!r:.200}", "which does not consist of columns and values")
     return folder
 
 
-def _checked_mark(mark: object) -> Mark | None:
+def _checked_mark(mark: object) -> PaneMark | None:
     match mark:
         case None:
             return None
         case [int() | None as start, int() | None as end, int() as pane, bool() as retracted]:
-            return Mark(start, end, pane, retracted)
+            return PaneMark(start, end, pane, retracted)
     raise _forged(f"{mark!r:.200}", "which is no window and pane")
 
 
-def _checked_old(old: object) -> Old:
+def _checked_old(old: object) -> OldFile:
     match old:
         case [str() as path, int() as size, int() as modified]:
-            return Old(path, size, modified)
+            return OldFile(path, size, modified)
     raise _forged(f"{old!r:.200}", "which is no file")
 
 
-def _forged(what: str, why: str) -> CheckpointError:
+def _forged(content: str, reason: str) -> CheckpointError:
     return CheckpointError(
-        f"the checkpoint has a receipt for {what}, {why}; somebody else wrote it. Nothing was moved for it"
+        f"the checkpoint has a receipt for {content}, {reason}; somebody else wrote it. Nothing was moved for it"
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """The files of one place, on its file system. Make it with `output_of`."""
+    """The files of one prefix and suffix, on a file system. `output_of` makes it."""
 
     system: fs.FileSystem
     scheme: str
-    """What comes before a path to make a URL of it."""
+    """The prefix that makes a URL of a path, such as `s3://`; empty for local files."""
     folder: str
     name: str
-    """What names begin with in the folder."""
+    """Beginning of the file names in the folder."""
     suffix: str
 
     @property
     def hidden(self) -> str:
-        """The folder of what is staged."""
+        """The folder of staged files."""
         return f"{self.folder}/{HIDDEN}"
 
     @property
     def committed(self) -> Output:
-        """Files of this output that are committed and hidden until the input has ended."""
+        """The output of committed files that are hidden until the input has ended."""
         return replace(self, folder=f"{self.hidden}/{self._committed}")
 
     @property
-    def plan(self) -> str:
-        """The path of the list by which committed files get their final names."""
-        return f"{self.committed.folder}/{_PLAN}"
+    def order(self) -> str:
+        """The path of the list of committed files, whose order gives the final names."""
+        return f"{self.committed.folder}/{_ORDER}"
 
     @property
     def _committed(self) -> str:
@@ -257,28 +243,26 @@ class Output:
         """The name of a hidden file."""
         return f"{self.name}-{epoch:06d}-{interval}-{token}{self.suffix}"
 
-    def finals(self, parts: Sequence[Part], epoch: int, added: bool) -> list[str]:
-        """The paths that the parts of an epoch are delivered as, numbered for each folder, window and pane.
+    def finals(self, parts: Sequence[StagedFile], epoch: int, added: bool) -> list[str]:
+        """The final paths of the parts of an epoch, in the same order, numbered for each folder, window and pane.
 
-        With `added`, names say which set of files they belong to, so that equal ones of another run are other files.
+        With `added`, names contain a hash of the set of files, so that no two runs deliver files with equal names.
         """
         names = "\n".join(part.name for part in parts)
         tag = f"-{sha256(names.encode()).hexdigest()[:12]}" if added else ""
-        sets: dict[tuple[str, Mark | None], int] = {}
-        for part in parts:
-            sets[part.folder, part.mark] = sets.get((part.folder, part.mark), 0) + 1
-        numbers = dict.fromkeys(sets, 0)
+        sizes = Counter((part.folder, part.mark) for part in parts)
+        numbers = Counter[tuple[str, PaneMark | None]]()
         paths = []
         for part in parts:
-            which = (part.folder, part.mark)
+            group = (part.folder, part.mark)
             folder = f"{self.folder}/{part.folder}" if part.folder else self.folder
-            mark, of = ("", "") if part.mark is None else (f"-{part.mark}", f"-of-{sets[which]:05d}")
-            paths.append(f"{folder}/{self.name}{mark}-{epoch:06d}{tag}-{numbers[which]:05d}{of}{self.suffix}")
-            numbers[which] += 1
+            mark, of = ("", "") if part.mark is None else (f"-{part.mark}", f"-of-{sizes[group]:05d}")
+            paths.append(f"{folder}/{self.name}{mark}-{epoch:06d}{tag}-{numbers[group]:05d}{of}{self.suffix}")
+            numbers[group] += 1
         return paths
 
     def shard_name(self, number: int, count: int) -> str:
-        """The name of one of the files of an input that has ended, from 0; as in Beam.
+        """The name of shard `number`, from 0, of an input that has ended; as in Beam.
 
         >>> output_of("/data/out", ".txt").shard_name(0, 12)
         'out-00000-of-00012.txt'
@@ -286,7 +270,7 @@ class Output:
         return f"{self.name}-{number:05d}-of-{count:05d}{self.suffix}"
 
     def is_final(self, name: str) -> bool:
-        """Whether a file's name is one that this output gives, in windows or not.
+        """Whether a delivered file of this output can have this name, with or without a window.
 
         >>> output = output_of("/data/out", ".txt")
         >>> [output.is_final(name) for name in ("out-000001-00000.txt", "out-old.txt", "out-two-000001-00000.txt")]
@@ -296,78 +280,79 @@ class Output:
         return bool(re.fullmatch(f"{re.escape(self.name)}{forms}{re.escape(self.suffix)}", name))
 
     def staged_epoch(self, name: str) -> int | None:
-        """The epoch of a hidden file; None for what is another output's.
+        """The epoch of a hidden file; None for a file of another output.
 
         >>> output = output_of("/data/out", "")
         >>> output.staged_epoch("out-000003-0-abc"), output.staged_epoch("out-7-000003-0-abc")
         (3, None)
         """
-        found = re.fullmatch(f"{re.escape(self.name)}{_STAGED}{re.escape(self.suffix)}", name)
-        return int(found[1]) if found else None
+        staged = re.fullmatch(f"{re.escape(self.name)}{_STAGED}{re.escape(self.suffix)}", name)
+        return int(staged[1]) if staged else None
 
     def delivered(self, columns: Sequence[str] = ()) -> list[fs.FileInfo]:
-        """The files that bear names of this output, in folders of these columns."""
+        """The files with names of this output, in the folders of these columns."""
         folders = [self.folder]
         for column in columns:
             start = quote(column, safe=" ") + "="
-            below = (one for folder in folders for one in self._in(folder, fs.FileType.Directory))
-            folders = [one.path for one in below if one.base_name.startswith(start)]
-        return [one for folder in folders for one in self._in(folder) if self.is_final(one.base_name)]
+            below = (info for folder in folders for info in self._in(folder, fs.FileType.Directory))
+            folders = [info.path for info in below if info.base_name.startswith(start)]
+        return [info for folder in folders for info in self._in(folder) if self.is_final(info.base_name)]
 
     def has_shards(self, columns: Sequence[str]) -> bool:
-        """Whether there are files of an input that has ended."""
+        """Whether there are delivered files of an input that has ended."""
         pattern = re.compile(f"{re.escape(self.name)}{_SHARD}{re.escape(self.suffix)}")
-        return any(pattern.fullmatch(one.base_name) for one in self.delivered(columns))
+        return any(pattern.fullmatch(info.base_name) for info in self.delivered(columns))
 
     def committed_files(self) -> list[str]:
-        """Files that are committed and hidden, from their folder on, in the order of epochs."""
-        at = f"{self.committed.folder}/"
-        found = (one.path.removeprefix(at) for one in self._in(self.committed.folder, recursive=True))
-        return sorted(filter(self.owns_committed, found), key=self._order)
+        """Paths of committed, hidden files relative to their folder, in the order of epochs."""
+        root = f"{self.committed.folder}/"
+        paths = (info.path.removeprefix(root) for info in self._in(self.committed.folder, recursive=True))
+        return sorted(filter(self.owns_committed, paths), key=self._numbers)
 
-    def _order(self, path: str) -> list[int]:
+    def _numbers(self, path: str) -> list[int]:
         name = path.rpartition("/")[2]
         return [int(number) for number in name[len(self.name) + 1 : len(name) - len(self.suffix)].split("-")]
 
     def owns_committed(self, path: str) -> bool:
-        """Whether a path below the folder of committed files is that of one, whatever columns its folders are of."""
+        """Whether a path below the folder of committed files is that of a committed file, in folders of any columns."""
         *folders, name = path.split("/")
-        named = re.fullmatch(rf"{re.escape(self.name)}-\d{{6,}}-\d{{5,}}{re.escape(self.suffix)}", name)
-        return named is not None and all(map(_FOLDER.fullmatch, folders))
+        has_name = re.fullmatch(rf"{re.escape(self.name)}-\d{{6,}}-\d{{5,}}{re.escape(self.suffix)}", name)
+        return has_name is not None and all(map(_FOLDER.fullmatch, folders))
 
     def hidden_files(self) -> list[fs.FileInfo]:
-        """All hidden files of this output: staged or committed, and the list of their names."""
-        committed = [one for one in self._in(self.committed.folder, recursive=True) if self._owns_hidden(one.path)]
+        """All hidden files of this output: staged files, committed files, and the list of committed files."""
+        inner = self._in(self.committed.folder, recursive=True)
+        committed = [info for info in inner if self._owns_hidden(info.path)]
         return [*self.staged(), *committed]
 
     def _owns_hidden(self, path: str) -> bool:
         inner = path.removeprefix(f"{self.committed.folder}/")
-        return inner == _PLAN or self.owns_committed(inner)
+        return inner == _ORDER or self.owns_committed(inner)
 
     def staged(self) -> list[fs.FileInfo]:
-        """The staged files of this output, which are no others' and not known to be committed."""
-        return [one for one in self._in(self.hidden) if self.staged_epoch(one.base_name) is not None]
+        """The staged files of this output that are not known to be committed."""
+        return [info for info in self._in(self.hidden) if self.staged_epoch(info.base_name) is not None]
 
     def _in(self, folder: str, kind: fs.FileType = fs.FileType.File, recursive: bool = False) -> Iterable[fs.FileInfo]:
-        where = fs.FileSelector(folder or "/", allow_not_found=True, recursive=recursive)
-        found: list[fs.FileInfo] = self.system.get_file_info(where)
-        return sorted((one for one in found if one.type == kind), key=lambda one: str(one.path))
+        selector = fs.FileSelector(folder or "/", allow_not_found=True, recursive=recursive)
+        infos: list[fs.FileInfo] = self.system.get_file_info(selector)
+        return sorted((info for info in infos if info.type == kind), key=lambda info: str(info.path))
 
-    def owns(self, old: Old, columns: Sequence[str]) -> bool:
-        """Whether a file of an earlier run, as a receipt tells, is one that this output finds when it begins."""
+    def owns(self, old: OldFile, columns: Sequence[str]) -> bool:
+        """Whether a file in a receipt has a path at which this output looks for files of earlier runs."""
         *folders, name = old.path.split("/")
         if folders == [HIDDEN]:
             return self.staged_epoch(name) is not None
         if folders[:2] == [HIDDEN, self._committed]:
             return self._owns_hidden(f"{self.folder}/{old.path}")
         starts = [quote(column, safe=" ") + "=" for column in columns]
-        in_place = len(folders) == len(starts) and all(map(str.startswith, folders, starts))
-        return in_place and self.is_final(name) and not {"\\", "\0"} & set(old.path)
+        in_columns = len(folders) == len(starts) and all(map(str.startswith, folders, starts))
+        return in_columns and self.is_final(name) and not {"\\", "\0"} & set(old.path)
 
 
 @lru_cache(64)
 def output_of(prefix: str, suffix: str) -> Output:
-    """The output of a path or URL that names begin with, and of what they end with."""
+    """The output for a path or URL as prefix, and a suffix."""
     system, path = filesystem_of(prefix)
     folder, _, name = path.rpartition("/")
     scheme = prefix[: prefix.index("://") + 3] if "://" in prefix else ""

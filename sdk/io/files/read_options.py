@@ -1,4 +1,4 @@
-"""Arguments that all readers of files share."""
+"""Types of the keyword arguments that all readers of files take."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TypedDict
 
 from headrace.lowlevel.time import DurationTypes
-from headrace.sdk.io.filetimes import FileTimeOf
+from headrace.sdk.io.files.file_times import FileTimeOf
 from headrace.sdk.io.timestamps import TimestampOf
 
 
 class OtherReadOptions(TypedDict, total=False):
-    """Keyword arguments of `FileSource`, which says what they mean, for readers with a `validate` of their own."""
+    """Keyword arguments of `FileSource`, which documents them, for readers with a `validate` of their own."""
 
     timestamp: TimestampOf
     max_delay: DurationTypes | None

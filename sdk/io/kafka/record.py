@@ -1,4 +1,4 @@
-"""What: a record of Kafka's, and how its bytes become values and values bytes."""
+"""What: a record of Kafka, with serializers and deserializers of keys and values."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias, cast
 
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.shipping import Portable
 
 Deserializer: TypeAlias = Callable[[bytes], object]
 Serializer: TypeAlias = Callable[[object], bytes]
@@ -15,8 +16,9 @@ _JAVA = "org.apache.kafka.common.serialization."
 _NUMBERS = {"Long": struct.Struct(">q"), "Integer": struct.Struct(">i"), "Double": struct.Struct(">d")}
 
 
+@stored_as("KafkaRecord")
 class KafkaRecord(NamedTuple):
-    """A record with all that Kafka says of it."""
+    """A record with its metadata in Kafka."""
 
     topic: str
     partition: int
@@ -25,15 +27,17 @@ class KafkaRecord(NamedTuple):
     value: object
     headers: tuple[tuple[str, bytes | None], ...]
     timestamp: Timestamp
-    """As Kafka has it: when it was made, or when the broker appended it."""
+    """Kafka's timestamp: when the record was created, or when the broker appended it."""
 
 
 def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer | None:
-    """A function from bytes, which can travel; None for the bytes themselves.
+    """A deserializer that can be shipped to tasks; None if bytes stay bytes.
 
     Args:
-        given: A function, or the Java class that Beam programs name (`...serialization.LongDeserializer`).
-        name: The argument, for errors.
+        given: A function, or the name of a Java class as in Beam programs (`...serialization.LongDeserializer`).
+        name: Name of the argument, for errors.
+
+    Raises `TypeError` or `ValueError` for another value.
 
     >>> deserializer_of("org.apache.kafka.common.serialization.LongDeserializer", "value_deserializer")(bytes(7) + b"*")
     42
@@ -44,25 +48,25 @@ def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer
         case "ByteArray":
             return None
         case "String":
-            return _text
+            return _decoded
         case kind:
             return _Number(kind).read
 
 
 def serializer_of(given: Serializer | str | None, name: str) -> Serializer:
-    """A function to bytes, which can travel; by default bytes stay and text becomes UTF-8. See `deserializer_of`.
+    """A serializer that can be shipped to tasks; by default bytes stay and text becomes UTF-8. See `deserializer_of`.
 
     >>> serializer_of(None, "value_serializer")("text")
     b'text'
     """
     if given is None:
-        return _plain
+        return _default
     if not isinstance(given, str):
         function = _portable(given, name)
         assert function is not None
         return function
     kind = _kind(given, "Serializer", name)
-    return _plain if kind in ("ByteArray", "String") else _Number(kind).write
+    return _default if kind in ("ByteArray", "String") else _Number(kind).write
 
 
 def _portable(given: object, name: str) -> Callable[..., bytes] | None:
@@ -70,7 +74,7 @@ def _portable(given: object, name: str) -> Callable[..., bytes] | None:
         return None
     if not callable(given):
         raise TypeError(f"{name} must be a function or the name of one of Kafka's Java classes, got {given!r:.200}")
-    # What it gives is checked when it is used.
+    # Its results are checked at run time.
     return cast("Callable[..., bytes]", Portable(given, f"the function {name}"))
 
 
@@ -82,11 +86,11 @@ def _kind(name: str, role: str, argument: str) -> str:
     return kind
 
 
-def _text(data: bytes) -> str:
+def _decoded(data: bytes) -> str:
     return data.decode()
 
 
-def _plain(value: object) -> bytes:
+def _default(value: object) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
@@ -95,7 +99,7 @@ def _plain(value: object) -> bytes:
 
 
 class _Number:
-    """Numbers as Kafka's Java classes have them: big-endian."""
+    """Big-endian numbers, as Kafka's Java classes read and write them."""
 
     def __init__(self, kind: str) -> None:
         self._kind = kind

@@ -1,8 +1,9 @@
-"""What: collections into a topic of Kafka, exactly once: a transaction for each epoch.
+"""What: a sink that writes a collection to a topic of Kafka exactly once, with a transaction for each epoch.
 
-The rows of an epoch are part of its commit, and are sent by the driver in one transaction after it. The first record
-carries the epoch in a header. A driver that does not know whether the newest epoch was sent fences whoever else sends
-under this name, so that nothing of theirs is open, and reads the topic from where it ended before the epoch.
+The rows of an epoch are part of its commit; after the commit the driver sends them in one transaction. The first record
+has the epoch in a header. A driver that does not know whether the newest epoch was sent fences all other producers with
+its transactional id, which aborts their open transactions, and looks for the header from the offsets at which the topic
+ended when the rows were staged.
 """
 
 from __future__ import annotations
@@ -10,75 +11,81 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.coders.coder import PickleCoder
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW
 from headrace.sdk.io.kafka.client import (
     PATIENCE,
     Cluster,
     Config,
+    OffsetRange,
     Partition,
-    Range,
     check_servers,
     consumer_settings,
     reason_of,
     require_package,
 )
 from headrace.sdk.io.kafka.record import KafkaRecord, Serializer, serializer_of
-from headrace.sdk.transforms.write import Write
+from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
 
 EPOCH_HEADER = "headrace-epoch"
-"""Header of an epoch's first record: which epoch of which sink it is."""
+"""Name of the header of an epoch's first record; its value names sink, epoch and rows."""
 _LONGEST = 1_000_000
-"""Bytes that librdkafka lets a record have where nothing else is stated."""
+"""Default of librdkafka for the greatest number of bytes of a record."""
 _FRAME = 20
-"""Bytes that go with a record or header besides what is in it, at least."""
+"""Least number of bytes that a record or header takes besides its contents."""
 _ATTEMPTS = 3
-"""Transactions that are tried where the broker asks to abort one."""
+"""Greatest number of transactions for an epoch, if the broker asks to abort them."""
 _SHARED = (
     *("bootstrap.servers", "security.protocol", "sasl.", "ssl.", "client.", "enable.ssl", "broker.address"),
     *("socket.", "debug", "log"),
 )
-"""Beginnings of settings that consumers need, too."""
+"""Beginnings of the names of settings that consumers need as well."""
 
 
 class KafkaWriteError(HeadraceError, RuntimeError):
-    """Kafka did not take an epoch, which is committed; it is sent when the program is started again."""
+    """An epoch could not be sent to Kafka. It is committed, and is sent when the program is started again."""
 
 
+Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
+
+
+@stored_as("KafkaOutgoing")
 class Outgoing(NamedTuple):
     """A record to be sent."""
 
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: Headers
     milliseconds: int
-    """Its timestamp, since 1970; 0 for the time of sending."""
+    """Timestamp, milliseconds since 1970 UTC; 0 for the time of sending."""
 
 
-class Staged(NamedTuple):
-    """What a task had. Persisted as a receipt."""
+class StagedRecords(NamedTuple):
+    """The records of a task. Persisted as a receipt: every field, as a tuple."""
 
     token: str
     ends: dict[int, int]
-    """Where each partition of the topic ended before this was sent."""
+    """Partition -> offset at which it ended when the records were staged."""
     records: list[Outgoing]
 
 
+@named("KafkaSink")
 class KafkaSink:
     """Sends each epoch in a transaction.
 
     Args:
         config: librdkafka's settings, with a `transactional.id`.
-        topic: Where to.
-        key: From a key to bytes.
-        value: From a value to bytes.
+        topic: Name of the topic.
+        key: Serializer of keys.
+        value: Serializer of values.
     """
 
     _coder = PickleCoder()
@@ -87,10 +94,10 @@ class KafkaSink:
         self._config = dict(config)
         self._topic = topic
         self._key, self._value = key, value
-        seen = {name: given for name, given in config.items() if name.startswith(_SHARED)}
-        self._committed = consumer_settings(seen)
+        shared = {name: setting for name, setting in config.items() if name.startswith(_SHARED)}
+        self._consumer_settings = consumer_settings(shared)
         self._producer: Producer | None = None
-        self._most = int(str(config.get("message.max.bytes", _LONGEST)))
+        self._max_bytes = int(str(config.get("message.max.bytes", _LONGEST)))
 
     def __getstate__(self) -> dict[str, object]:
         """The producer stays on the driver: tasks only stage."""
@@ -99,55 +106,47 @@ class KafkaSink:
     # In the task
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        """The records are the receipt, with where the topic ends now."""
+        """The receipt: the records, and the offsets at which the topic ends now; None without rows."""
         if not len(batch):
             return None
         records = [self._outgoing(value, timestamp) for value, timestamp in batch.rows()]
-        return zlib.compress(self._coder.encode(tuple(Staged(token, self._ends(), records))), 1)
+        return zlib.compress(self._coder.encode(tuple(StagedRecords(token, self._ends(), records))), 1)
 
     def _outgoing(self, element: object, timestamp: int) -> Outgoing:
         milliseconds = timestamp // 1000 if 0 <= timestamp < END_OF_GLOBAL_WINDOW else 0
         if isinstance(element, KafkaRecord):
             headers = tuple(header for header in element.headers if header[0] != EPOCH_HEADER)
-            key, value = self._bytes(element.key, 0), self._bytes(element.value, 1)
-            return self._fitting(Outgoing(key, value, headers, milliseconds))
+            return self._outgoing_pair(element.key, element.value, headers, milliseconds)
         if not isinstance(element, tuple) or len(element) != 2:
             raise TypeError(f"{element!r:.200} is no pair (key, value); map it to one, with None for no key")
-        return self._fitting(Outgoing(self._bytes(element[0], 0), self._bytes(element[1], 1), (), milliseconds))
+        return self._outgoing_pair(*element, (), milliseconds)
 
-    def _fitting(self, record: Outgoing) -> Outgoing:
-        """Refuse before the commit what could never be sent after it."""
+    def _outgoing_pair(self, key: object, value: object, headers: Headers, milliseconds: int) -> Outgoing:
+        """The record. Raises `ValueError` before the commit for a record that is too long to be sent after it."""
+        key_bytes, value_bytes = _serialized(key, self._key, "key"), _serialized(value, self._value, "value")
+        record = Outgoing(key_bytes, value_bytes, headers, milliseconds)
         size = _FRAME + len(record.key or b"") + len(record.value or b"")
         size += sum(_FRAME + len(name) + len(value or b"") for name, value in record.headers)
-        if size > self._most:
+        if size > self._max_bytes:
             raise ValueError(
                 f"a record of {size} bytes with key {record.key!r:.80} is longer than producer_config's "
-                f"message.max.bytes, {self._most}; make it greater, and the broker's, or the record smaller"
+                f"message.max.bytes, {self._max_bytes}; make it greater, and the broker's, or the record smaller"
             )
         return record
 
-    def _bytes(self, given: object, which: int) -> bytes | None:
-        if given is None:
-            return None
-        made: object = (self._key, self._value)[which](given)
-        if not isinstance(made, bytes):
-            name = ("key_serializer", "value_serializer")[which]
-            raise TypeError(f"{name} made {made!r:.200} of {given!r:.200}; it must give bytes")
-        return made
-
     def _partitions(self) -> list[Partition]:
-        return Cluster(self._committed).partitions([self._topic])
+        return Cluster(self._consumer_settings).partitions([self._topic])
 
     def _ends(self) -> dict[int, int]:
-        """Offsets behind everything that is there, be it in an open transaction."""
-        everything = Cluster({**self._committed, "isolation.level": "read_uncommitted"})
-        return {number: end for (_, number), (_, end) in everything.bounds(self._partitions()).items()}
+        """Partition -> offset after all records, including records in open transactions."""
+        uncommitted = Cluster({**self._consumer_settings, "isolation.level": "read_uncommitted"})
+        return {number: end for (_, number), (_, end) in uncommitted.bounds(self._partitions()).items()}
 
     # On the driver
 
     def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
-        """Send an epoch, unless it was sent by the driver before. Raises `KafkaWriteError`."""
-        staged = [Staged(*cast("tuple[str, dict[int, int], list[Outgoing]]", self._unpacked(one))) for one in receipts]
+        """Send an epoch, unless an earlier driver has sent it. Raises `KafkaWriteError`."""
+        staged = [self._decoded(receipt) for receipt in receipts]
         digest = hashlib.blake2b(b"".join(receipts), digest_size=16).hexdigest()
         mark = f"{self._config['transactional.id']}/{epoch}/{digest}".encode()
         try:
@@ -155,38 +154,41 @@ class KafkaSink:
                 self._producer = self._open()
                 if self._was_sent(mark, staged):
                     return
-            self._send(self._producer, [record for one in staged for record in one.records], mark)
+            self._send(self._producer, [record for part in staged for record in part.records], mark)
         except Exception as error:
-            # What became of the transaction shows when the next producer begins.
+            # The next producer finds out whether the transaction was committed.
             self._producer = None
             raise KafkaWriteError(
                 f"epoch {epoch} was not taken by topic {self._topic!r}: {reason_of(error)}; the epoch is committed and "
-                "is sent when the program is started again, unless it turns out to be there"
+                "is sent when the program is started again, unless the topic has it already"
             ) from error
 
-    def _unpacked(self, receipt: bytes) -> object:
-        return self._coder.decode(zlib.decompress(receipt))
+    def _decoded(self, receipt: bytes) -> StagedRecords:
+        fields = self._coder.decode(zlib.decompress(receipt))
+        return StagedRecords(*cast("tuple[str, dict[int, int], list[Outgoing]]", fields))
 
     def _open(self) -> Producer:
-        """A producer that is the only one of its name: what others of that name have open is given up."""
+        """A producer that fences all others with its transactional id, and aborts their open transactions."""
         from confluent_kafka import Producer
 
         producer = Producer(dict(self._config))
         producer.init_transactions(PATIENCE)
         return producer
 
-    def _was_sent(self, mark: bytes, staged: Sequence[Staged]) -> bool:
-        """Whether the epoch is in the topic, behind where that ended when the rows were staged."""
-        cluster, ends = Cluster(self._committed), self._ends()
-        begin = {number: min((one.ends.get(number, 0) for one in staged), default=end) for number, end in ends.items()}
-        # Retention may have taken away what was there then.
+    def _was_sent(self, mark: bytes, staged: Sequence[StagedRecords]) -> bool:
+        """Whether the epoch is in the topic, after the offset at which the topic ended when the rows were staged."""
+        cluster, ends = Cluster(self._consumer_settings), self._ends()
+        start = {
+            number: min((part.ends.get(number, 0) for part in staged), default=end) for number, end in ends.items()
+        }
+        # Retention may have removed these records.
         first = cluster.bounds([(self._topic, number) for number in ends])
         ranges = [
-            Range(self._topic, number, max(begin[number], first[self._topic, number][0]), end)
+            OffsetRange(self._topic, number, max(start[number], first[self._topic, number][0]), end)
             for number, end in ends.items()
         ]
         return any(
-            _carries(message, mark) for wanted in ranges for messages in cluster.read(wanted) for message in messages
+            _carries(message, mark) for offsets in ranges for messages in cluster.read(offsets) for message in messages
         )
 
     def _send(self, producer: Producer, records: Sequence[Outgoing], mark: bytes) -> None:
@@ -204,11 +206,10 @@ class KafkaSink:
                 producer.abort_transaction(PATIENCE)
 
     def _produce(self, producer: Producer, records: Sequence[Outgoing], mark: bytes) -> None:
-        for at, record in enumerate(records):
-            headers: list[tuple[str, str | bytes | None]] = [
-                *record.headers,
-                *([(EPOCH_HEADER, mark)] if not at else []),
-            ]
+        for index, record in enumerate(records):
+            headers: list[tuple[str, str | bytes | None]] = [*record.headers]
+            if index == 0:
+                headers.append((EPOCH_HEADER, mark))
             while True:
                 try:
                     producer.produce(
@@ -216,9 +217,19 @@ class KafkaSink:
                     )
                     break
                 except BufferError:
-                    # The queue is full: let some go out.
+                    # The queue is full; wait until some records are sent.
                     producer.poll(0.1)
             producer.poll(0)
+
+
+def _serialized(element: object, serializer: Serializer, role: str) -> bytes | None:
+    """The bytes of a key or value; None stays None. Raises `TypeError` if the serializer does not return bytes."""
+    if element is None:
+        return None
+    serialized: object = serializer(element)
+    if not isinstance(serialized, bytes):
+        raise TypeError(f"{role}_serializer made {serialized!r:.200} of {element!r:.200}; it must give bytes")
+    return serialized
 
 
 def _carries(message: Message, mark: bytes) -> bool:
@@ -226,21 +237,23 @@ def _carries(message: Message, mark: bytes) -> bool:
 
 
 class WriteToKafka(Write):
-    """Pairs (key, value) or `KafkaRecord`s into a topic, one transaction for each epoch.
+    """Writes pairs (key, value) or `KafkaRecord`s to a topic, with one transaction for each epoch.
 
-    Who reads with `isolation.level=read_committed` sees each epoch once and whole, also after a crash. The records of
-    an epoch pass through its commit and the driver. Needs `pip install headrace[kafka]`.
+    Readers with `isolation.level=read_committed` see each epoch once and whole, also after a crash. The records of an
+    epoch pass through its commit and the driver. Needs `pip install headrace[kafka]`.
 
     Args:
         producer_config: librdkafka's settings, at least `bootstrap.servers` and `transactional.id`: a name that stays
             the same for as long as the checkpoint and that no other sink has, as one fences the other.
-        topic: Name of the topic, which must be there.
-        key_serializer: From a key to bytes; by default bytes stay and text becomes UTF-8. None stays none.
+        topic: Name of the topic, which must exist.
+        key_serializer: Function from a key to bytes, or the name of one of Kafka's Java classes; by default bytes stay
+            and text becomes UTF-8. A key None is sent as none.
         value_serializer: The same for values.
 
     Raises:
         ImportError: confluent-kafka is not installed.
-        ValueError: The settings are refused.
+        TypeError: The settings are no mapping, or a serializer is no function.
+        ValueError: The settings are refused, or the topic is empty.
     """
 
     def __init__(

@@ -8,37 +8,37 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP, DurationTypes, Timestamp
-from headrace.sdk.io.apart import Failure, ReadApart, Unreadable
+from headrace.sdk.io.dead_letters import Failure, ReadApart, Unreadable
 from headrace.sdk.io.kafka.client import (
     Cluster,
     Config,
     KafkaReadError,
+    OffsetRange,
     Partition,
-    Range,
     consumer_settings,
     require_package,
 )
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
 from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserializer_of
 from headrace.sdk.io.timestamps import check_range, delay_micros, micros_of
-from headrace.sdk.shipping import Portable
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 StartOffsets: TypeAlias = str | Mapping[Partition, int]
 _POLICIES = ("CreateTime", "LogAppendTime", "ProcessingTime")
-_PLACES = ("earliest", "latest", "committed")
+_START_NAMES = ("earliest", "latest", "committed")
 _NO_TIMESTAMP = 0
-"""Kafka's type of timestamps that are none."""
+"""Kafka's timestamp type of messages without a timestamp."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReader:
-    """Makes elements of messages, in the tasks."""
+    """Makes elements of messages; shipped to the tasks."""
 
     settings: Config
     key: Deserializer | None
@@ -47,26 +47,26 @@ class MessageReader:
     with_metadata: bool
     tolerant: bool = False
 
-    def read(self, wanted: Range, stamp: int | None) -> Iterator[Batch]:
-        """See `Reader`. Raises `KafkaReadError` that names the offset of what cannot be understood."""
-        for messages in Cluster(self.settings).read(wanted):
+    def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[Batch]:
+        """See `Reader.read`. Raises `KafkaReadError` that names the offset of a record that cannot be decoded."""
+        for messages in Cluster(self.settings).read(offsets):
             rows = [self._row(message, stamp) for message in messages]
             yield Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
 
     def _row(self, message: Message, stamp: int | None) -> tuple[object, int]:
         raw = _record(message)
         try:
-            return self._understood(raw, message, stamp)
+            return self._decoded(raw, message, stamp)
         except Exception as error:
             if self.tolerant:
-                return Unreadable(raw, Failure.of(error)), _known(raw.timestamp.micros) if stamp is None else stamp
-            place = f"topic {raw.topic!r}, partition {raw.partition}, offset {raw.offset}"
+                return Unreadable(raw, Failure.of(error)), _in_range(raw.timestamp.micros) if stamp is None else stamp
+            location = f"topic {raw.topic!r}, partition {raw.partition}, offset {raw.offset}"
             raise KafkaReadError(
-                f"{place}: {type(error).__name__}: {error}; "
+                f"{location}: {type(error).__name__}: {error}; "
                 "correct the deserializers or timestamp_policy, or set such records apart with_exception_handling()"
             ) from error
 
-    def _understood(self, raw: KafkaRecord, message: Message, stamp: int | None) -> tuple[object, int]:
+    def _decoded(self, raw: KafkaRecord, message: Message, stamp: int | None) -> tuple[object, int]:
         key = raw.key if self.key is None or raw.key is None else self.key(cast(bytes, message.key()))
         value = raw.value if self.value is None or raw.value is None else self.value(cast(bytes, message.value()))
         record = raw._replace(key=key, value=value)
@@ -85,11 +85,11 @@ class MessageReader:
 
 
 def _record(message: Message) -> KafkaRecord:
-    """As it came, with nothing made of its bytes."""
+    """The message as a record, with key and value as bytes."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None and partition is not None and offset is not None, "a message that was read has them"
-    given = cast("list[tuple[str, str | bytes | None]]", message.headers() or [])
-    headers = tuple((name, _bytes(value)) for name, value in given)
+    assert topic is not None and partition is not None and offset is not None, "no message of an error"
+    pairs = cast("list[tuple[str, str | bytes | None]]", message.headers() or [])
+    headers = tuple((name, _bytes(value)) for name, value in pairs)
     stamp = Timestamp(micros=1000 * message.timestamp()[1])
     return KafkaRecord(topic, partition, offset, message.key(), message.value(), headers, stamp)
 
@@ -98,65 +98,70 @@ def _bytes(value: str | bytes | None) -> bytes | None:
     return value.encode() if isinstance(value, str) else value
 
 
-def _known(micros: int) -> int:
+def _in_range(micros: int) -> int:
+    """The timestamp; the least timestamp instead of one outside all windows or before 1970."""
     return micros if 0 <= micros < END_OF_GLOBAL_WINDOW else MIN_TIMESTAMP
 
 
 class _Starts:
     """Where reading begins: by name, offset or time."""
 
-    def __init__(self, wanted: StartOffsets, time: Timestamp | None) -> None:
-        if isinstance(wanted, str) and wanted not in _PLACES:
-            raise ValueError(f"start_offsets {wanted!r} is none of {', '.join(_PLACES)}; or give a dict of offsets")
-        self._wanted, self._time = wanted, time
+    def __init__(self, offsets: StartOffsets, time: Timestamp | None) -> None:
+        if isinstance(offsets, str) and offsets not in _START_NAMES:
+            raise ValueError(
+                f"start_offsets {offsets!r} is none of {', '.join(_START_NAMES)}; or give a dict of offsets"
+            )
+        self._offsets, self._time = offsets, time
 
     def __call__(self, cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
-        """The offset to begin at for each partition; the earliest where none is stated."""
+        """The start offset of each partition; the earliest offset if none is stated."""
         bounds = cluster.bounds(partitions)
-        first = {one: bounds[one][0] for one in partitions}
-        last = {one: bounds[one][1] for one in partitions}
+        first = {partition: bounds[partition][0] for partition in partitions}
+        last = {partition: bounds[partition][1] for partition in partitions}
         if self._time is not None:
             return last | cluster.at_time(partitions, -(-self._time.micros // 1000))
-        if self._wanted == "latest":
+        if self._offsets == "latest":
             return last
-        if self._wanted == "committed":
+        if self._offsets == "committed":
             return first | cluster.committed(partitions)
-        return first if isinstance(self._wanted, str) else first | self._stated(self._wanted, partitions)
+        return first if isinstance(self._offsets, str) else first | self._stated(self._offsets, partitions)
 
     def _stated(self, offsets: Mapping[Partition, int], partitions: Sequence[Partition]) -> dict[Partition, int]:
-        if strangers := sorted(set(offsets) - set(partitions)):
-            raise KafkaReadError(f"start_offsets names {strangers[0]}, which is no partition; there are {partitions}")
+        if unknown := sorted(set(offsets) - set(partitions)):
+            raise KafkaReadError(f"start_offsets names {unknown[0]}, which is no partition; there are {partitions}")
         return dict(offsets)
 
 
 class ReadFromKafka(Source):
     """Records of Kafka's topics as pairs (key, value), exactly once: offsets are committed with the epoch.
 
-    The driver plans ranges of offsets, tasks read them. The watermark is the least of the partitions', each `max_delay`
-    behind the greatest timestamp read in it; what was read counts for it from the next epoch on. Needs
+    The driver plans ranges of offsets, which tasks read. The watermark of a partition is `max_delay` behind the
+    greatest timestamp read in it up to the epoch before; the watermark of the source is the least of these. Needs
     `pip install headrace[kafka]`.
 
     Args:
-        consumer_config: librdkafka's settings, at least `bootstrap.servers`. Offsets are the engine's business, so
-            settings about them are without effect, but for `auto.offset.reset` and `group.id`, see below.
-        topics: Their names; one that begins with `^` is a regular expression for the beginnings of names, and topics
-            that come to match are found as new partitions are.
-        key_deserializer: From a key's bytes to the key, by default the bytes; or one of Kafka's Java classes by name.
+        consumer_config: librdkafka's settings, at least `bootstrap.servers`. The engine stores the offsets, so
+            settings of offsets have no effect, except `auto.offset.reset` and `group.id`, see below.
+        topics: Names of topics; a name that begins with `^` is a regular expression for the beginnings of names.
+            Topics that match later are found like new partitions.
+        key_deserializer: Function from the bytes of a key to the key, or the name of one of Kafka's Java classes; by
+            default keys are bytes.
         value_deserializer: The same for values.
-        start_read_time: Begin with the first records that are not older, a `Timestamp` or seconds since 1970 UTC.
+        start_read_time: Lower bound of the timestamps of the first records, a `Timestamp` or seconds since 1970 UTC.
         commit_offset_in_finalize: Whether to commit offsets to the group `group.id` after each epoch, for programs that
-            show how far it is. The pipeline itself goes on from its checkpoint.
+            show the lag of consumers. The pipeline itself goes on from its checkpoint.
         timestamp_policy: `CreateTime` or `LogAppendTime` for the record's own timestamp, `ProcessingTime` for the time
-            at which its epoch is planned, which is then the watermark, too, or a function from a `KafkaRecord` to a
+            at which its epoch is planned, which is then also the watermark, or a function from a `KafkaRecord` to a
             `Timestamp`, seconds, a datetime or RFC 3339 text.
         with_metadata: Whether elements are `KafkaRecord`s.
-        max_delay: Seconds by which a record may come later than one of its partition with a greater timestamp. None
-            where the broker's time is used, which only grows, and for a bounded input, which waits for its end.
+        max_delay: Delay of a partition's watermark behind the greatest timestamp read in it, in seconds. Not needed for
+            `LogAppendTime` and `ProcessingTime`, whose timestamps only grow, and for bounded input: there None means
+            that the watermark waits for the end.
         idle_timeout: Seconds without records after which a partition no longer holds the watermark; None for never.
         start_offsets: `earliest`, `latest`, `committed` (by the group) or offsets by (topic, partition); by default
-            `auto.offset.reset`, or else `earliest`. Only for a run that begins: one that goes on knows its offsets.
-        bounded: Whether to end with what is there when the run begins.
-        look_interval: Seconds between two looks for new partitions.
+            `auto.offset.reset`, or else `earliest`. A run that goes on from a checkpoint ignores them.
+        bounded: Whether the input ends with the records that exist when the run begins.
+        look_interval: Seconds between two checks for new partitions.
 
     Raises:
         ImportError: confluent-kafka is not installed.
@@ -205,20 +210,20 @@ class ReadFromKafka(Source):
         self._reader = MessageReader(self._settings, key, value, function, with_metadata)
 
     def injector(self) -> KafkaInjector:
-        """What plans offsets, on the driver."""
+        """The injector, which plans ranges of offsets on the driver."""
         return KafkaInjector(self._settings, self._policy, self._reader)
 
     def tolerant(self) -> ReadFromKafka:
-        """See `Tolerant`."""
+        """See `Tolerant.tolerant`."""
         other = copy.copy(self)
         other._reader = replace(self._reader, tolerant=True)
         return other
 
     def with_exception_handling(self, main_tag: str = "good", dead_letter_tag: str = "bad") -> ReadApart:
-        """The same with an output for records that a deserializer or timestamp policy fails for.
+        """The same source with an output for records for which a deserializer or timestamp policy fails.
 
-        Its elements are pairs (`KafkaRecord` with bytes, (class of the error, its repr, lines of its traceback)), at
-        the record's own timestamp.
+        Its elements are pairs (`KafkaRecord` with bytes, (class of the error, its repr, lines of its traceback)), with
+        the record's timestamp in Kafka.
         """
         return ReadApart(self.tolerant(), main_tag, dead_letter_tag)
 
@@ -234,7 +239,10 @@ def _check_topics(topics: Sequence[str]) -> None:
 
 
 def _delay(max_delay: DurationTypes | None, policy: str | Callable[[KafkaRecord], object], bounded: bool) -> int | None:
-    """Microseconds, if the arguments make sense."""
+    """`max_delay` in microseconds, 0 for the broker's or the driver's clock; None for no watermark before the end.
+
+    Raises `ValueError` if the arguments do not fit.
+    """
     if not callable(policy) and policy not in _POLICIES:
         raise ValueError(f"timestamp_policy {policy!r} is none of {', '.join(_POLICIES)}, nor a function")
     if policy == "ProcessingTime" and max_delay is not None:

@@ -9,13 +9,13 @@ from typing import BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.beamarguments import refuse_unless
-from headrace.sdk.io.files import Path, open_output
-from headrace.sdk.io.filesink import FileSink, IfExists
-from headrace.sdk.io.partitioned import PartitionedSink
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.files.file_sink import FileSink, IfExists
+from headrace.sdk.io.files.filesystem import Path, open_output
+from headrace.sdk.io.files.windowed_files import WriteFiles
+from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
 from headrace.sdk.io.tables import table_of
-from headrace.sdk.io.windowedfiles import WriteFiles
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -24,7 +24,7 @@ _MIME_TYPE = "application/x-parquet"
 
 @dataclass(frozen=True, slots=True)
 class ParquetWriter:
-    """Elements as rows."""
+    """Writes elements as rows of a Parquet file."""
 
     schema: pa.Schema | None
     codec: str
@@ -33,13 +33,13 @@ class ParquetWriter:
     compliant_nested_type: bool = False
 
     def write(self, path: str, batch: Batch) -> None:
-        """See `PartWriter`. Raises `ValueError` naming the element that does not fit the schema."""
+        """See `PartWriter`. Raises as `table_of` does."""
         table = table_of(batch, self.schema)
         with open_output(path) as file:
             self.write_table(table, file)
 
     def write_table(self, table: pa.Table, file: BinaryIO) -> None:
-        """The rows as a file."""
+        """Write the rows to an open file."""
         pq.write_table(
             *(table, file, self.rows_per_group),
             compression=self.codec,
@@ -49,28 +49,30 @@ class ParquetWriter:
 
 
 class WriteToParquet(WriteFiles):
-    """Dicts, `Row`s, named tuples or dataclasses as rows of Parquet files.
+    """Writes dicts, `Row`s, named tuples or dataclasses as rows of Parquet files.
 
     Args:
         file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
-        schema: The columns and their types, a `pyarrow.Schema`; by default what the elements of a file suggest.
-        row_group_buffer_size: Not here: `row_group_size` says how large row groups are.
-        record_batch_size: Accepted for Beam's sake: rows come to a file at once.
+        schema: The columns and their types, a `pyarrow.Schema`; by default inferred from the elements of each file.
+        row_group_buffer_size: Not supported: see `row_group_size`.
+        record_batch_size: Without effect, accepted as in Beam: the rows of a file are written at once.
         codec: Compression of the columns: `none`, `snappy`, `gzip`, `brotli`, `lz4` or `zstd`.
-        use_deprecated_int96_timestamps: Whether timestamps are INT96, for readers that know no other.
+        use_deprecated_int96_timestamps: Whether timestamps are INT96, for readers that support no other type.
         use_compliant_nested_type: Whether the elements of lists are named `element`, as Parquet's specification has it.
         file_name_suffix: End of the names.
         num_shards: As for `WriteToText`.
-        shard_name_template: Not here, as in `WriteToText`.
-        mime_type: Not here.
-        triggering_frequency: Not here: the input, each epoch, or each window and pane has files of its own.
-        row_group_size: Rows that make a row group.
+        shard_name_template: Not supported, as in `WriteToText`.
+        mime_type: Not supported.
+        triggering_frequency: Not supported: the input, each epoch, or each window and pane has files of its own.
+        row_group_size: Number of rows of a row group.
         partition_by: Columns whose values become folders (`day=2024-01-02/shop=7/…`) instead of columns of the files,
-            as Hive, Spark and Arrow have and read them. A task writes a file for each folder that it has rows for.
-        windowed_writes: As for `WriteToText`. False also spares making Python values of elements that come as columns.
+            as Hive, Spark and Arrow write and read them. A task writes a file for each folder that it has rows for.
+        windowed_writes: As for `WriteToText`. With False, columns of elements are also written without Python values.
         if_exists: As for `WriteToText`.
 
-    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
+    Raises:
+        TypeError: An argument that is not supported differs from Beam's default, or an argument has a wrong type.
+        ValueError: The codec is not available, or the schema lacks a column of `partition_by`.
     """
 
     def __init__(
@@ -103,10 +105,10 @@ class WriteToParquet(WriteFiles):
         if type(record_batch_size) is not int or record_batch_size < 1:
             raise TypeError(f"record_batch_size is a number of records, got {record_batch_size!r:.200}; leave it out")
         _check_columns(schema, codec, partition_by)
-        how = (use_deprecated_int96_timestamps, use_compliant_nested_type)
-        writer = ParquetWriter(schema, codec, row_group_size, *how)
-        where = (file_path_prefix, file_name_suffix, writer)
-        files = PartitionedSink(*where, partition_by, if_exists) if partition_by else FileSink(*where, if_exists)
+        flags = (use_deprecated_int96_timestamps, use_compliant_nested_type)
+        writer = ParquetWriter(schema, codec, row_group_size, *flags)
+        target = (file_path_prefix, file_name_suffix, writer)
+        files = PartitionedSink(*target, partition_by, if_exists) if partition_by else FileSink(*target, if_exists)
         super().__init__(files, num_shards, windowed_writes)
 
 

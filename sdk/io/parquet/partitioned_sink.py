@@ -1,4 +1,4 @@
-"""Parquet files in folders by the values of columns, exactly once, as Hive, Spark and Arrow have them."""
+"""An exactly-once sink of files in folders named by column values, as in Hive, Spark and Arrow."""
 
 from __future__ import annotations
 
@@ -9,35 +9,37 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.fileparts import Part
-from headrace.sdk.io.files import Path, open_output
-from headrace.sdk.io.filesink import FileSink, IfExists, PartWriter
-from headrace.sdk.io.foldercolumns import NULL
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.files.file_sink import FileSink, IfExists, PartWriter
+from headrace.sdk.io.files.filesystem import Path, open_output
+from headrace.sdk.io.files.output_files import StagedFile
+from headrace.sdk.io.parquet.hive_partitions import NULL
 from headrace.sdk.io.tables import table_of
 
 
 class TableWriter(PartWriter, Protocol):
-    """Writes rows with columns."""
+    """A writer of Arrow tables."""
 
     @property
     def schema(self) -> pa.Schema | None:
-        """The columns and their types; None for what the elements suggest."""
+        """The columns and their types; None to infer them from the elements."""
 
     def write_table(self, table: pa.Table, file: BinaryIO) -> None:
-        """Make a file of some rows."""
+        """Write the rows to an open file."""
 
 
+@named("PartitionedSink")
 class PartitionedSink(FileSink):
-    """Rows become files in folders `<folder>/<column>=<value>/…`, with names and numbers of their own in each.
+    """Writes rows to files in folders `<folder>/<column>=<value>/…`; files are numbered within each folder.
 
-    The columns are in the names of the folders and no longer in the files. See `FileSink` for what readers see.
+    The files do not contain the columns that name the folders. See `FileSink` for what readers see.
 
     Args:
-        prefix: Folder and beginning of the names.
-        suffix: End of the names.
-        writer: How a part is written.
-        columns: The columns that make the folders, from the outermost in.
+        prefix: Folder and beginning of the file names.
+        suffix: End of the file names.
+        writer: Writer of a file.
+        columns: The columns whose values name the folders, outermost first.
         if_exists: As for `FileSink`.
     """
 
@@ -53,17 +55,17 @@ class PartitionedSink(FileSink):
         self._tables = writer
         self.columns = tuple(columns)
 
-    def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[Part]:
-        """A hidden file for each folder."""
+    def write_parts(self, batch: Batch, epoch: int, interval: int, token: str) -> list[StagedFile]:
+        """Write a hidden file for each folder. Raises `ValueError` for a missing column, or without another column."""
         table = table_of(batch, self._tables.schema)
         if missing := [name for name in self.columns if name not in table.column_names]:
             raise ValueError(f"the elements have no column {missing[0]!r}; they have {table.column_names}")
         if not set(table.column_names) - set(self.columns):
             raise ValueError(f"partition_by takes all columns ({', '.join(self.columns)}); leave one for the files")
         staged = []
-        for number, (folder, rows) in enumerate(sorted(self._parts(table).items())):
-            some = table.take(rows).drop_columns(list(self.columns))
-            part = self.write_part(epoch, interval, f"{token}-{number}", partial(self._write, some))
+        for number, (folder, rows) in enumerate(sorted(self._rows_by_folder(table).items())):
+            contents = table.take(rows).drop_columns(list(self.columns))
+            part = self.write_part(epoch, interval, f"{token}-{number}", partial(self._write, contents))
             staged.append(part._replace(folder=folder))
         return staged
 
@@ -71,17 +73,17 @@ class PartitionedSink(FileSink):
         with open_output(path) as file:
             self._tables.write_table(table, file)
 
-    def _parts(self, table: pa.Table) -> dict[str, list[int]]:
-        """Folder -> the rows that belong there."""
+    def _rows_by_folder(self, table: pa.Table) -> dict[str, list[int]]:
+        """Folder -> indices of its rows."""
         columns = [table.column(name).to_pylist() for name in self.columns]
-        parts: dict[str, list[int]] = {}
+        folders: dict[str, list[int]] = {}
         for row, values in enumerate(zip(*columns, strict=True)):
-            parts.setdefault(_folder(self.columns, values), []).append(row)
-        return parts
+            folders.setdefault(_folder(self.columns, values), []).append(row)
+        return folders
 
 
 def _folder(columns: Sequence[str], values: Sequence[object]) -> str:
-    """The folder of some values.
+    """The folder for values of columns, with a slash between columns.
 
     >>> _folder(["day", "shop"], ["2024-01-02", None]), _folder(["a"], ["x/y"])
     ('day=2024-01-02/shop=__HIVE_DEFAULT_PARTITION__', 'a=x%2Fy')

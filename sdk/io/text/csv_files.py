@@ -12,14 +12,22 @@ from typing import Unpack, cast
 import pyarrow as pa
 from pyarrow import csv
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found, Path, compression_of, match
-from headrace.sdk.io.filetimes import FileTimes
-from headrace.sdk.io.lines import UTF_8, BadLine, Extent, FileError, LineFormat, LineRange, checked_encoding
-from headrace.sdk.io.linesource import LineSource
-from headrace.sdk.io.reading import ReadOptions
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path, compression_of, match
+from headrace.sdk.io.files.read_options import ReadOptions
+from headrace.sdk.io.text.line_ranges import (
+    UTF_8,
+    BadLine,
+    FileError,
+    LineFormat,
+    LineRange,
+    RecordEnd,
+    checked_encoding,
+)
+from headrace.sdk.io.text.line_source import LineSource
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 _ROW = re.compile(r"Row #\d+: ")
 _OPEN = "a quotation is not closed; if fields may have several lines, read with splittable=False"
@@ -27,18 +35,21 @@ _OPEN = "a quotation is not closed; if fields may have several lines, read with 
 
 @dataclass(frozen=True, slots=True)
 class CsvParser:
-    """Lines of fields as rows. All tasks use the same columns and types."""
+    """Parses lines of fields as rows. All tasks use the same columns and types."""
 
     columns: tuple[str, ...]
     types: Mapping[str, pa.DataType]
-    wanted: tuple[str, ...] | None
+    selected: tuple[str, ...] | None
+    """Names of the columns to read; None for all."""
     delimiter: str
     nulls: tuple[str, ...] | None
+    """Texts that stand for null values; None for Arrow's own."""
     one_line_each: bool
+    """Whether every record is one line."""
     timestamp: TimestampOf
     times: FileTimes
 
-    def parse(self, lines: bytes, file: Found) -> Batch:
+    def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
         try:
             table = self.table(lines)
@@ -53,11 +64,11 @@ class CsvParser:
         except BadTimestamp as error:
             if not self.one_line_each:
                 raise ValueError(f"row {error.index + 1}: {error}") from error
-            full = [index for index, line in enumerate(lines.splitlines()) if line]
-            raise BadLine(full[error.index], str(error)) from error
+            line_of_row = [index for index, line in enumerate(lines.splitlines()) if line]
+            raise BadLine(line_of_row[error.index], str(error)) from error
 
-    def check_header(self, lines: bytes, file: Found) -> None:
-        """Each file must have the columns of the first, in its order."""
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:
+        """Raise `BadLine` unless a file has the columns of the first file, in the same order."""
         names = header_names(lines, self.delimiter)
         if names != self.columns:
             raise BadLine(
@@ -67,16 +78,18 @@ class CsvParser:
             )
 
     def table(self, lines: bytes) -> pa.Table:
-        """The fields of some lines."""
+        """The selected fields of some lines. Raises `pyarrow.ArrowInvalid`."""
         return csv.read_csv(
             pa.BufferReader(lines),
             csv.ReadOptions(column_names=list(self.columns), use_threads=False, block_size=max(len(lines), 1)),
             csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=not self.one_line_each),
-            csv.ConvertOptions(column_types=dict(self.types), include_columns=self.wanted, **null_options(self.nulls)),
+            csv.ConvertOptions(
+                column_types=dict(self.types), include_columns=self.selected, **null_options(self.nulls)
+            ),
         )
 
     def explained(self, lines: bytes, error: pa.ArrowInvalid) -> ValueError:
-        """What is wrong, if possible with its line: Arrow does not say, so each is tried."""
+        """The error, with its line if possible; Arrow does not name it, so each line is parsed alone."""
         remedy = "; state the column's type with dtype" if "conversion" in str(error) else ""
         remedy = "; give its encoding" if "invalid UTF8" in str(error) else remedy
         for index, line in enumerate(lines.splitlines() if self.one_line_each else ()):
@@ -90,7 +103,7 @@ class CsvParser:
         return ValueError(f"{error}{remedy}")
 
     def well_formed(self, lines: bytes) -> bytes:
-        """Only those lines that are records, as far as fields go."""
+        """The lines that can be parsed as records."""
         return b"".join(line for line in lines.splitlines(keepends=True) if self._is_record(line))
 
     def _is_record(self, line: bytes) -> bool:
@@ -101,9 +114,9 @@ class CsvParser:
         return not line.count(b'"') % 2
 
     def _check_quotes(self, lines: bytes, table: pa.Table) -> None:
-        """Refuse a quotation that goes on beyond its line, which Arrow takes for one field with all that follows."""
-        whole = table.num_rows == lines.count(b"\n") + (not lines.endswith(b"\n"))
-        if not self.one_line_each or (whole and not _ends_open(table)):
+        """Raise `BadLine` for a quoted field that spans lines, as Arrow would read all text behind it as one field."""
+        row_per_line = table.num_rows == lines.count(b"\n") + (not lines.endswith(b"\n"))
+        if not self.one_line_each or (row_per_line and not _ends_open(table)):
             return
         for index, line in enumerate(lines.splitlines()):
             if line.count(b'"') % 2:
@@ -111,25 +124,25 @@ class CsvParser:
 
 
 def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
-    """Arrow's options for texts that stand for no value."""
+    """Arrow's options for the texts of null values."""
     return {} if nulls is None else {"null_values": list(nulls), "strings_can_be_null": True}
 
 
 class ReadFromCsv(LineSource):
     """Rows of CSV files as `Row`s with a field for each column.
 
-    Columns are named by the first line of each file, which must be the same in all of them, and have the types that the
-    beginning of the first file suggests (whole numbers, numbers, dates, times, text); another type later on is an
-    error that names file and line.
+    The first line of each file names the columns, and must be the same in all files. Types (whole numbers, numbers,
+    dates, times, text) are inferred from the beginning of the first file; a later value of another type is an error
+    that names file and line.
 
     Args:
         path: Which files; see `FileSource`.
-        splittable: Whether every record is one line, so that a big file can be several tasks' work.
-        sep: What stands between fields.
-        names: Names of the columns, where the files have no line with them.
+        splittable: Whether every record is one line, so that several tasks can read one file.
+        sep: The delimiter between fields.
+        names: Names of the columns, for files without a line of names.
         usecols: Names of the columns to read; None for all.
-        dtype: Types of columns that are not to be guessed: names of Arrow types (`"float64"`, `"string"`, …).
-        na_values: Texts that stand for no value; by default those that Arrow knows (empty, `NA`, `null`, …).
+        dtype: Types of columns that are not inferred: names of Arrow types (`"float64"`, `"string"`, …).
+        na_values: Texts that stand for null; by default those of Arrow (empty, `NA`, `null`, …).
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
@@ -153,28 +166,28 @@ class ReadFromCsv(LineSource):
         self._path, self._encoding = fspath(path), checked_encoding(encoding)
         self._splittable, self._sep = splittable, sep
         self.one_line_each = splittable
-        self._extent = Extent.LINE if splittable else Extent.QUOTED
+        self._extent = RecordEnd.LINE if splittable else RecordEnd.QUOTED
         self._names = None if names is None else tuple(names)
         self._header = 0 if names else 1
-        self._wanted = None if usecols is None else tuple(usecols)
-        self._dtype = {name: _arrow_type(name, wanted) for name, wanted in (dtype or {}).items()}
+        self._selected = None if usecols is None else tuple(usecols)
+        self._dtype = {name: _arrow_type(name, alias) for name, alias in (dtype or {}).items()}
         self._nulls = None if na_values is None else tuple(na_values)
 
     def file_format(self) -> LineFormat:
-        """CSV, with columns and types as the first file has them."""
-        columns, types = self._look()
-        if unknown := [name for name in (*(self._wanted or ()), *self._dtype) if name not in columns]:
+        """CSV, with the columns and types of the first file."""
+        columns, types = self._schema()
+        if unknown := [name for name in (*(self._selected or ()), *self._dtype) if name not in columns]:
             raise ValueError(f"{self._path!r} has no column {unknown}; it has {list(columns)}")
         parser = self._parser(columns, types)
         return LineFormat(parser, self.compression, self._header, self._extent, self.bad_times, self._encoding)
 
     def _parser(self, columns: tuple[str, ...], types: Mapping[str, pa.DataType]) -> CsvParser:
         return CsvParser(
-            columns, types, self._wanted, self._sep, self._nulls, self._splittable, self.timestamp, self.times
+            columns, types, self._selected, self._sep, self._nulls, self._splittable, self.timestamp, self.times
         )
 
-    def _look(self) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
-        """Names and types of the columns."""
+    def _schema(self) -> tuple[tuple[str, ...], dict[str, pa.DataType]]:
+        """Names and types of the columns, from the first file."""
         files = match(self._path)
         if not files:
             if self._names is None:
@@ -183,59 +196,59 @@ class ReadFromCsv(LineSource):
                 )
             return self._names, {name: self._dtype.get(name, pa.string()) for name in self._names}
         first = files[0]
-        beginning = _Beginning()
+        sample = _Sample()
         compression = compression_of(first.path, self.compression)
-        how = (self._header, self._extent, None, self._encoding)
-        next(LineRange(first, 0, None, beginning, compression, *how).read(), None)
-        names = self._names or header_names(beginning.header, self._sep)
+        settings = (self._header, self._extent, None, self._encoding)
+        next(LineRange(first, 0, None, sample, compression, *settings).read(), None)
+        names = self._names or header_names(sample.header, self._sep)
         if not names or len(set(names)) < len(names):
             found = f"columns named {', '.join(names)}" if names else "nothing"
             raise FileError(
                 first, 1, f"{found}, where each column should have a name of its own; correct it, or give names"
             )
-        return names, self._types(first, names, beginning.lines)
+        return names, self._types(first, names, sample.lines)
 
-    def _types(self, file: Found, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
-        """What the first records suggest, where nothing is stated."""
-        guessed = dict.fromkeys(names, pa.string())
+    def _types(self, file: MatchedFile, names: tuple[str, ...], sample: bytes) -> dict[str, pa.DataType]:
+        """Names and types of the columns; types that are not stated are inferred from the first records."""
+        inferred = dict.fromkeys(names, pa.string())
         if sample:
-            parser = replace(self._parser(names, self._dtype), wanted=None)
+            parser = replace(self._parser(names, self._dtype), selected=None)
             if self.bad_times is not None:
                 sample = parser.well_formed(sample)
             try:
-                guessed |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
+                inferred |= {field.name: _nullable(field.type) for field in parser.table(sample).schema}
             except pa.ArrowInvalid as error:
-                wrong = parser.explained(sample, error)
-                line = 1 + self._header + (wrong.index if isinstance(wrong, BadLine) else 0)
-                raise FileError(file, line, wrong) from error
-        return guessed | self._dtype
+                explained = parser.explained(sample, error)
+                line = 1 + self._header + (explained.index if isinstance(explained, BadLine) else 0)
+                raise FileError(file, line, explained) from error
+        return inferred | self._dtype
 
 
 def _ends_open(table: pa.Table) -> bool:
-    """Whether the last field has the end of its line in it."""
+    """Whether the last field contains the end of its line."""
     last = table.column(table.num_columns - 1)
     return bool(len(last)) and str(last[-1].as_py()).endswith("\n")
 
 
 @dataclass
-class _Beginning:
-    """A parser that only keeps what it is given."""
+class _Sample:
+    """A parser that keeps the lines that it gets."""
 
     header: bytes = b""
     lines: bytes = b""
 
-    def parse(self, lines: bytes, file: Found) -> Batch:
+    def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
         self.lines = lines
         return Batch([], [])
 
-    def check_header(self, lines: bytes, file: Found) -> None:
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:
         """See `LineParser`."""
         self.header = lines
 
 
 def header_names(lines: bytes, delimiter: str) -> tuple[str, ...]:
-    r"""Names of the columns.
+    r"""The names of the columns, from the first line; empty without a line.
 
     >>> header_names(b'id,"name, first"\n', ",")
     ('id', 'name, first')
@@ -243,14 +256,14 @@ def header_names(lines: bytes, delimiter: str) -> tuple[str, ...]:
     return tuple(next(csv_lines(lines.decode(errors="replace").splitlines(), delimiter=delimiter), ()))
 
 
-def _nullable(guessed: pa.DataType) -> pa.DataType:
-    """The type of a column; one of which nothing was seen yet can hold any text. What is no text is not meant to be."""
-    return pa.string() if pa.types.is_null(guessed) or pa.types.is_binary(guessed) else guessed
+def _nullable(inferred: pa.DataType) -> pa.DataType:
+    """The type of a column; text if all values of the sample are null or not UTF-8."""
+    return pa.string() if pa.types.is_null(inferred) or pa.types.is_binary(inferred) else inferred
 
 
-def _arrow_type(name: str, wanted: str) -> pa.DataType:
+def _arrow_type(name: str, alias: str) -> pa.DataType:
     try:
-        return cast(pa.DataType, pa.type_for_alias(wanted))
+        return cast(pa.DataType, pa.type_for_alias(alias))
     except (ValueError, AttributeError):
         known = "'int64', 'float64', 'string', 'bool' or another name of an Arrow type"
-        raise ValueError(f"dtype of column {name!r} is {wanted!r}; use {known}") from None
+        raise ValueError(f"dtype of column {name!r} is {alias!r}; use {known}") from None

@@ -1,4 +1,4 @@
-"""JSON lines: an object a line, as a row (`apache_beam.io.ReadFromJson`)."""
+"""JSON: the object of each line, or the objects of each file, as rows (`apache_beam.io.ReadFromJson`)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,27 @@ import json
 from dataclasses import dataclass
 from typing import Unpack
 
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.files import CompressionTypes, Found, Path
-from headrace.sdk.io.filetimes import FileTimes
-from headrace.sdk.io.lines import BadLine, Extent, LineFormat
-from headrace.sdk.io.linesource import LineSource
-from headrace.sdk.io.reading import ReadOptions
-from headrace.sdk.io.textfiles import decoded, split_lines
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
+from headrace.sdk.io.files.read_options import ReadOptions
+from headrace.sdk.io.text.line_ranges import BadLine, LineFormat, RecordEnd
+from headrace.sdk.io.text.line_source import LineSource
+from headrace.sdk.io.text.text_files import decoded, split_lines
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 
 @dataclass(frozen=True, slots=True)
 class JsonParser:
-    """Objects as rows; other JSON values as they are."""
+    """Parses JSON objects as rows; other JSON values stay as they are."""
 
     lines: bool
+    """Whether each line is a JSON value; else each file is one."""
     timestamp: TimestampOf
     times: FileTimes
 
-    def parse(self, lines: bytes, file: Found) -> Batch:
+    def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
         text = decoded(lines)
         values = self._each(split_lines(text)) if self.lines else _whole(text)
@@ -35,11 +36,11 @@ class JsonParser:
         except BadTimestamp as error:
             if not self.lines:
                 raise ValueError(f"element {error.index + 1}: {error}") from error
-            full = [index for index, line in enumerate(split_lines(text)) if not _is_blank(line)]
-            raise BadLine(full[error.index], str(error)) from error
+            line_of_row = [index for index, line in enumerate(split_lines(text)) if not _is_blank(line)]
+            raise BadLine(line_of_row[error.index], str(error)) from error
 
-    def check_header(self, lines: bytes, file: Found) -> None:
-        """There is none."""
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:
+        """Accept all files: JSON has no header."""
 
     @staticmethod
     def _each(lines: list[str]) -> list[object]:
@@ -52,7 +53,7 @@ class JsonParser:
                     reason = f"not JSON ({error.msg} at column {error.colno}): {line:.80}"
                     raise BadLine(index, reason) from error
                 except (ValueError, RecursionError) as error:
-                    raise BadLine(index, f"not to be read as JSON ({error}): {line:.80}") from error
+                    raise BadLine(index, f"cannot be read as JSON ({error}): {line:.80}") from error
         return values
 
 
@@ -73,7 +74,8 @@ class ReadFromJson(LineSource):
 
     Args:
         path: Which files; see `FileSource`.
-        lines: Whether each line is an object; else a file is one object or a list of them, read by one task at once.
+        lines: Whether each line is an object. If not, each file is one object or a list of objects, and one task reads
+            it at once.
         compression_type: One of `CompressionTypes`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
     """
@@ -90,7 +92,7 @@ class ReadFromJson(LineSource):
         self._lines = self.one_line_each = lines
 
     def file_format(self) -> LineFormat:
-        """JSON, an object a line or a file."""
-        extent = Extent.LINE if self._lines else Extent.FILE
+        """JSON, with one object for each line or file."""
+        extent = RecordEnd.LINE if self._lines else RecordEnd.FILE
         parser = JsonParser(self._lines, self.timestamp, self.times)
         return LineFormat(parser, self.compression, extent=extent, bad_times=self.bad_times)

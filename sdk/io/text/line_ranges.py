@@ -1,6 +1,6 @@
-"""Files of lines: ranges of bytes that begin and end between lines, so that a big file is many tasks' work.
+"""Files of lines, cut into ranges of bytes that begin and end between lines, so that several tasks can read one file.
 
-Whatever is wrong with a file stops the run, and the error names the file and the line.
+An error in a file stops the run, and names the file and the line.
 """
 
 from __future__ import annotations
@@ -14,36 +14,38 @@ from enum import Enum
 from functools import cache, partial
 from typing import BinaryIO, NamedTuple, Protocol, cast
 
-from headrace.lowlevel.injector import Split
-from headrace.lowlevel.record import Batch
-from headrace.sdk.io.apart import Failure, Unreadable
-from headrace.sdk.io.files import Found, compression_of, open_input
-from headrace.sdk.io.filetimes import FileTimes
+from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import addressed, stored_as
+from headrace.sdk.io.dead_letters import Failure, Unreadable
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import MatchedFile, compression_of, open_input
 
 UTF_8 = "utf-8"
 LONGEST_LINE = 128 << 20
-"""Bytes that a line may have: what a task must be able to hold in memory several times over."""
+"""Greatest number of bytes of a line; a task holds several lines in memory."""
 _BLOCK = 1 << 20
 """Bytes that are read at once."""
 _SAMPLE = 1 << 16
 """Bytes of a file from which the length of its records is estimated."""
 _USUAL_RECORD = 100
-"""Bytes of a record where that is not known."""
+"""Bytes of a record, where no sample says how many they are."""
 _USUAL_RATIO = 5
-"""How much bigger a compressed file becomes, where that is not known."""
+"""Ratio of decompressed to compressed size, which is not known before a file is read."""
 
 
+@stored_as("FileLine")
 class FileLine(NamedTuple):
-    """A line of a file that is no record."""
+    """A line of a file that cannot be read as a record; an element of dead-letter outputs."""
 
     path: str
     line: int
-    """Its number, from 1."""
+    """Number of the line, from 1."""
     text: str
 
 
-class Extent(Enum):
-    """How far a record may reach."""
+class RecordEnd(Enum):
+    """Where a record ends."""
 
     LINE = "to the end of its line"
     QUOTED = "to the next end of a line that is not between quotation marks"
@@ -51,28 +53,30 @@ class Extent(Enum):
 
 
 class LineParser(Protocol):
-    """Makes records of lines."""
+    """A parser of lines."""
 
-    def parse(self, lines: bytes, file: Found) -> Batch:
-        """The records of some whole lines. Raises `BadLine`, or any error that says nothing of the line."""
+    def parse(self, lines: bytes, file: MatchedFile) -> Batch:
+        """The records of whole lines, in UTF-8. Raises `BadLine`, or another error if the line is not known."""
 
-    def check_header(self, lines: bytes, file: Found) -> None:
-        """Look at the lines that are left out at the beginning of a file; raises `BadLine` for a wrong one."""
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:
+        """Raise `BadLine` for a wrong line among those that are skipped at the beginning of a file."""
 
 
+@addressed("FileError")
 class FileError(ValueError):
-    """What is wrong in a file, and in which line (from 1)."""
+    """An error in a line (numbered from 1) of a file."""
 
-    def __init__(self, file: Found, line: int, reason: object) -> None:
+    def __init__(self, file: MatchedFile, line: int, reason: object) -> None:
         super().__init__(f"{file.path}, line {line}: {reason}")
 
 
+@addressed("BadLine")
 class BadLine(ValueError):
-    """A line that is no record.
+    """A line that cannot be parsed.
 
     Args:
-        index: Its place among the lines that were parsed, from 0.
-        reason: What is wrong with it.
+        index: Index of the line among the parsed lines.
+        reason: The error in the line.
     """
 
     def __init__(self, index: int, reason: str) -> None:
@@ -82,27 +86,27 @@ class BadLine(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """The lines that begin in a range of bytes of a file."""
+    """The lines that begin in the bytes from `start` to before `end` of a file, for one task."""
 
-    file: Found
+    file: MatchedFile
     start: int
     end: int | None
-    """None for the end of the file."""
+    """End of the range; None for the end of the file."""
     parser: LineParser
     compression: str
     skip: int = 0
-    """Lines to leave out at the start."""
-    extent: Extent = Extent.LINE
+    """Number of lines to leave out at the start."""
+    extent: RecordEnd = RecordEnd.LINE
     bad_time: int | None = None
-    """Event time of lines that are no record, microseconds UTC; None where such a line is an error."""
+    """Event time of unreadable lines, microseconds UTC; None where such a line is an error."""
     encoding: str = UTF_8
 
     def read(self) -> Iterator[Batch]:
-        """Their records. Raises `FileError` for what is no record or cannot be read."""
+        """The records of the range. Raises `FileError` for a line that cannot be read."""
         for offset, block in self._readable():
             if self.bad_time is not None:
-                first = cache(partial(self._line_number, offset))
-                yield from self._apart(first, 0, io.BytesIO(block).readlines(), self.bad_time)
+                first_line = cache(partial(self._line_number, offset))
+                yield from self._apart(first_line, 0, io.BytesIO(block).readlines(), self.bad_time)
                 continue
             try:
                 batch = self.parser.parse(transcoded(block, self.encoding), self.file)
@@ -113,23 +117,30 @@ class LineRange:
                 raise ValueError(f"{self.file.path}, in the lines from {number} on: {error}") from error
             yield batch
 
-    def _apart(self, first: Callable[[], int], skipped: int, lines: list[bytes], time: int) -> Iterator[Batch]:
-        """Records and `Unreadable`s of a block: of lines among which one is none, each half."""
+    def _apart(self, first_line: Callable[[], int], skipped: int, lines: list[bytes], time: int) -> Iterator[Batch]:
+        """Records and `Unreadable`s of a block. A block with a bad line is halved until the line is found.
+
+        Args:
+            first_line: Gives the number of the block's first line.
+            skipped: Number of lines of the block before `lines`.
+            lines: The lines to parse.
+            time: Event time of the `Unreadable`s, microseconds UTC.
+        """
         try:
             batch = self.parser.parse(transcoded(b"".join(lines), self.encoding), self.file)
         except Exception as error:
             if len(lines) > 1:
                 half = len(lines) // 2
-                yield from self._apart(first, skipped, lines[:half], time)
-                yield from self._apart(first, skipped + half, lines[half:], time)
+                yield from self._apart(first_line, skipped, lines[:half], time)
+                yield from self._apart(first_line, skipped + half, lines[half:], time)
                 return
             text = b"".join(lines).decode(self.encoding, errors="replace").rstrip("\r\n")
-            line = FileLine(self.file.path, first() + skipped, text)
+            line = FileLine(self.file.path, first_line() + skipped, text)
             batch = Batch([Unreadable(line, Failure.of(error))], [time])
         yield batch
 
     def _readable(self) -> Iterator[tuple[int, bytes]]:
-        """The blocks; what cannot be read is an error that names the line up to which it can."""
+        """The blocks of `_blocks`. Raises `FileError` with the last readable line if the file cannot be read on."""
         try:
             yield from self._blocks()
         except FileError:
@@ -139,29 +150,29 @@ class LineRange:
             raise FileError(self.file, self._last_line(), reason) from error
 
     def _blocks(self) -> Iterator[tuple[int, bytes]]:
-        """Whole lines in blocks, each with the offset at which it begins."""
+        """Blocks of whole records, each with the offset at which it begins."""
         if not self.file.size and self.compression != "uncompressed":
-            raise EOFError(f"the file is empty, which nothing is that {self.compression} made; it was cut off")
+            raise EOFError(f"the file is empty, but no {self.compression} file is; it was cut off")
         with open_input(self.file.path, self.compression) as file:
             offset = self._seek(file)
             while self.end is None or offset < self.end:
                 block = self._block(file, offset)
                 if not block:
                     self._check_end(offset)
-                    if self.extent is Extent.FILE and not offset:
-                        # No record is not an empty one: the parser knows.
+                    if self.extent is RecordEnd.FILE and not offset:
+                        # An empty line is not an empty record: the parser decides.
                         yield offset, block
                     return
                 yield offset, block.removeprefix(codecs.BOM_UTF8) if not offset else block
                 offset += len(block)
 
     def _block(self, file: BinaryIO, offset: int) -> bytes:
-        """Whole records, about a block of them; nothing at the end of the file."""
+        """Whole records of about `_BLOCK` bytes; empty at the end of the file."""
         parts = [self._lines(file, offset)]
-        quoted, at = self._quotes(parts[0]), offset
-        while parts[-1] and (quoted or self.extent is Extent.FILE):
-            at += len(parts[-1])
-            parts.append(self._lines(file, at))
+        quoted, position = self._quotes(parts[0]), offset
+        while parts[-1] and (quoted or self.extent is RecordEnd.FILE):
+            position += len(parts[-1])
+            parts.append(self._lines(file, position))
             quoted ^= self._quotes(parts[-1])
         block = b"".join(parts)
         if quoted:
@@ -176,16 +187,16 @@ class LineRange:
         return block + self._line(file, offset + block.rfind(b"\n") + 1)
 
     def _line(self, file: BinaryIO, offset: int) -> bytes:
-        """The rest of the line that the file is in, which begins near the offset."""
+        """The rest of the current line of the file, near `offset`. Raises `FileError` if the line is too long."""
         line = file.readline(LONGEST_LINE)
         if len(line) < LONGEST_LINE or line.endswith(b"\n"):
             return line
-        reason = f"longer than {LONGEST_LINE >> 20} MiB, so not read on; is this a file of lines?"
+        reason = f"longer than {LONGEST_LINE >> 20} MiB, so not read to its end; is this a file of lines?"
         raise FileError(self.file, self._line_number(offset), reason)
 
     def _quotes(self, lines: bytes) -> bool:
-        """Whether a quotation begins or ends in some lines that does not do both."""
-        return self.extent is Extent.QUOTED and bool(lines.count(b'"') % 2)
+        """Whether the lines open or close a quotation without its other end."""
+        return self.extent is RecordEnd.QUOTED and bool(lines.count(b'"') % 2)
 
     def _check_end(self, offset: int) -> None:
         if self.end is not None and offset < self.end:
@@ -195,10 +206,10 @@ class LineRange:
             )
 
     def _seek(self, file: BinaryIO) -> int:
-        """Go to the first line that begins in the range; its offset."""
+        """Move to the first line that begins in the range; return its offset."""
         offset = self.start
         if self.start:
-            # The line that the byte before the range belongs to is another task's.
+            # Another task reads the line that contains the byte before the range.
             file.seek(self.start - 1)
             offset += len(self._line(file, self.start)) - 1
         if self.skip:
@@ -208,16 +219,16 @@ class LineRange:
         return offset
 
     def _line_number(self, offset: int) -> int:
-        """The number of the line that begins at an offset, counted only when there is an error to explain."""
+        """The number of the line that begins at an offset, from 1; lines are counted only for an error message."""
         with open_input(self.file.path, self.compression) as file:
-            number, left = 1, offset
-            while left and (block := file.read(min(_BLOCK, left))):
+            number, remaining = 1, offset
+            while remaining and (block := file.read(min(_BLOCK, remaining))):
                 number += block.count(b"\n")
-                left -= len(block)
+                remaining -= len(block)
         return number
 
     def _last_line(self) -> int:
-        """The number of the last line of which anything can be read."""
+        """The number of the last readable line."""
         number = 1
         with suppress(Exception), open_input(self.file.path, self.compression) as file:
             while block := cast(io.BufferedIOBase, file).read1(_SAMPLE):
@@ -226,7 +237,7 @@ class LineRange:
 
 
 def _opening(lines: bytes) -> int:
-    r"""Which line the quotation begins in that is open in the end, from 0.
+    r"""The index of the line in which the quotation begins that is still open at the end of the lines.
 
     >>> _opening(b'a,"b"\n"a\nb","c\nd\n')
     2
@@ -241,7 +252,7 @@ def _opening(lines: bytes) -> int:
 
 
 def transcoded(lines: bytes, encoding: str) -> bytes:
-    """Lines as UTF-8, whatever they are. Raises `BadLine` at the first that is no text of the encoding."""
+    """Lines as UTF-8. Raises `BadLine` at the first line that is not valid in the encoding."""
     if encoding == UTF_8:
         return lines
     try:
@@ -251,23 +262,24 @@ def transcoded(lines: bytes, encoding: str) -> bytes:
 
 
 def checked_encoding(name: str) -> str:
-    """The name of an encoding of lines. Raises `ValueError` for one that is not known or has no ASCII in it.
+    """The normalized name of an encoding. Raises `ValueError` if it is unknown or does not encode ASCII as ASCII.
 
     >>> checked_encoding("latin1"), checked_encoding("UTF8")
     ('iso8859-1', 'utf-8')
     """
     try:
-        found = codecs.lookup(name).name
+        codec = codecs.lookup(name).name
         if bytes(range(128)).decode(name) == bytes(range(128)).decode("ascii"):
-            return found
+            return codec
     except (LookupError, UnicodeError, TypeError):
         pass
     raise ValueError(
-        f"encoding {name!r} is none of which lines can be told; use one with ASCII in it, such as 'latin-1'"
+        f"encoding {name!r} is not a known encoding that contains ASCII, by which lines are told apart; use 'utf-8' or "
+        "'latin-1'"
     )
 
 
-def _check_header(parser: LineParser, header: bytes, file: Found, encoding: str) -> None:
+def _check_header(parser: LineParser, header: bytes, file: MatchedFile, encoding: str) -> None:
     try:
         parser.check_header(transcoded(header.removeprefix(codecs.BOM_UTF8), encoding), file)
     except BadLine as error:
@@ -281,40 +293,41 @@ class LineFormat:
     parser: LineParser
     compression: str = "auto"
     header_lines: int = 0
-    """Lines at the beginning of each file that are no records."""
-    extent: Extent = Extent.LINE
-    """How far a record may reach; only files of lines that are a record each are cut."""
+    """Number of lines at the beginning of each file that are not records."""
+    extent: RecordEnd = RecordEnd.LINE
+    """Where a record ends; only files with one record for each line are cut."""
     bad_times: FileTimes | None = None
-    """Event times of lines that are no record; None where such a line is an error."""
+    """Event times of unreadable lines; None where such a line is an error."""
     encoding: str = UTF_8
-    _known: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
+    _layouts: dict[str, tuple[int, float]] = field(default_factory=dict, repr=False)
+    """The result of `_layout` for the newest file, by path."""
 
-    def cut(self, file: Found, offset: int, records: int) -> tuple[Split, int, int | None]:
-        """See `FileFormat`. A compressed file is one piece, as it can only be read from its beginning."""
+    def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """See `FileFormat.cut`. A compressed file is one piece, as it can only be read from its beginning."""
         compression = compression_of(file.path, self.compression)
-        bad = None if self.bad_times is None else self.bad_times.default(file)
-        if compression != "uncompressed" or self.extent is not Extent.LINE:
+        bad_time = None if self.bad_times is None else self.bad_times.default(file)
+        if compression != "uncompressed" or self.extent is not RecordEnd.LINE:
             ratio = 1 if compression == "uncompressed" else _USUAL_RATIO
-            how = (self.header_lines, self.extent, bad, self.encoding)
-            piece = LineRange(file, 0, None, self.parser, compression, *how)
+            settings = (self.header_lines, self.extent, bad_time, self.encoding)
+            piece = LineRange(file, 0, None, self.parser, compression, *settings)
             return piece, ratio * file.size // _USUAL_RECORD, None
-        first, bytes_each = self._look(file)
-        start = max(offset, first)
-        end = start + max(1, int(records * bytes_each))
-        end_of_piece = min(end, file.size)
-        piece = LineRange(file, start, end_of_piece, self.parser, compression, bad_time=bad, encoding=self.encoding)
+        header_size, record_size = self._layout(file)
+        start = max(offset, header_size)
+        end = start + max(1, int(records * record_size))
+        stop = min(end, file.size)
+        piece = LineRange(file, start, stop, self.parser, compression, bad_time=bad_time, encoding=self.encoding)
         if end >= file.size:
-            return piece, int((file.size - start) / bytes_each), None
+            return piece, int((file.size - start) / record_size), None
         return piece, records, end
 
-    def _look(self, file: Found) -> tuple[int, float]:
-        """Where a file's first record begins, and about how many bytes a record has."""
-        if file.path not in self._known:
+    def _layout(self, file: MatchedFile) -> tuple[int, float]:
+        """Bytes of a file's header, and about how many bytes a record has. Raises `FileError` for a wrong header."""
+        if file.path not in self._layouts:
             with open_input(file.path) as opened:
                 header = b"".join(opened.readline(LONGEST_LINE) for _ in range(self.header_lines))
                 sample = opened.read(_SAMPLE)
             if self.header_lines:
                 _check_header(self.parser, header, file, self.encoding)
             lines = sample.count(b"\n")
-            self._known = {file.path: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
-        return self._known[file.path]
+            self._layouts = {file.path: (len(header), len(sample) / lines if lines else _USUAL_RECORD)}
+        return self._layouts[file.path]

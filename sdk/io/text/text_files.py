@@ -1,30 +1,31 @@
-"""Text: a line an element (`apache_beam.io.textio`)."""
+"""Text: each line of a file as an element (`apache_beam.io.textio`)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Unpack
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.sdk.coders.plain import StrUtf8Coder
-from headrace.sdk.io.beamarguments import refuse_unless
-from headrace.sdk.io.files import CompressionTypes, Found, Path
-from headrace.sdk.io.filetimes import FileTimes
-from headrace.sdk.io.lines import UTF_8, BadLine, LineFormat, checked_encoding
-from headrace.sdk.io.linesource import LineSource
-from headrace.sdk.io.reading import OtherReadOptions
+from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
+from headrace.sdk.io.files.read_options import OtherReadOptions
+from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, checked_encoding
+from headrace.sdk.io.text.line_source import LineSource
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
 
 
 @dataclass(frozen=True, slots=True)
 class TextParser:
-    """Lines as str."""
+    """Parses lines as str."""
 
     strip: bool
+    """Whether the ends of lines are left out."""
     timestamp: TimestampOf
     times: FileTimes
 
-    def parse(self, lines: bytes, file: Found) -> Batch:
+    def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
         texts = split_lines(decoded(lines), self.strip)
         try:
@@ -32,12 +33,12 @@ class TextParser:
         except BadTimestamp as error:
             raise BadLine(error.index, str(error)) from error
 
-    def check_header(self, lines: bytes, file: Found) -> None:
-        """Whatever it says."""
+    def check_header(self, lines: bytes, file: MatchedFile) -> None:
+        """Accept any header."""
 
 
 def decoded(lines: bytes) -> str:
-    """The text of some lines. Raises `BadLine` at the first that is none."""
+    """Lines in UTF-8 as text. Raises `BadLine` for the first line that is not UTF-8."""
     try:
         return lines.decode()
     except UnicodeDecodeError as error:
@@ -45,7 +46,7 @@ def decoded(lines: bytes) -> str:
 
 
 def split_lines(text: str, strip: bool = True) -> list[str]:
-    """Lines, without their ends (LF or CR LF) or with them.
+    """The lines of a text; `strip` leaves their ends (LF or CR LF) out.
 
     >>> text = "a" + chr(13) + chr(10) + "b" + chr(10)
     >>> split_lines(text), split_lines(text, strip=False) == ["a" + chr(13) + chr(10), "b" + chr(10)]
@@ -61,22 +62,23 @@ def split_lines(text: str, strip: bool = True) -> list[str]:
 
 
 class ReadFromText(LineSource):
-    """Lines of text files, without their ends. Names compressions, positions and errors as the other readers do.
+    """Lines of text files as str.
 
     Args:
         file_pattern: Which files; see `FileSource`.
-        min_bundle_size: Accepted for Beam's sake: the engine chooses how much a task reads.
+        min_bundle_size: Without effect, accepted as in Beam: the engine chooses how much a task reads.
         compression_type: One of `CompressionTypes`. A compressed file is read by one task.
         strip_trailing_newlines: Whether the ends of lines are left out.
-        coder: Not here but for Beam's default, `StrUtf8Coder`: `encoding` says which text it is.
-        validate: Whether there must be a file when the pipeline is built.
-        skip_header_lines: Lines at the beginning of each file to leave out.
-        delimiter: Not here: lines end in LF or CR LF.
-        escapechar: Not here.
-        encoding: Of the text: UTF-8, or another one that has ASCII in it, such as `latin-1`.
+        coder: Not supported, except Beam's default `StrUtf8Coder`; see `encoding`.
+        validate: Whether a file must match when the pipeline is built.
+        skip_header_lines: Number of lines at the beginning of each file to leave out.
+        delimiter: Not supported: lines end in LF or CR LF.
+        escapechar: Not supported.
+        encoding: Encoding of the text: UTF-8, or another encoding that contains ASCII, such as `latin-1`.
         **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
 
-    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
+    Raises:
+        TypeError: An argument that is not supported differs from Beam's default.
     """
 
     def __init__(
@@ -95,9 +97,9 @@ class ReadFromText(LineSource):
         **options: Unpack[OtherReadOptions],
     ) -> None:
         if not isinstance(coder, StrUtf8Coder):
-            refuse_unless("ReadFromText", "coder", coder, None, "give the encoding, or map lines to what they say")
+            refuse_unless("ReadFromText", "coder", coder, None, "give the encoding, or decode lines with Map")
         refuse_unless("ReadFromText", "delimiter", delimiter, None, "lines end in LF or CR LF; ReadFromCsv has sep")
-        refuse_unless("ReadFromText", "escapechar", escapechar, None, "each end of a line is one")
+        refuse_unless("ReadFromText", "escapechar", escapechar, None, "each LF ends a line")
         if type(skip_header_lines) is not int or skip_header_lines < 0:
             raise TypeError(f"skip_header_lines is a number of lines, got {skip_header_lines!r:.200}; give 0 or more")
         super().__init__(file_pattern, compression_type, validate=validate, **options)
@@ -106,6 +108,6 @@ class ReadFromText(LineSource):
         self._encoding = checked_encoding(encoding)
 
     def file_format(self) -> LineFormat:
-        """Text, a line a record."""
+        """Text, with one record for each line."""
         parser = TextParser(self._strip, self.timestamp, self.times)
         return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times, encoding=self._encoding)

@@ -9,18 +9,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.io.beamarguments import refuse_unless
-from headrace.sdk.io.files import CompressionTypes, Path, compression_of, open_output
-from headrace.sdk.io.filesink import FileSink, IfExists
+from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.files.file_sink import FileSink, IfExists
+from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, open_output
+from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.records import as_record
-from headrace.sdk.io.windowedfiles import WriteFiles
 
 
 @dataclass(frozen=True, slots=True)
 class TextWriter:
-    """Elements as lines."""
+    """Writes elements as lines."""
 
     newline: bytes
     header: str | None
@@ -43,7 +43,7 @@ def _text(value: object) -> bytes:
 
 
 class WriteToText(WriteFiles):
-    """Elements as lines of text files: bytes as they are, anything else as its str, in UTF-8.
+    """Writes elements as lines of text files: bytes unchanged, other elements as `str(element)` in UTF-8.
 
     Files appear when the input has ended, or with their epoch if it has no end or is in windows; see `WriteFiles`
     for their names.
@@ -51,19 +51,20 @@ class WriteToText(WriteFiles):
     Args:
         file_path_prefix: Folder and beginning of the names.
         file_name_suffix: End of the names; `.gz`, `.bz2`, `.xz` and `.zst` also mean compression.
-        append_trailing_newlines: Whether each element gets the end of a line.
-        num_shards: Files at most for a pane of elements that were only put into windows; see `WriteFiles`. Otherwise
-            there are as many as tasks have some.
+        append_trailing_newlines: Whether each element ends with LF.
+        num_shards: Greatest number of files for a pane of elements that come from no grouping; see `WriteFiles`.
+            Without effect otherwise: each task that has rows writes a file.
         compression_type: One of `CompressionTypes`.
-        shard_name_template: Not here: names are as `WriteFiles` says.
-        coder: Not here: map elements to bytes or text.
+        shard_name_template: Not supported: see `WriteFiles` for the names.
+        coder: Not supported, except Beam's default `ToBytesCoder`: map elements to bytes or text.
         header: A first line for each file.
         footer: A last line for each file.
-        windowed_writes: False for files as in the global window, whatever the windows.
-        if_exists: What a run that begins anew does beside files of an earlier run: `replace` them, as Beam does,
-            refuse with an `error`, or `append` to them; see `FileSink`.
+        windowed_writes: Whether each window has files of its own; False for files as in the global window.
+        if_exists: What a run with an empty checkpoint does with files of an earlier run: `replace` removes them, as
+            Beam does, `error` raises `FileExistsError`, `append` leaves them; see `FileSink`.
 
-    Raises `TypeError` for what Beam's has and this one has not, unless it is Beam's default.
+    Raises:
+        TypeError: An argument that is not supported differs from Beam's default.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class WriteToText(WriteFiles):
             "WriteToText", "shard_name_template", shard_name_template, None, "files are named by shard or epoch"
         )
         if type(coder).__name__ != "ToBytesCoder":
-            refuse_unless("WriteToText", "coder", coder, None, "map elements to bytes or text before")
+            refuse_unless("WriteToText", "coder", coder, None, "map elements to bytes or text first")
         compression_of("", compression_type)
         writer = TextWriter(b"\n" if append_trailing_newlines else b"", header, footer, compression_type)
         super().__init__(FileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
@@ -93,7 +94,7 @@ class WriteToText(WriteFiles):
 
 @dataclass(frozen=True, slots=True)
 class JsonWriter:
-    """Elements as JSON, one a line."""
+    """Writes elements as lines of JSON."""
 
     compression: str
 
@@ -101,13 +102,13 @@ class JsonWriter:
         """See `PartWriter`."""
         with open_output(path, compression_of(path, self.compression)) as file:
             for value in batch.values:
-                # To JSON a named tuple is a list.
+                # JSON would write a named tuple as a list.
                 value = as_record(value) if hasattr(value, "_fields") else value
                 file.write(json.dumps(value, default=_for_json).encode() + b"\n")
 
 
 def _for_json(value: object) -> object:
-    """What JSON has no form of: records become objects, instants RFC 3339 text.
+    """A value that JSON has no form for: records become dicts, instants RFC 3339 text, sets lists.
 
     >>> json.dumps(Timestamp(0), default=_for_json)
     '"1970-01-01T00:00:00Z"'
@@ -122,7 +123,7 @@ def _for_json(value: object) -> object:
 
 
 class WriteToJson(WriteFiles):
-    """Elements as JSON lines: dicts, `Row`s, named tuples and dataclasses as objects, other values as JSON has them.
+    """Writes elements as lines of JSON: dicts, `Row`s, named tuples and dataclasses as objects, others as JSON values.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
@@ -150,7 +151,7 @@ class WriteToJson(WriteFiles):
 
 @dataclass(frozen=True, slots=True)
 class CsvWriter:
-    """Elements as lines of fields, under a line with the fields' names."""
+    """Writes elements as lines of fields, below a line of their names if `header` is set."""
 
     columns: tuple[str, ...] | None
     delimiter: str
@@ -158,7 +159,7 @@ class CsvWriter:
     compression: str
 
     def write(self, path: str, batch: Batch) -> None:
-        """See `PartWriter`. Without stated columns they are those of the first element."""
+        """See `PartWriter`. By default the first element defines the columns. Raises `ValueError` for other columns."""
         records = [as_record(value) for value in batch.values]
         columns = self.columns or tuple(records[0])
         text = io.StringIO()
@@ -174,13 +175,13 @@ class CsvWriter:
 
 
 class WriteToCsv(WriteFiles):
-    """Dicts, `Row`s, named tuples or dataclasses as CSV files, each with a line of column names.
+    """Writes dicts, `Row`s, named tuples or dataclasses as CSV files.
 
     Args:
         path: Folder and beginning of the files' names; see `WriteToText`.
         num_shards: As for `WriteToText`.
         columns: Names of the columns in their order; by default those of each file's first element.
-        sep: What stands between fields.
+        sep: The delimiter between fields.
         header: Whether each file begins with the columns' names.
         file_name_suffix: End of the names.
         compression_type: One of `CompressionTypes`.

@@ -1,4 +1,4 @@
-"""What: sums, counts, means and extremes of whole numbers for many groups at once, as columns."""
+"""What: sums, counts, means and extremes of whole numbers, computed as columns for many groups at once."""
 
 from __future__ import annotations
 
@@ -10,20 +10,25 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.sdk.contents import Combiner
-from headrace.sdk.transforms.marks import SkippingMarks
-from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.transforms.tuples import TupleCombineFn
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.stored_names import stored_as
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.combinefns.window_marks import SkippingMarks
 
 LARGEST_SUM = 1 << 62
-"""Sums whose parts could add up to more than this are left to Python, whose numbers have no end."""
+"""Bound from which on sums are computed with Python ints, which do not overflow, instead of int64."""
 _EXACT_FLOAT = 1 << 53
 
 
+@stored_as("Reducer")
 class Reducer(Enum):
-    """How values are combined. All but a count keep a column of 64-bit numbers; every group's count is kept anyway."""
+    """Vectorized implementations of a CombineFn for whole numbers.
+
+    Every reducer except COUNT keeps one int64 column; the number of elements of each group is kept separately.
+    """
 
     SUM = SumFn
     COUNT = CountCombineFn
@@ -33,16 +38,25 @@ class Reducer(Enum):
 
     @property
     def looks_at_values(self) -> bool:
-        """Whether the values make a difference."""
+        """Whether the result depends on the values of elements."""
         return self is not Reducer.COUNT
 
     @property
     def adds(self) -> bool:
-        """Whether what it keeps may grow beyond its parts."""
+        """Whether the kept numbers may grow beyond the values, and overflow."""
         return self in (Reducer.SUM, Reducer.MEAN)
 
     def reduced(self, groups: Numbers, count: int, values: Numbers) -> Numbers:
-        """What is kept of each group, of values or of what was kept of parts; groups are numbered to below `count`."""
+        """Combine values, or numbers kept for parts, by group.
+
+        Args:
+            groups: Group of each value, from 0 to below `count`: int64.
+            count: Number of groups.
+            values: int64, of the length of `groups`, in any order. The caller must rule out overflow of sums.
+
+        Returns:
+            int64, one entry for each group; a group without values has 0 for sums, the int64 limit for extremes.
+        """
         if self.adds:
             sums = np.zeros(count, np.int64)
             np.add.at(sums, groups, values)
@@ -54,40 +68,41 @@ class Reducer(Enum):
         return extremes
 
     def accumulators(self, kept: Numbers, counts: Numbers) -> list[object]:
-        """As the `CombineFn` has them."""
+        """The accumulators of the `CombineFn`, one for each group, from kept numbers and numbers of elements."""
         if self is Reducer.MEAN:
             return list(zip(kept.tolist(), counts.tolist(), strict=True))
         return cast("list[object]", (counts if self is Reducer.COUNT else kept).tolist())
 
     def results(self, kept: Numbers, counts: Numbers) -> pa.Array:
-        """What the `CombineFn` makes of its accumulators."""
+        """The outputs of the `CombineFn`, one for each group: an int64 array, or float64 for MEAN."""
         if self is not Reducer.MEAN:
             return of_numbers(counts if self is Reducer.COUNT else kept)
         if len(kept) and max(abs(int(kept.max())), abs(int(kept.min()))) >= _EXACT_FLOAT:
-            # Python divides whole numbers of any size as exactly as can be.
+            # Division of Python ints is correctly rounded; float64 does not express these sums exactly.
             return pa.array([total / count for total, count in zip(kept.tolist(), counts.tolist(), strict=True)])
         return of_numbers(kept / counts)
 
 
+@stored_as("Reducers")
 @dataclass(frozen=True, slots=True)
 class Reducers:
-    """One reducer, or one for each item of tuples."""
+    """The reducers of a CombineFn: one reducer, or one for each item of tuples."""
 
     parts: tuple[Reducer, ...]
     of_tuples: bool
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """Places of the parts that keep a column."""
+        """Indices of the parts that keep a column, ascending."""
         return tuple(place for place, part in enumerate(self.parts) if part.looks_at_values)
 
     def reduced(self, groups: Numbers, count: int, columns: Sequence[Numbers]) -> list[Numbers]:
-        """See `Reducer.reduced`; a column for each part of `kept`."""
+        """See `Reducer.reduced`; `columns` and the result have one column for each index of `kept`."""
         parts = [self.parts[place] for place in self.kept]
         return [part.reduced(groups, count, column) for part, column in zip(parts, columns, strict=True)]
 
     def bound(self, columns: Sequence[Numbers]) -> int:
-        """What no sum over all rows can be beyond."""
+        """An upper bound of the absolute value of every sum over all rows of `columns`."""
         largest = 0
         for place, column in zip(self.kept, columns, strict=True):
             if self.parts[place].adds and len(column):
@@ -99,7 +114,7 @@ class Reducers:
         return self._joined([part.accumulators(kept, counts) for part, kept in self._of_each(columns, counts)])
 
     def results(self, columns: Sequence[Numbers], counts: Numbers) -> list[pa.Array]:
-        """A column for each part."""
+        """See `Reducer.results`; one array for each part."""
         return [part.results(kept, counts) for part, kept in self._of_each(columns, counts)]
 
     def _of_each(self, columns: Sequence[Numbers], counts: Numbers) -> list[tuple[Reducer, Numbers]]:
@@ -111,7 +126,7 @@ class Reducers:
 
 
 def reducers_of(combine: Combiner) -> Reducers | None:
-    """How a CombineFn is computed by column; None if it cannot be.
+    """The reducers that compute a CombineFn as columns; None if there are none.
 
     >>> reducers_of(TupleCombineFn(SumFn(), CountCombineFn())).parts
     (<Reducer.SUM: ...>, <Reducer.COUNT: ...>)
@@ -130,7 +145,7 @@ def _reducer(combine: object) -> Reducer | None:
 
 
 def whole_numbers(values: Sequence[object]) -> Numbers | None:
-    """The values as a column, if all are integers of 64 bits; else None.
+    """The values as int64 in their order; None if one is not an int of 64 bits, or if there are no values.
 
     >>> whole_numbers([1, 2]), whole_numbers([1, 2.5]), whole_numbers([1 << 63])
     (array([1, 2]), None, None)

@@ -1,4 +1,4 @@
-"""What: elements of many keys as columns, until they are combined by key and bucket of event time."""
+"""What: a buffer of elements of many keys as columns, which are combined by key and slice of event time."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnkeys import Numbers, dense, first_places, is_key_column, numbered
-from headrace.lowlevel.columns import ColumnBatch, Shape, Times
-from headrace.sdk.buckets import Buckets
-from headrace.sdk.columns.lifted import Lifted
-from headrace.sdk.columns.reducers import LARGEST_SUM, Reducers, whole_numbers
-from headrace.sdk.columns.shape import Single, Tuple
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, first_indices, is_key_column, numbered
+from headrace.lowlevel.records.column_batch import ColumnBatch, Times, ValueSchema
+from headrace.sdk.expressions.element_schema import Single, Tuple
+from headrace.sdk.operators.combining.accumulator_columns import Lifted
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducers, whole_numbers
+from headrace.sdk.windows.slices import Slices
 
 
 class Addends(NamedTuple):
-    """Elements as columns."""
+    """Elements as columns; all columns have one entry for each element, in the same order."""
 
-    key: Shape
+    key: ValueSchema
     keys: list[pa.Array]
-    """The columns that make the key, in its order."""
+    """The columns of the key, in the order of its items."""
     values: list[Numbers]
-    """For each part of the reducers that looks at values."""
+    """One int64 column for each part of the reducers that reads values."""
     times: Times
 
 
 class Tally:
-    """Columns of elements until they are combined."""
+    """Buffers columns of elements until they are combined."""
 
-    def __init__(self, reducers: Reducers, buckets: Buckets) -> None:
-        self._reducers, self._buckets = reducers, buckets
+    def __init__(self, reducers: Reducers, slices: Slices) -> None:
+        self._reducers, self._slices = reducers, slices
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all elements."""
         self.size = 0
-        """Elements so far."""
+        """Number of elements in the buffer."""
         self._bound = 0
         self._added: list[Addends] = []
 
     def takes(self, addends: Addends) -> bool:
-        """Whether elements go together with those that are here: the same columns, and sums of at most 64 bits."""
+        """Whether the elements can be added: their key columns are like those in the buffer, and no sum overflows."""
         if self._bound + self._reducers.bound(addends.values) >= LARGEST_SUM:
             return False
         if not self._added:
@@ -53,13 +53,16 @@ class Tally:
         return last.key == addends.key and [each.type for each in last.keys] == [each.type for each in addends.keys]
 
     def add(self, addends: Addends) -> None:
-        """Add elements."""
+        """Add elements, for which `takes` is True."""
         self._added.append(addends)
         self._bound += self._reducers.bound(addends.values)
         self.size += len(addends.times)
 
     def drain(self) -> ColumnBatch | None:
-        """A row for each key and bucket, in the shape `Lifted`, at the time of the first element; None for nothing."""
+        """Combine and remove all elements: one row for each key and slice, in the shape `Lifted`; None for no elements.
+
+        The timestamp of a row is that of its first element.
+        """
         if not self.size:
             return None
         key = self._added[0].key
@@ -67,21 +70,25 @@ class Tally:
         values = [np.concatenate(parts) for parts in zip(*(each.values for each in self._added), strict=True)]
         times = np.concatenate([each.times for each in self._added])
         self.clear()
-        distinct, buckets = np.unique(self._buckets.starts(times), return_inverse=True)
-        groups, names = dense(numbered(keys) * len(distinct) + buckets.reshape(-1))
+        distinct, slices = np.unique(self._slices.starts(times), return_inverse=True)
+        groups, names = dense(numbered(keys) * len(distinct) + slices.reshape(-1))
         count = len(names)
-        first = first_places(groups, count)
+        first = first_indices(groups, count)
         kept = self._reducers.reduced(groups, count, values)
         counts = np.bincount(groups, minlength=count)
         places = of_numbers(first)
         columns = [*(column.take(places) for column in keys), of_numbers(distinct[names % len(distinct)])]
         columns += [of_numbers(column) for column in (*kept, counts)]
         table = pa.RecordBatch.from_arrays(columns, [f"f{number}" for number in range(len(columns))])
-        return ColumnBatch(table, times[first], Lifted(key, self._reducers, self._buckets))
+        return ColumnBatch(table, times[first], Lifted(key, self._reducers, self._slices))
 
 
 def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
-    """Pairs of key and value that are columns already; None if they are not of a kind that can be combined as such."""
+    """The elements of a batch of pairs (key, value); None if their columns cannot be combined.
+
+    Columns can be combined if keys are of types that can be compared as columns or all None, and if the values that
+    reducers read are integer columns without nulls, of at most 64 bits, signed if 64.
+    """
     key, value = batch.shape.part(0), batch.shape.part(1)
     if key is None or value is None or not key.columns():
         return None
@@ -102,16 +109,16 @@ def addends_of(batch: ColumnBatch, reducers: Reducers) -> Addends | None:
 
 
 def _is_none(keys: Sequence[pa.Array]) -> bool:
-    """Whether the key is None for all: that of what is combined globally."""
+    """Whether all keys are None, as those of a global combine are."""
     return len(keys) == 1 and bool(pa.types.is_null(keys[0].type))
 
 
-def _has_width(value: Shape, width: int) -> bool:
-    """Whether values are tuples of so many."""
+def _has_width(value: ValueSchema, width: int) -> bool:
+    """Whether values are tuples of `width` items."""
     return value.part(width - 1) is not None and value.part(width) is None
 
 
-def _integers(table: pa.RecordBatch, shape: Shape | None) -> Numbers | None:
+def _integers(table: pa.RecordBatch, shape: ValueSchema | None) -> Numbers | None:
     if not isinstance(shape, Single):
         return None
     column = table.column(shape.column)
@@ -121,7 +128,7 @@ def _integers(table: pa.RecordBatch, shape: Shape | None) -> Numbers | None:
 
 
 def _wide(column: pa.Array) -> pa.Array:
-    """In the widest type of its kind, so that batches go together."""
+    """The column in the widest type of its kind, so that columns of different batches can be concatenated."""
     if pa.types.is_string(column.type):
         return column.cast(pa.large_string())
     return column.cast(pa.int64()) if pa.types.is_signed_integer(column.type) else column
@@ -130,14 +137,18 @@ def _wide(column: pa.Array) -> pa.Array:
 def addends_of_pairs(
     pairs: Sequence[tuple[object, object]], timestamps: Sequence[int], reducers: Reducers
 ) -> Addends | None:
-    """The same of Python values."""
+    """The elements of Python pairs (key, value); None if keys or values cannot be combined as columns.
+
+    Keys must be of one type: str, int of 64 bits, None, or tuples of str and int of one length. Values must be ints of
+    64 bits, or tuples of these if the reducers are of tuples. `timestamps` are microseconds UTC.
+    """
     # `zip(*pairs)` would make an iterator for each of them.
     found = _key_columns(list(map(itemgetter(0), pairs)))
     if found is None:
         return None
     payloads = list(map(itemgetter(1), pairs)) if reducers.kept else []
     if payloads and reducers.of_tuples:
-        # Anything else is for the CombineFn to take, or to refuse.
+        # The CombineFn accepts or rejects other values.
         tuples = cast("Sequence[tuple[object, ...]]", payloads)
         if set(map(type, payloads)) != {tuple} or set(map(len, tuples)) != {len(reducers.parts)}:
             return None
@@ -152,7 +163,7 @@ def addends_of_pairs(
     return Addends(key, columns, values, np.fromiter(timestamps, np.int64, len(timestamps)))
 
 
-def _key_columns(keys: Sequence[object]) -> tuple[Shape, list[pa.Array]] | None:
+def _key_columns(keys: Sequence[object]) -> tuple[ValueSchema, list[pa.Array]] | None:
     kinds = set(map(type, keys))
     if kinds == {tuple}:
         tuples = cast("Sequence[tuple[object, ...]]", keys)
@@ -175,5 +186,5 @@ def _key_column(keys: Sequence[object]) -> pa.Array | None:
             return pa.array(keys, pa.large_string())
         return pa.array(keys, pa.int64()) if kinds == {int} else None
     except (UnicodeEncodeError, OverflowError):
-        # Half a pair of surrogates; more than 64 bits.
+        # The text has a lone surrogate, or the number has more than 64 bits.
         return None

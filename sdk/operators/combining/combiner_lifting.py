@@ -1,4 +1,4 @@
-"""What: combining before the shuffle, so that one accumulator travels for many elements (combiner lifting)."""
+"""What: combining before the shuffle, so that accumulators are shuffled instead of elements (combiner lifting)."""
 
 from __future__ import annotations
 
@@ -7,58 +7,62 @@ from itertools import chain
 from operator import itemgetter
 from typing import NamedTuple, cast
 
-from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.computation import InlineComputation
-from headrace.lowlevel.failure import failed_step
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.buckets import buckets, starts_of
-from headrace.sdk.columns.portions import Portion, portions
-from headrace.sdk.columns.reducers import reducers_of
-from headrace.sdk.columns.tally import Tally, addends_of, addends_of_pairs
-from headrace.sdk.contents import Combiner
-from headrace.sdk.frames import Frame, Frames
-from headrace.sdk.transforms.marks import Mark, SkippingMarks
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import InlineComputation
+from headrace.lowlevel.user_errors import failed_step
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.window_marks import GlobalWindowMark, SkippingMarks
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining.aggregates import reducers_of
+from headrace.sdk.operators.combining.combine_buffer import Tally, addends_of, addends_of_pairs
+from headrace.sdk.operators.combining.grouped_batches import GroupedBatch, grouped_batches
 from headrace.sdk.windows import BoundedWindow, TimestampCombiner
+from headrace.sdk.windows.slices import slice_starts, slices_of
+from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 MOST_GROUPS = 100_000
-"""Groups kept before they are sent on."""
+"""Number of groups from which on accumulators are sent before the end of the bundle."""
 MOST_ELEMENTS = 100_000
-"""Elements kept as columns before they are reduced and sent on."""
+"""Number of elements in columns from which on they are combined and sent before the end of the bundle."""
 MOST_VALUES = 50_000
-"""Values kept before they are put into accumulators."""
+"""Number of values from which on they are added to accumulators."""
 _VALUES_A_GROUP = 4
-"""For fewer it does not pay to call a CombineFn in between."""
+"""Average number of values for each group below which they are not added to accumulators before the end."""
 _PLAIN_KEYS = frozenset([str, bytes, int, type(None)])
-"""Types whose values are equal only if they are the same key; unlike 1, 1.0 and True."""
+"""Types whose equal values have equal encodings; values of different types, such as 1, 1.0 and True, may be equal."""
 
 
-def liftable(windowing: Windowing, form: InputForm = InputForm.PLAIN) -> bool:
-    """Whether elements may be combined before the shuffle with exactly the same panes.
+def liftable(windowing: Windowing, form: GroupingInputForm = GroupingInputForm.PLAIN) -> bool:
+    """Whether combining elements before the shuffle leaves all panes as they are.
 
-    Not if windows merge, the trigger looks at values, or a pane's timestamp depends on its elements'.
+    False if windows merge, if the trigger needs values, if the timestamp of a pane depends on those of its elements, or
+    if windows of plain elements have no slices.
     """
     return (
         not windowing.window_fn.is_merging()
         and not windowing.trigger.needs_values
         and windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW
-        and (form is InputForm.WINDOWED or buckets(windowing) is not None)
+        and (form is GroupingInputForm.WINDOWED or slices_of(windowing) is not None)
     )
 
 
+@named("LiftedCombine")
 class LiftedCombine(InlineComputation):
-    """Combines the elements of each key and window of a bundle; its output is a `Grouping`'s lifted input.
+    """Combines the elements of each key and window of a bundle; its output is the lifted input of a `Grouping`.
 
-    Values of the input are pairs of key and payload, as `input_form` says.
+    Input values are pairs of key and payload, in the form `input_form`. Raises ValueError if the windowing is not
+    `liftable`.
     """
 
     def __init__(
         self,
         windowing: Windowing,
         combine: Combiner,
-        input_form: InputForm = InputForm.PLAIN,
+        input_form: GroupingInputForm = GroupingInputForm.PLAIN,
         output_stream: str = "lifted",
         key_coder: KeyCoder = STANDARD_KEYS,
         step: str = "combine",
@@ -68,16 +72,16 @@ class LiftedCombine(InlineComputation):
         self._windowing = windowing
         self._combine = combine
         self._output_stream = output_stream
-        self._frames = Frames(windowing)
-        self._buckets = buckets(windowing) if input_form is InputForm.PLAIN else None
+        self._namespaces = WindowNamespaces(windowing)
+        self._slices = slices_of(windowing) if input_form is GroupingInputForm.PLAIN else None
         self._reducers = reducers_of(combine)
         self._skips_marks = isinstance(combine, SkippingMarks)
-        self._tally = Tally(self._reducers, self._buckets) if self._reducers and self._buckets else None
+        self._tally = Tally(self._reducers, self._slices) if self._reducers and self._slices else None
         self._groups = _Groups(combine, key_coder, step)
 
     @property
     def is_pure(self) -> bool:
-        """Whether the engine combines in place of the CombineFn."""
+        """Whether the engine combines the elements without calls of the CombineFn."""
         return self._reducers is not None
 
     def setup(self) -> None:
@@ -89,37 +93,37 @@ class LiftedCombine(InlineComputation):
         self._combine.teardown()
 
     def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
+        """Whether `teardown` of the CombineFn does anything."""
         return self._combine.has_teardown()
 
     def start_bundle(self) -> None:
-        """Forget what an abandoned bundle left."""
+        """Remove the elements of an aborted bundle."""
         self._groups.clear()
         if self._tally is not None:
             self._tally.clear()
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Combine a batch's elements with those of the bundle so far."""
+        """Combine the elements of a batch with those of the bundle so far; send accumulators if there are many."""
         if not len(batch):
             return
         if not self._add_columns(batch, emit) and not self._add_portions(batch):
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
-            if self._buckets is None:
+            if self._slices is None:
                 self._add_windowed(pairs, batch.timestamps)
             else:
                 # `zip(*pairs)` would make an iterator for each of them.
                 keys, payloads = list(map(itemgetter(0), pairs)), list(map(itemgetter(1), pairs))
-                self._groups.add(keys, payloads, starts_of(self._buckets, batch.timestamps), batch.timestamps)
+                self._groups.add(keys, payloads, slice_starts(self._slices, batch.timestamps), batch.timestamps)
         self._groups.fold()
         if len(self._groups) >= MOST_GROUPS or (self._tally is not None and self._tally.size >= MOST_ELEMENTS):
             self.finish_bundle(emit)
 
     def finish_bundle(self, emit: Emit) -> None:
-        """Send the accumulators on."""
+        """Send all accumulators."""
         self._drain_columns(emit)
         values: list[object] = []
         timestamps: list[int] = []
-        code_of = self._buckets.code if self._buckets is not None else None
+        code_of = self._slices.code if self._slices is not None else None
         for key, place, accumulator, count, lost, timestamp in self._groups.drain():
             code = place if code_of is None else code_of(cast(int, place))
             values.append((key, (code, accumulator, count, lost)))
@@ -132,17 +136,17 @@ class LiftedCombine(InlineComputation):
             emit(self._output_stream, columns)
 
     def _add_columns(self, batch: Batch, emit: Emit) -> bool:
-        """Add the elements as columns; False if they are not of that kind."""
-        if self._tally is None or self._reducers is None or self._buckets is None:
+        """Add the elements as columns; return False if columns do not express them."""
+        if self._tally is None or self._reducers is None or self._slices is None:
             return False
         if isinstance(batch, ColumnBatch):
             addends = addends_of(batch, self._reducers)
         else:
             pairs = cast("Sequence[tuple[object, object]]", batch.values)
-            if self._skips_marks and Mark in set(map(type, map(itemgetter(1), pairs))):
+            if self._skips_marks and GlobalWindowMark in set(map(type, map(itemgetter(1), pairs))):
                 return False
             addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
-        if addends is None or not self._buckets.reaches(addends.times):
+        if addends is None or not self._slices.reaches(addends.times):
             return False
         if not self._tally.takes(addends):
             self._drain_columns(emit)
@@ -152,10 +156,10 @@ class LiftedCombine(InlineComputation):
         return True
 
     def _add_portions(self, batch: Batch) -> bool:
-        """Add the elements of columns, of which only the values are looked at; False if they are not of that kind."""
-        if self._buckets is None or not isinstance(batch, ColumnBatch):
+        """Add the elements of a column batch by groups of key and slice; return False if that is not possible."""
+        if self._slices is None or not isinstance(batch, ColumnBatch):
             return False
-        found = portions(batch, self._buckets)
+        found = grouped_batches(batch, self._slices)
         for portion in found or ():
             self._groups.put(portion)
         return found is not None
@@ -171,32 +175,32 @@ class LiftedCombine(InlineComputation):
             self._add_to_several(pairs, timestamps)
 
     def _codes(self, windows: Sequence[BoundedWindow]) -> list[bytes]:
-        """The code of each window. Of elements of one batch, equal windows mostly are the same object."""
+        """The code of each window. In one batch, equal windows are mostly the same object, which is encoded once."""
         distinct = {id(window): window for window in windows}
-        codes = {place: self._frames.of_window(window).code for place, window in distinct.items()}
+        codes = {place: self._namespaces.of_window(window).code for place, window in distinct.items()}
         return [codes[id(window)] for window in windows]
 
     def _add_to_several(self, pairs: Sequence[tuple[object, object]], timestamps: Sequence[int]) -> None:
-        """The same where some carry more than one window, or none."""
+        """Add elements of which some carry several windows or none."""
         keys: list[object] = []
         codes: list[bytes] = []
         values: list[object] = []
         times: list[int] = []
         for (key, payload), timestamp in zip(pairs, timestamps, strict=True):
             value, windows, _ = cast("tuple[object, Sequence[BoundedWindow], object]", payload)
-            frames = sorted(map(self._frames.of_window, windows), key=_closing)
-            for frame in frames:
+            namespaces = sorted(map(self._namespaces.of_window, windows), key=_closing)
+            for namespace in namespaces:
                 keys.append(key)
-                codes.append(frame.code)
+                codes.append(namespace.code)
                 values.append(value)
                 times.append(timestamp)
-            for frame in frames[:-1]:
-                self._groups.keep(key, frame.code)
+            for namespace in namespaces[:-1]:
+                self._groups.keep(key, namespace.code)
         self._groups.add(keys, values, codes, times)
 
 
 class _Groups:
-    """What is combined of each key and place, which is a bucket's start or a window's code."""
+    """The combined elements of each key and place; a place is the start of a slice or the code of a window."""
 
     def __init__(self, combine: Combiner, key_coder: KeyCoder, step: str) -> None:
         self._combine = combine
@@ -205,11 +209,11 @@ class _Groups:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all."""
+        """Remove all elements."""
         self._values: dict[tuple[object, object], list[object]] = {}
-        """Those that are not yet in the accumulator."""
+        """Values that are not in accumulators yet."""
         self._size = 0
-        """Values that came since the last time all were put into accumulators."""
+        """Number of these values."""
         self._folded: dict[tuple[object, object], _Folded] = {}
         self._first: dict[tuple[object, object], int] = {}
         self._kept: dict[tuple[object, object], int] = {}
@@ -221,7 +225,7 @@ class _Groups:
     def add(
         self, keys: Sequence[object], values: Sequence[object], places: Sequence[object], timestamps: Sequence[int]
     ) -> None:
-        """Add elements."""
+        """Add elements; the four sequences have one entry for each element."""
         held, first = self._values, self._first
         names = keys if one_to_one(keys) else list(map(self._name, keys))
         self._size += len(values)
@@ -232,20 +236,20 @@ class _Groups:
                 held[group] = [value]
                 first.setdefault(group, timestamp)
 
-    def put(self, portion: Portion) -> None:
-        """Add the elements of one key and place."""
+    def put(self, portion: GroupedBatch) -> None:
+        """Add the elements of one key and slice."""
         group = (self._name(portion.key), portion.start)
         self._size += len(portion.values)
         self._values.setdefault(group, []).extend(portion.values)
         self._first.setdefault(group, portion.timestamp)
 
     def keep(self, key: object, place: object) -> None:
-        """An element of the group is in a later window too: it is not lost with this one."""
+        """Count an element of the group that is in a later window too, and so is not lost with this window."""
         group = (self._name(key), place)
         self._kept[group] = self._kept.get(group, 0) + 1
 
     def fold(self) -> None:
-        """Put values into accumulators, if there are so many that they take up room and none is looked at for few."""
+        """Add values to accumulators if there are at least `MOST_VALUES` values, and enough for each group."""
         if self._size >= max(MOST_VALUES, _VALUES_A_GROUP * len(self._values)):
             self._fold()
 
@@ -262,7 +266,11 @@ class _Groups:
         self._size = 0
 
     def drain(self) -> Iterator[tuple[object, object, object, int, int, int]]:
-        """Key, place, accumulator, number of elements, number lost if the window is closed, the first one's time."""
+        """Remove all groups, and yield their accumulators.
+
+        The tuples are (key, place, accumulator, number of elements, number of them that are lost if the window is
+        closed, timestamp of the first element in microseconds UTC).
+        """
         self._fold()
         for group, (accumulator, count) in self._folded.items():
             name, place = group
@@ -283,7 +291,7 @@ class _Groups:
 
 
 def _culprit(combine: Combiner, values: Sequence[object]) -> object:
-    """The first of some values that cannot be added to nothing either; None if it is not the values."""
+    """The first value that the CombineFn cannot add to an empty accumulator; None if there is no such value."""
     try:
         combine.create_accumulator()
     except Exception:
@@ -297,21 +305,21 @@ def _culprit(combine: Combiner, values: Sequence[object]) -> object:
 
 
 class _Folded(NamedTuple):
-    """A group's accumulator."""
+    """The accumulator of a group."""
 
     accumulator: object
     elements: int
-    """How many are in it."""
+    """Number of elements in the accumulator."""
 
 
 class _Encoded(NamedTuple):
-    """What tells apart keys that Python takes for equal, such as 1 and True."""
+    """An encoded key, which distinguishes keys that are equal in Python, such as 1 and True."""
 
     code: bytes
 
 
 def one_to_one(keys: Sequence[object]) -> bool:
-    """Whether keys that are equal are sure to be the same key.
+    """Whether equality of these keys in Python is the same as equality of their encodings.
 
     >>> one_to_one(["a", 1, ("a", 1)]), one_to_one([1, True]), one_to_one([(1,), (True,)])
     (True, False, False)
@@ -323,5 +331,5 @@ def one_to_one(keys: Sequence[object]) -> bool:
     return kinds <= _PLAIN_KEYS
 
 
-def _closing(frame: Frame) -> int:
-    return frame.closes
+def _closing(namespace: WindowNamespace) -> int:
+    return namespace.closes

@@ -1,4 +1,4 @@
-"""What: columns of pairs cut up by key and bucket of event time, so that Python sees groups instead of elements."""
+"""What: column batches of pairs, split by key and slice of event time, so that Python code runs once for each group."""
 
 from __future__ import annotations
 
@@ -8,38 +8,42 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.columnkeys import Numbers, dense, is_key_column, numbered
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.sdk.buckets import Buckets
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, is_key_column, numbered
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.sdk.windows.slices import Slices
 
 _LEAST = 4
-"""Elements a group from which on it pays to sort them."""
+"""Average number of elements in a group from which on sorting by group is faster."""
 _SMALL = 1 << 16
-"""Numbers below it are sorted without being compared."""
+"""Number of groups up to which their numbers fit into 16 bits, which NumPy sorts by radix."""
 
 
-class Portion(NamedTuple):
-    """The elements of a batch that have one key and bucket."""
+class GroupedBatch(NamedTuple):
+    """The elements of a batch that have the same key and slice."""
 
     key: object
     start: int
-    """The bucket's."""
+    """Start of the slice, microseconds UTC."""
     timestamp: int
-    """Of the first of them, microseconds UTC."""
+    """Timestamp of the first element, microseconds UTC."""
     values: list[object]
-    """In the batch's order."""
+    """Values of the elements, in the order of the batch."""
 
 
-def portions(batch: ColumnBatch, buckets: Buckets) -> list[Portion] | None:
-    """The portions of pairs (key, value); None if keys are no columns that tell them apart, or nearly all differ."""
+def grouped_batches(batch: ColumnBatch, slices: Slices) -> list[GroupedBatch] | None:
+    """Split a batch of pairs (key, value) by key and slice.
+
+    Return None if columns do not express the keys, if slices of the timestamps cannot be computed in 64 bits, or if
+    groups have fewer than `_LEAST` elements on average.
+    """
     key, value = batch.shape.part(0), batch.shape.part(1)
-    if key is None or value is None or not len(batch) or not buckets.reaches(batch.times):
+    if key is None or value is None or not len(batch) or not slices.reaches(batch.times):
         return None
     columns = [column for column in map(batch.table.column, key.columns()) if not pa.types.is_null(column.type)]
     if not all(map(is_key_column, columns)):
         return None
-    starts, places = np.unique(buckets.starts(batch.times), return_inverse=True)
+    starts, places = np.unique(slices.starts(batch.times), return_inverse=True)
     keys = numbered(columns) if columns else np.zeros(len(batch), np.int64)
     groups, names = dense(keys * len(starts) + places.reshape(-1))
     if len(names) * _LEAST > len(batch):
@@ -47,16 +51,18 @@ def portions(batch: ColumnBatch, buckets: Buckets) -> list[Portion] | None:
     return _cut(batch, key, value, groups, starts[names % len(starts)].tolist())
 
 
-def _cut(batch: ColumnBatch, key: Shape, value: Shape, groups: Numbers, starts: Sequence[int]) -> list[Portion]:
+def _cut(
+    batch: ColumnBatch, key: ValueSchema, value: ValueSchema, groups: Numbers, starts: Sequence[int]
+) -> list[GroupedBatch]:
     order = _order(groups, len(starts))
     values = value.values(batch.table.take(of_numbers(order)))
     stops = np.cumsum(np.bincount(groups, minlength=len(starts)))
     firsts = order[stops - np.diff(stops, prepend=0)]
     keys = key.values(batch.table.take(of_numbers(firsts)))
     found = zip(keys, starts, batch.times[firsts].tolist(), [0, *stops.tolist()], stops.tolist(), strict=False)
-    return [Portion(one, start, time, values[first:stop]) for one, start, time, first, stop in found]
+    return [GroupedBatch(one, start, time, values[first:stop]) for one, start, time, first, stop in found]
 
 
 def _order(groups: Numbers, count: int) -> Numbers:
-    """The places of the rows, group after group."""
+    """Indices of the rows, group after group: int64; the sort is stable."""
     return np.argsort(groups.astype(np.uint16) if count <= _SMALL else groups, kind="stable")

@@ -1,8 +1,8 @@
-"""What: combining in two phases, so that no one key's elements all meet in one place (MillWheel §8.4, hot keys).
+"""What: combining in two phases, so that the elements of a hot key are combined in several places (MillWheel §8.4).
 
-Elements of a key are spread over shards, which are keys of a keyed computation of their own. It combines what a bundle
-brings of each window and sends it on at once, without state, to the grouping in the same epoch. There it looks like
-what came: elements are judged late at the same watermark, and panes are the same.
+The elements of a key are spread over shards, which are the keys of a separate keyed computation. That computation
+combines the elements of a bundle by window and sends the accumulators in the same epoch, without state, to the
+grouping. Elements are judged late at the same watermark as without fan-out, and panes are the same.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import count
 from typing import TypeAlias, cast
 
-from headrace.lowlevel.computation import BundleComputation, Context, InlineComputation
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.arrivals import InputForm, sorter
-from headrace.sdk.contents import Combiner
-from headrace.sdk.frames import Frames
-from headrace.sdk.transforms.combine import Fanout
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import Fanout
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import TimestampCombiner
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 ShardKey: TypeAlias = tuple[int, object]
 
 
+@named("Spread")
 class Spread(InlineComputation):
-    """Puts the number of a shard beside the key of each pair (key, payload)."""
+    """Adds the number of a shard to the key of each pair (key, payload)."""
 
     def __init__(self, fanout: Fanout, output_stream: str) -> None:
         self._fanout = fanout
@@ -33,15 +36,15 @@ class Spread(InlineComputation):
         self._next = 0
 
     def loses_ids(self) -> bool:
-        """A record that comes again goes another way."""
+        """Return True, because a replayed record may be sent to another shard."""
         return True
 
     def start_bundle(self) -> None:
-        """Begin anywhere, so that small bundles do not all begin with the same shard."""
+        """Choose a random first shard, so that small bundles do not all start with the same one."""
         self._next = random.getrandbits(30)
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Spread a batch's pairs in turn."""
+        """Distribute the pairs of a batch over the shards in turn."""
         pairs = cast("Sequence[tuple[object, object]]", batch.values)
         first, self._next = self._next, self._next + len(pairs)
         fanout = self._fanout
@@ -55,29 +58,34 @@ class Spread(InlineComputation):
         emit(self._output_stream, Batch(values, batch.timestamps))
 
 
+@named("Shards")
 class Shards(BundleComputation):
     """Combines the elements of a shard and bundle by window, for a `Grouping` with inputs of this `output_form`.
 
     Args:
-        windowing: That of the grouping.
-        combine: What combines values, or accumulators where the input is lifted.
-        streams: Input stream -> its form; all of them are lifted or none is.
-        output_stream: Where pairs of key and payload go.
+        windowing: Windowing of the grouping.
+        combine: Combines values, or accumulators if the input is lifted.
+        streams: Input stream -> its form; either all of them are lifted or none is.
+        output_stream: Stream to which pairs of key and payload are sent.
     """
 
     def __init__(
-        self, windowing: Windowing, combine: Combiner, streams: dict[str, InputForm], output_stream: str
+        self, windowing: Windowing, combine: Combiner, streams: dict[str, GroupingInputForm], output_stream: str
     ) -> None:
         self._combine, self._output_stream = combine, output_stream
         self._stamps = windowing.timestamp_combiner
-        self.output_form = InputForm.LIFTED if InputForm.LIFTED in streams.values() else InputForm.SHARDED
-        frames = Frames(windowing)
+        self.output_form = (
+            GroupingInputForm.LIFTED if GroupingInputForm.LIFTED in streams.values() else GroupingInputForm.SHARDED
+        )
+        namespaces = WindowNamespaces(windowing)
         self._sorters = {
-            stream: sorter(windowing, form, frames) for stream, form in streams.items() if form is not InputForm.LIFTED
+            stream: sorter(windowing, form, namespaces)
+            for stream, form in streams.items()
+            if form is not GroupingInputForm.LIFTED
         }
 
     def state_signature(self) -> Mapping[str, str]:
-        """Nothing is stored."""
+        """Return an empty mapping, because there is no state."""
         return {}
 
     def setup(self) -> None:
@@ -89,14 +97,14 @@ class Shards(BundleComputation):
         self._combine.teardown()
 
     def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
+        """Whether `teardown` of the CombineFn does anything."""
         return self._combine.has_teardown()
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
-        """Combine the records of a shard and send the results on."""
+        """Combine the records of a shard and send the results."""
         pairs = cast("Sequence[tuple[ShardKey, object]]", batch.values)
         (_, key), _ = pairs[0]
-        if self.output_form is InputForm.LIFTED:
+        if self.output_form is GroupingInputForm.LIFTED:
             payloads = self._merged(pairs)
         else:
             payloads = self._combined(stream, batch, context.watermark)
@@ -104,7 +112,7 @@ class Shards(BundleComputation):
         context.produce_batch(self._output_stream, Batch(values, [min(batch.timestamps)] * len(values)))
 
     def _merged(self, pairs: Sequence[tuple[ShardKey, object]]) -> list[object]:
-        """One accumulator for all of a window."""
+        """Payloads of lifted input: one merged accumulator for each window."""
         combine = self._combine
         found: dict[bytes, tuple[list[object], list[int], list[int]]] = {}
         for _, payload in pairs:
@@ -119,20 +127,20 @@ class Shards(BundleComputation):
         ]
 
     def _combined(self, stream: str, batch: Batch, watermark: int) -> list[object]:
-        """An accumulator for each window, and what else the grouping has to know of the elements."""
+        """Payloads of other input: an accumulator for each window, and the counters that the grouping needs."""
         combine = self._combine
         arrivals = self._sorters[stream](batch.values, batch.timestamps, watermark)
         payloads: list[object] = []
-        # How many records there were is told once; what is in no window is told beside it.
+        # The first payload has the number of records, of elements outside windows and of late ones.
         records = len(batch.values)
         payloads.append((None, None, arrivals.outside, arrivals.late, None, records))
-        for frame, items, elements, lost, timestamps in arrivals.by_window:
+        for namespace, items, elements, lost, timestamps in arrivals.by_window:
             accumulator = combine.compact(combine.add_inputs(combine.create_accumulator(), items))
-            payloads.append((frame.code, accumulator, elements, lost, self._few(timestamps, watermark), 0))
+            payloads.append((namespace.code, accumulator, elements, lost, self._few(timestamps, watermark), 0))
         return payloads
 
     def _few(self, timestamps: list[int] | None, watermark: int) -> list[int] | None:
-        """Those timestamps that make a difference: of the ones in time, the one that the windowing asks for."""
+        """The timestamps that affect panes: those that are late, and one of the others, by the timestamp combiner."""
         extreme = _EXTREMES.get(self._stamps)
         if timestamps is None or extreme is None:
             return timestamps

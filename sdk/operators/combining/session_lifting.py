@@ -1,4 +1,4 @@
-"""What: elements of sessions combined before the shuffle, as far as they are close together."""
+"""What: combining of elements of one session before the shuffle."""
 
 from __future__ import annotations
 
@@ -9,76 +9,82 @@ from typing import cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.columnkeys import Numbers, numbered
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.lowlevel.computation import InlineComputation
-from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers, numbered
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named, stored_as
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.buckets import EXACT
-from headrace.sdk.columns.reducers import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.columns.sessions import runs_of_elements
-from headrace.sdk.columns.tally import Addends, addends_of, addends_of_pairs
-from headrace.sdk.contents import Combiner
+from headrace.lowlevel.topology.computation import InlineComputation
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
+from headrace.sdk.operators.combining.combine_buffer import Addends, addends_of, addends_of_pairs
+from headrace.sdk.operators.combining.session_runs import runs_of_elements
 from headrace.sdk.windows import IntervalWindow
+from headrace.sdk.windows.window_arithmetic import fits_int64
 
 MOST_ELEMENTS = 100_000
-"""Elements kept as columns before they are combined and sent on."""
+"""Number of buffered elements from which on they are combined and sent before the end of the bundle."""
 
 
+@stored_as("SessionPartsShape")
 @dataclass(frozen=True, slots=True)
 class SessionParts:
-    """(key, (start, end, number of elements, what the reducers keep)), columns in this order; times in microseconds."""
+    """Shape of parts of sessions: (key, (start, end, number of elements, kept values)), with columns in this order.
 
-    key: Shape
+    Times are microseconds UTC; all columns but those of the key are int64.
+    """
+
+    key: ValueSchema
     width: int
     """Number of columns that the reducers keep."""
 
     def values(self, table: pa.RecordBatch) -> list[object]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         starts, ends, counts, *kept = (column.to_pylist() for column in table.columns[self.first :])
         items = zip(*kept, strict=True) if kept else [()] * table.num_rows
         return list(zip(self.key.values(table), zip(starts, ends, counts, items, strict=True), strict=True))
 
     @property
     def first(self) -> int:
-        """Place of the column behind those of the key."""
+        """Index of the first column after those of the key."""
         return len(self.key.columns())
 
-    def part(self, index: int) -> Shape | None:
-        """See `Shape`."""
+    def part(self, index: int) -> ValueSchema | None:
+        """See `ValueSchema`."""
         return self.key if index == 0 else None
 
     def columns(self) -> tuple[int, ...]:
-        """See `Shape`."""
+        """See `ValueSchema`."""
         return (*self.key.columns(), *range(self.first, self.first + 3 + self.width))
 
     def moved(self, places: Mapping[int, int]) -> SessionParts:
-        """See `Shape`."""
+        """See `ValueSchema`. Raises TypeError, because parts of sessions always have a table of their own."""
         raise TypeError("parts of sessions stand in a table of their own")
 
 
+@named("SessionLifting")
 class SessionLifting(InlineComputation):
-    """Combines the elements of a bundle that are of one key and less than a gap apart, for a `ColumnSessions`.
+    """Combines the elements of a bundle that have one key and are less than a gap apart, for a `ColumnSessions`.
 
     Args:
-        combine: A CombineFn that reducers stand for.
-        reducers: These.
-        gap: Between sessions, microseconds.
-        input_form: How elements come: PLAIN or WINDOWED.
-        output_stream: Where the parts go.
+        combine: A CombineFn for which `reducers_of` gives reducers.
+        reducers: The reducers of `combine`.
+        gap: Gap between sessions, microseconds.
+        input_form: Form of the input: PLAIN or WINDOWED.
+        output_stream: Stream to which parts are sent.
     """
 
     def __init__(
-        self, combine: Combiner, reducers: Reducers, gap: int, input_form: InputForm, output_stream: str
+        self, combine: Combiner, reducers: Reducers, gap: int, input_form: GroupingInputForm, output_stream: str
     ) -> None:
         self._combine, self._reducers, self._gap = combine, reducers, gap
         self._form, self._output_stream = input_form, output_stream
         self._watermark = MIN_TIMESTAMP
         self._added: list[Addends] = []
         self._bound = 0
-        """What no sum of them can be beyond."""
+        """Upper bound of the absolute value of all sums over the buffered elements."""
 
     @property
     def is_pure(self) -> bool:
@@ -94,16 +100,16 @@ class SessionLifting(InlineComputation):
         self._combine.teardown()
 
     def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
+        """Whether `teardown` of the CombineFn does anything."""
         return self._combine.has_teardown()
 
     def begin_bundle(self, watermark: int) -> None:
-        """Forget what an abandoned bundle left; elements whose own window is over at the watermark are late."""
+        """Remove the elements of an aborted bundle; elements whose own window has ended at `watermark` are late."""
         self._watermark = watermark
         self._added, self._bound = [], 0
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Keep elements until there are many, or the bundle ends."""
+        """Buffer the elements of a batch; send parts if there are many elements or sums might overflow."""
         if not len(batch):
             return
         addends = self._columns(batch)
@@ -119,7 +125,7 @@ class SessionLifting(InlineComputation):
             self.finish_bundle(emit)
 
     def _columns(self, batch: Batch) -> Addends | None:
-        if self._form is not InputForm.PLAIN:
+        if self._form is not GroupingInputForm.PLAIN:
             return None
         if isinstance(batch, ColumnBatch):
             addends = addends_of(batch, self._reducers)
@@ -128,16 +134,16 @@ class SessionLifting(InlineComputation):
             addends = addends_of_pairs(pairs, batch.timestamps, self._reducers)
         if addends is None or self._reducers.bound(addends.values) >= LARGEST_SUM:
             return None
-        return addends if -EXACT < int(addends.times.min()) <= int(addends.times.max()) < EXACT else None
+        return addends if fits_int64(addends.times) else None
 
     def _one_by_one(self, batch: Batch) -> Batch:
-        """Elements that are no columns, each as a part of its own."""
+        """Parts of one element each, for elements that columns do not express."""
         values: list[object] = []
         timestamps: list[int] = []
         for value, timestamp in batch.rows():
             key, payload = cast("tuple[object, object]", value)
             windows: Sequence[IntervalWindow] = [IntervalWindow.of_micros(timestamp, timestamp + self._gap)]
-            if self._form is not InputForm.PLAIN:
+            if self._form is not GroupingInputForm.PLAIN:
                 payload, windows, _ = cast("tuple[object, Sequence[IntervalWindow], object]", payload)
             for window in windows:
                 values.append((key, (window.start_us, window.end_us, 1, self._kept(payload))))
@@ -150,7 +156,7 @@ class SessionLifting(InlineComputation):
         return kept_of(self._reducers, parts)
 
     def finish_bundle(self, emit: Emit) -> None:
-        """Send the parts on."""
+        """Send the parts of all buffered elements."""
         if not self._added:
             return
         added, self._added, self._bound = self._added, [], 0
@@ -158,7 +164,7 @@ class SessionLifting(InlineComputation):
         values = [np.concatenate(parts) for parts in zip(*(each.values for each in added), strict=True)]
         emit(self._output_stream, self._parts(added[0].key, keys, values, np.concatenate([a.times for a in added])))
 
-    def _parts(self, key: Shape, keys: list[pa.Array], values: list[Numbers], times: Numbers) -> ColumnBatch:
+    def _parts(self, key: ValueSchema, keys: list[pa.Array], values: list[Numbers], times: Numbers) -> ColumnBatch:
         runs = runs_of_elements(numbered(keys), times, self._gap, times + self._gap <= self._watermark)
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
         last = np.append(first[1:], len(times)) - 1
@@ -173,7 +179,7 @@ class SessionLifting(InlineComputation):
 
 
 def kept_of(reducers: Reducers, accumulators: Sequence[object]) -> tuple[object, ...]:
-    """What is kept of accumulators, one for each part of the reducers."""
+    """The values to keep of accumulators, of which there is one for each part of the reducers."""
     parts = [(reducers.parts[place], accumulators[place]) for place in reducers.kept]
     return tuple(cast("tuple[object, int]", one)[0] if part is Reducer.MEAN else one for part, one in parts)
 

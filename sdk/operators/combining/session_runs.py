@@ -1,4 +1,4 @@
-"""Where: sessions of many keys at once (Streaming 102, figure 17), stretches of event time that overlap."""
+"""Where: sessions of many keys at once (Streaming 102, figure 17), found as runs of overlapping intervals."""
 
 from __future__ import annotations
 
@@ -7,24 +7,28 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel.columnkeys import Numbers, numbered
+from headrace.lowlevel.columnar.key_columns import Numbers, numbered
 
 Flags = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 class Runs(NamedTuple):
-    """Which rows belong together."""
+    """A partition of rows into runs."""
 
     order: Numbers
-    """Places of the rows, those of a run side by side."""
+    """Indices of the rows, with the rows of a run next to each other: int64."""
     groups: Numbers
-    """Number of the run, of each row in that order."""
+    """Number of each row's run, in the order of `order`: int64, ascending, from 0 without gaps."""
     number: int
-    """How many runs there are."""
+    """Number of runs."""
 
 
 def runs_of_elements(keys: Numbers, times: Numbers, gap: int, late: Flags) -> Runs:
-    """Elements of a key less than a gap apart; those that are late stay apart from those that are not.
+    """Runs of elements of one key less than a gap apart; late elements are not in runs with other elements.
+
+    `keys`, `times` and `late` have one entry for each element, in any order. Times and `gap` have the same unit.
+
+    `keys`, `times` and `late` have one entry for each element, in any order. Times and `gap` have the same unit.
 
     >>> never = np.zeros(3, np.bool_)
     >>> runs_of_elements(np.array([0, 0, 0]), np.array([9, 1, 3]), 5, never).groups.tolist()
@@ -38,7 +42,9 @@ def runs_of_elements(keys: Numbers, times: Numbers, gap: int, late: Flags) -> Ru
 
 
 def runs_of_stretches(rows: pa.Array, starts: Numbers, ends: Numbers) -> Runs:
-    """Stretches of a row that overlap, directly or by others between them.
+    """Runs of intervals of one key that overlap, directly or through other intervals.
+
+    `rows` (binary(16), hashes of keys), `starts` and `ends` (int64) have one entry for each interval, in any order.
 
     >>> rows = pa.array([bytes(16)] * 3, pa.binary(16))
     >>> runs_of_stretches(rows, np.array([0, 50, 20]), np.array([30, 80, 40])).groups.tolist()
@@ -48,7 +54,7 @@ def runs_of_stretches(rows: pa.Array, starts: Numbers, ends: Numbers) -> Runs:
     order = np.lexsort((starts, keys))
     keys = keys[order]
     distinct, ranks = np.unique(ends, return_inverse=True)
-    # The greatest end so far, within each key: numbers of a later key are all above those of earlier ones.
+    # The greatest end so far within each key: the numbers of a key are all above those of the keys before it.
     base = keys * max(1, len(distinct))
     reached = distinct[np.maximum.accumulate(base + ranks.reshape(-1)[order]) - base]
     begins = np.ones(len(order), np.bool_)

@@ -1,4 +1,4 @@
-"""A loop as it was written: ready to run, and able to say which step is at work."""
+"""The generated loop of a fused stage, compiled, with the step that each of its lines belongs to."""
 
 from __future__ import annotations
 
@@ -6,61 +6,65 @@ import sys
 from dataclasses import dataclass, field
 from types import FrameType, FunctionType
 
-from headrace.sdk.fusion.plan import Form
+from headrace.sdk.model.element_form import ElementForm
 
 
 @dataclass(frozen=True, slots=True)
 class Variables:
-    """The variables that hold an element at a point of the loop."""
+    """The names of the variables that hold an element of a collection at one line of the loop."""
 
     node: int
+    """Number of the collection."""
     value: str
-    form: Form
+    form: ElementForm
     windows: str = ""
-    """The variable of its window (form FIRED) or of its tuple of windows (form WINDOWED)."""
+    """The variable of the element's window (form FIRED) or of its tuple of windows (form WINDOWED)."""
     pane: str = "None"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What a line of the loop is part of."""
+class SourceLine:
+    """The step that a line of the loop belongs to."""
 
     label: str
-    """The step's."""
+    """Label of the step."""
     variable: str
-    """The one that holds the step's element."""
+    """Name of the variable that holds the element which the step takes."""
     expects: str | None = None
-    """What the step takes, where the line is not the user's code but a check of that."""
+    """Which elements the step takes, if the line checks that; None for a line that calls user code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop ready to run, and what explains its errors."""
+    """A compiled loop, with its source for tracebacks and error messages."""
 
     run: FunctionType
-    """Takes values, timestamps and an `Emit`; returns how many elements `counts` got."""
+    """Takes values, their timestamps (equally many, microseconds UTC) and an `Emit`.
+
+    Returns a tuple: the number of elements of each collection of `counts`.
+    """
     filename: str
     lines: list[str]
-    places: dict[int, Place]
-    """Line number -> the step there."""
+    source_lines: dict[int, SourceLine]
+    """Line number (from 1) -> the step of that line."""
     counts: tuple[int, ...]
-    """The collections whose numbers of elements `run` returns."""
+    """The collections whose elements `run` counts."""
     fallback: str
-    """The step of lines that belong to none: those that assign windows."""
+    """Label for errors in lines that belong to no step: those that assign windows."""
     _steps: dict[int, str] = field(default_factory=dict)
-    """Instruction -> the step there, for those that were asked for."""
+    """Offset of an instruction -> label of its step, for the offsets looked up so far."""
 
     def current_step(self) -> str:
-        """The label of the step whose code is running now, found from inside that code."""
+        """The label of the step that is running; to be called from code that the loop calls."""
         code = self.run.__code__
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code is not code:
             frame = frame.f_back
         if frame is None:
             return self.fallback
-        # To find a line takes as long as the function is; a look-up does not.
+        # Finding the line of an instruction takes time proportional to the length of the code, a look-up does not.
         step = self._steps.get(frame.f_lasti)
         if step is None:
-            place = self.places.get(frame.f_lineno)
-            step = self._steps[frame.f_lasti] = place.label if place is not None else self.fallback
+            line = self.source_lines.get(frame.f_lineno)
+            step = self._steps[frame.f_lasti] = line.label if line is not None else self.fallback
         return step

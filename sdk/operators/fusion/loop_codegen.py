@@ -11,10 +11,10 @@ For `Filter(p) | Map(f)` before a grouping it writes, in essence:
                 o0.append(r1)
                 s0.append(t)
 
-(The class of the result before is kept because to compare with it is quicker than to look into a set.)
+(`y1` is the class of the previous result: comparing with one class is quicker than looking into a set.)
 
-The line at which an exception left the loop says which step raised, and the loop's variables say for which element:
-knowing it costs nothing as long as nothing fails.
+When user code raises, the line at which the exception left the loop tells the step, and the loop's variables hold the
+element. So nothing has to be recorded while nothing fails.
 """
 
 from __future__ import annotations
@@ -25,40 +25,41 @@ from dataclasses import replace
 from types import FunctionType
 from typing import cast
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.columns.tree import OneLine
-from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, WindowStep, always_one_window, plain_form
-from headrace.sdk.fusion.surroundings import Surroundings
-from headrace.sdk.fusion.written import Loop, Place, Variables
-from headrace.sdk.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.transforms.element import FilterFn, FunctionDoFn, MapFn
-from headrace.sdk.transforms.parameters import Constant, Given, Side, Source
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.expressions.expression_tree import OneLine
+from headrace.sdk.functions.arguments import Constant, Given, Side, Source
+from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn
+from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.model.special_outputs import SPECIAL
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.fusion.generated_loop import Loop, SourceLine, Variables
+from headrace.sdk.operators.fusion.loop_callbacks import LoopCallbacks
+from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, WindowStep
 from headrace.sdk.windows import TimestampedValue
 
 _DEEPEST = 40
-"""Blocks inside each other before the rest becomes a loop of its own: Python allows 100, of which 20 may be loops."""
+"""Nested blocks from which on steps get a loop of their own; Python allows 100 blocks, of which 20 may be loops."""
 _DEEPEST_LOOPS = 12
+"""Nested loops from which on steps get a loop of their own."""
 _FLUSH_AT = 50_000
-"""Elements that a loop which multiplies its input gathers before it sends them on."""
-_SPECIAL = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
+"""Elements that a loop with inner loops gathers for a stream before it sends them on."""
 _REFUSED = frozenset({str, bytes, dict})
 
 
 class LoopWriter:
-    """Writes the loop for the elements of one collection of a stage that come in one form."""
+    """Writes the loop for the elements of one collection of a stage in one form."""
 
-    def __init__(self, plan: StagePlan, surroundings: Surroundings, filename: str) -> None:
+    def __init__(self, plan: StagePlan, callbacks: LoopCallbacks, filename: str) -> None:
         self._plan = plan
-        self._surroundings = surroundings
+        self._callbacks = callbacks
         self._filename = filename
-        self._body: list[tuple[str, Place | None]] = []
+        self._body: list[tuple[str, SourceLine | None]] = []
         self._depth = 2
         self._loops = 1
         self._widest = 1
-        self._bound: dict[str, object] = {"special": _SPECIAL, "Batch": Batch, "_zip": zip, "_len": len}
+        self._bound: dict[str, object] = {"special": SPECIAL, "Batch": Batch, "_zip": zip, "_len": len}
         self._columns: dict[str, None] = {}
         self._buffers: dict[str, str] = {}
         self._kinds: dict[str, None] = {}
@@ -68,42 +69,42 @@ class LoopWriter:
         self._root = 0
         self._only: frozenset[int] | None = None
 
-    def write(self, node: int, form: Form, only: frozenset[int] | None = None) -> Loop:
-        """The loop over batches of a collection's elements in a form.
+    def write(self, node: int, form: ElementForm, only: frozenset[int] | None = None) -> Loop:
+        """Write and compile the loop over batches of a collection's elements in a form.
 
-        `only` are places among the collection's readers: the others have the elements already. None for all readers.
+        `only` are indices into `StagePlan.consumers(node)`: the readers that get the elements; None for all readers.
         """
         self._root, self._only = node, only
-        # Where the side values are matters to the first step alone: to all others its output is in the form FIRED.
+        # Only the first step takes the side values; its output has the form FIRED.
         self._uncounted.add(node)
-        root_form = Form.FIRED if form is Form.SIDED else form
-        self._consumers(Variables(node, "v", root_form, *(() if form is Form.PLAIN else ("w", "p"))))
-        lines, places = self._assemble(form)
+        root_form = ElementForm.FIRED if form is ElementForm.SIDED else form
+        self._consumers(Variables(node, "v", root_form, *(() if form is ElementForm.PLAIN else ("w", "p"))))
+        lines, source_lines = self._assemble(form)
         scope: dict[str, object] = {}
         exec(compile("\n".join(lines), self._filename, "exec"), self._bound, scope)
         run = cast(FunctionType, scope["loop"])
         readers = self._plan.consumers(node)
         fallback = readers[0][1].label if readers else self._filename
-        return Loop(run, self._filename, lines, places, tuple(self._counts), fallback)
+        return Loop(run, self._filename, lines, source_lines, tuple(self._counts), fallback)
 
-    def _assemble(self, form: Form) -> tuple[list[str], dict[int, Place]]:
-        """Head, body and end put together."""
-        element = {Form.PLAIN: "v", Form.SIDED: "(v, w, p, d)"}.get(form, "(v, w, p)")
+    def _assemble(self, form: ElementForm) -> tuple[list[str], dict[int, SourceLine]]:
+        """The lines of the function: head, body and end; and by line number the steps that they belong to."""
+        target = {ElementForm.PLAIN: "v", ElementForm.SIDED: "(v, w, p, d)"}.get(form, "(v, w, p)")
         columns = list(self._columns)
-        variables = ", ".join([element, "t", *columns])
+        variables = ", ".join([target, "t", *columns])
         sources = ", ".join(["values", "timestamps", *(f"assign{name}(timestamps, values)" for name in columns)])
-        # Defaults make locals of what the loop uses: the quickest names there are.
+        # Default values make the names that the loop uses local variables, which are the quickest to look up.
         head = [f"def loop(values, timestamps, emit, {', '.join(f'{name}={name}' for name in self._bound)}):"]
         head += [f"    {buffer}, s{buffer} = [], []" for buffer in (*self._buffers, *self._stamped)]
         head += [f"    {kind} = None" for kind in self._kinds]
         head += [f"    g{node} = 0" for node in self._counts]
         head.append(f"    for {variables} in _zip({sources}):")
-        places = {len(head) + 1 + i: place for i, (_, place) in enumerate(self._body) if place is not None}
+        source_lines = {len(head) + 1 + i: line for i, (_, line) in enumerate(self._body) if line is not None}
         body = [text for text, _ in self._body] or ["        pass"]
         end = [f"    emit({stream!r}, Batch({buffer}, s{buffer}))" for buffer, stream in self._buffers.items()]
         end += [f"    {later}({buffer}, s{buffer})" for buffer, later in self._stamped.items()]
         end.append(f"    return ({''.join(f'g{node}, ' for node in self._counts)})")
-        return [*head, *body, *self._early_flushes(), *end], places
+        return [*head, *body, *self._early_flushes(), *end], source_lines
 
     def _early_flushes(self) -> list[str]:
         if self._widest == 1:
@@ -117,12 +118,12 @@ class LoopWriter:
 
     # Lines and names
 
-    def _line(self, text: str, place: Place | None = None) -> None:
-        self._body.append(("    " * self._depth + text, place))
+    def _line(self, text: str, source_line: SourceLine | None = None) -> None:
+        self._body.append(("    " * self._depth + text, source_line))
 
     @contextmanager
-    def _block(self, head: str, place: Place | None = None) -> Iterator[None]:
-        self._line(head, place)
+    def _block(self, head: str, source_line: SourceLine | None = None) -> Iterator[None]:
+        self._line(head, source_line)
         is_loop = head.startswith("for ")
         self._depth += 1
         self._loops += is_loop
@@ -143,208 +144,213 @@ class LoopWriter:
 
     # Windows
 
-    def _tuple(self, row: Variables) -> str:
-        """An expression for the tuple of a row's windows."""
-        if row.form is Form.FIRED:
-            return f"({row.windows},)"
-        return row.windows if row.form is Form.WINDOWED else self._assigned(row.node)
+    def _tuple(self, element: Variables) -> str:
+        """An expression for the tuple of an element's windows."""
+        if element.form is ElementForm.FIRED:
+            return f"({element.windows},)"
+        return element.windows if element.form is ElementForm.WINDOWED else self._assigned(element.node)
 
     def _assigned(self, node: int) -> str:
-        """The column of windows that a collection's windowing gives to the batch's timestamps."""
+        """The variable of the windows that a collection's windowing assigns to the element."""
         column = f"a{node}"
         self._columns[column] = None
         self._bind(f"assign{column}", self._plan.windowings[node].window_fn.assign_all)
         return column
 
-    def _pane(self, row: Variables) -> str:
-        """An expression for a row's pane."""
+    def _pane(self, element: Variables) -> str:
+        """An expression for an element's pane."""
         self._bind("no_pane", PANE_INFO_UNKNOWN)
-        return "no_pane" if row.pane == "None" else f"(no_pane if {row.pane} is None else {row.pane})"
+        return "no_pane" if element.pane == "None" else f"(no_pane if {element.pane} is None else {element.pane})"
 
-    def _is_one(self, row: Variables) -> bool:
-        """Whether a row has exactly one window."""
-        return row.form is Form.FIRED or (row.form is Form.PLAIN and always_one_window(self._plan.windowings[row.node]))
+    def _has_one_window(self, element: Variables) -> bool:
+        """Whether an element is known to have exactly one window."""
+        return element.form is ElementForm.FIRED or (
+            element.form is ElementForm.PLAIN and always_one_window(self._plan.windowings[element.node])
+        )
 
     # Steps
 
-    def _consumers(self, row: Variables) -> None:
-        """Everything that is done with an element of a collection."""
+    def _consumers(self, element: Variables) -> None:
+        """Write all that is done with an element of a collection."""
         if self._depth > _DEEPEST or self._loops > _DEEPEST_LOOPS:
-            later = self._bind(f"later{row.node}{row.form.value}", self._surroundings.later(row.node, row.form))
-            self._line(f"{later}({self._packed(row)}, t)")
+            node, form = element.node, element.form
+            later = self._bind(f"later{node}{form.value}", self._callbacks.later(node, form))
+            self._line(f"{later}({self._packed(element)}, t)")
             return
-        if row.node not in self._uncounted:
-            self._counts[row.node] = None
-            self._line(f"g{row.node} += 1")
-        for place, (number, reader) in enumerate(self._plan.consumers(row.node)):
-            if row.node == self._root and self._only is not None and place not in self._only:
+        if element.node not in self._uncounted:
+            self._counts[element.node] = None
+            self._line(f"g{element.node} += 1")
+        for index, (number, reader) in enumerate(self._plan.consumers(element.node)):
+            if element.node == self._root and self._only is not None and index not in self._only:
                 continue
             if isinstance(reader, Exit):
-                self._exit(number, reader, row)
+                self._exit(number, reader, element)
             elif isinstance(reader, WindowStep):
-                self._window(number, reader, row)
+                self._window(number, reader, element)
             elif Given.WINDOW in reader.arguments:
-                self._each_window(number, reader, row)
+                self._each_window(number, reader, element)
             else:
-                self._element(number, reader, row, "")
+                self._element(number, reader, element, "")
 
-    def _packed(self, row: Variables) -> str:
-        return row.value if row.form is Form.PLAIN else f"({row.value}, {row.windows}, {row.pane})"
+    def _packed(self, element: Variables) -> str:
+        plain = element.form is ElementForm.PLAIN
+        return element.value if plain else f"({element.value}, {element.windows}, {element.pane})"
 
-    def _each_window(self, number: int, step: ElementStep, row: Variables) -> None:
-        """A step that looks at the window: it is called once for each."""
-        if row.form is Form.FIRED:
-            self._element(number, step, row, row.windows)
-        elif self._is_one(row):
-            self._line(f"w{number} = {self._tuple(row)}[0]")
-            self._element(number, step, row, f"w{number}")
+    def _each_window(self, number: int, step: ElementStep, element: Variables) -> None:
+        """Write a step that takes the window: the step is called once for each window of an element."""
+        if element.form is ElementForm.FIRED:
+            self._element(number, step, element, element.windows)
+        elif self._has_one_window(element):
+            self._line(f"w{number} = {self._tuple(element)}[0]")
+            self._element(number, step, element, f"w{number}")
         else:
-            with self._block(f"for w{number} in {self._tuple(row)}:"):
-                fired = replace(row, form=Form.FIRED, windows=f"w{number}")
+            with self._block(f"for w{number} in {self._tuple(element)}:"):
+                fired = replace(element, form=ElementForm.FIRED, windows=f"w{number}")
                 self._element(number, step, fired, fired.windows)
 
-    def _element(self, number: int, step: ElementStep, row: Variables, window: str) -> None:
+    def _element(self, number: int, step: ElementStep, element: Variables, window: str) -> None:
         function: object = step.fn.function if isinstance(step.fn, FunctionDoFn) else step.fn.process
         if isinstance(function, OneLine):
             function = function.as_function()
-        call = f"{self._bind(f'f{number}', function)}({self._arguments(step, row, window)})"
-        place = Place(step.label, row.value)
+        call = f"{self._bind(f'f{number}', function)}({self._arguments(step, element, window)})"
+        source_line = SourceLine(step.label, element.value)
         if isinstance(step.fn, FilterFn):
-            with self._block(f"if {call}:", place):
-                self._outputs(step, row, row.value)
+            with self._block(f"if {call}:", source_line):
+                self._outputs(step, element, element.value)
         elif isinstance(step.fn, MapFn):
-            self._line(f"r{number} = {call}", place)
-            self._result(number, step, row, place)
+            self._line(f"r{number} = {call}", source_line)
+            self._result(number, step, element, source_line)
         else:
-            self._many(number, step, row, call, place)
+            self._many(number, step, element, call, source_line)
 
-    def _many(self, number: int, step: ElementStep, row: Variables, call: str, place: Place) -> None:
-        """A step whose result is an iterable of outputs, or None."""
-        self._line(f"m{number} = {call}", place)
+    def _many(self, number: int, step: ElementStep, element: Variables, call: str, source_line: SourceLine) -> None:
+        """Write a step whose result is an iterable of outputs, or None."""
+        self._line(f"m{number} = {call}", source_line)
         if not isinstance(step.fn, FunctionDoFn):
             self._bind("refused", _REFUSED)
-            refuse = self._bind(f"refuse{number}", self._surroundings.refuse(number))
+            refuse = self._bind(f"refuse{number}", self._callbacks.refuse(number))
             self._kinds[kind := f"z{number}"] = None
             with self._block(f"if m{number}.__class__ is not {kind} and ({kind} := m{number}.__class__) in refused:"):
-                self._line(f"{refuse}(m{number})", place)
+                self._line(f"{refuse}(m{number})", source_line)
         with (
             self._block(f"if m{number} is not None:"),
-            self._block(f"for r{number} in m{number}:", place),
+            self._block(f"for r{number} in m{number}:", source_line),
         ):
-            self._result(number, step, row, place)
+            self._result(number, step, element, source_line)
 
-    def _result(self, number: int, step: ElementStep, row: Variables, place: Place) -> None:
-        """One output of a step, in the variable r: a value, or something that says more than a value."""
-        divert = self._bind(f"divert{number}{row.form.value}", self._surroundings.divert(number, row.form))
-        windows = "None" if self._is_one(row) and row.form is Form.PLAIN else self._tuple(row)
-        result, kind = f"r{number}", f"y{number}{row.form.value}"
+    def _result(self, number: int, step: ElementStep, element: Variables, source_line: SourceLine) -> None:
+        """Write what is done with an output in variable r: a value, or an object with a tag, timestamp or windows."""
+        divert = self._bind(f"divert{number}{element.form.value}", self._callbacks.divert(number, element.form))
+        derived = element.form is ElementForm.PLAIN and self._has_one_window(element)
+        windows = "None" if derived else self._tuple(element)
+        result, kind = f"r{number}", f"y{number}{element.form.value}"
         self._kinds[kind] = None
         with self._block(f"if {result}.__class__ is not {kind} and ({kind} := {result}.__class__) in special:"):
             self._line(f"{kind} = None")
-            if self._is_plain(step, row):
+            if self._only_stamped(step, element):
                 self._stamp(number, step, result)
                 with self._block("else:"):
-                    self._line(f"{divert}({result}, t, {windows}, {row.pane})", place)
+                    self._line(f"{divert}({result}, t, {windows}, {element.pane})", source_line)
             else:
-                self._line(f"{divert}({result}, t, {windows}, {row.pane})", place)
+                self._line(f"{divert}({result}, t, {windows}, {element.pane})", source_line)
         if None in step.outputs:
             with self._block("else:"):
-                self._outputs(step, row, result)
+                self._outputs(step, element, result)
 
-    def _is_plain(self, step: ElementStep, row: Variables) -> bool:
-        """Whether an output with a timestamp of its own needs nothing more."""
+    def _only_stamped(self, step: ElementStep, element: Variables) -> bool:
+        """Whether a `TimestampedValue` as output of a step goes on in the form PLAIN: with value and timestamp only."""
         output = step.outputs.get(None)
         return (
             output is not None
-            and row.form is Form.PLAIN
-            and self._is_one(row)
-            and plain_form(self._plan.windowings[output]) is Form.PLAIN
+            and element.form is ElementForm.PLAIN
+            and self._has_one_window(element)
+            and plain_form(self._plan.windowings[output]) is ElementForm.PLAIN
         )
 
     def _stamp(self, number: int, step: ElementStep, result: str) -> None:
-        """The quick way for what is common: every output has a timestamp of its own."""
+        """Write the quick path for outputs that are `TimestampedValue`s: append value and timestamp to a buffer."""
         self._bind("stamped", TimestampedValue)
         buffer, later = f"e{number}", f"all_later{number}"
-        self._stamped[buffer] = self._bind(later, self._surroundings.all_later(step.outputs[None], Form.PLAIN))
+        self._stamped[buffer] = self._bind(later, self._callbacks.all_later(step.outputs[None], ElementForm.PLAIN))
         with self._block(f"if {result}.__class__ is stamped:"):
             self._line(f"{buffer}.append({result}.value)")
             self._line(f"s{buffer}.append({result}.timestamp.micros)")
 
-    def _outputs(self, step: ElementStep, row: Variables, value: str) -> None:
+    def _outputs(self, step: ElementStep, element: Variables, value: str) -> None:
         if None in step.outputs:
-            self._consumers(replace(row, node=step.outputs[None], value=value))
+            self._consumers(replace(element, node=step.outputs[None], value=value))
 
-    def _arguments(self, step: ElementStep, row: Variables, window: str) -> str:
+    def _arguments(self, step: ElementStep, element: Variables, window: str) -> str:
         spread = "*" if isinstance(step.fn, FunctionDoFn) and step.fn.spread else ""
         positional = [
-            (spread if source is Given.ELEMENT else "") + self._argument(source, row, window)
+            (spread if source is Given.ELEMENT else "") + self._argument(source, element, window)
             for source in step.arguments.positional
         ]
-        named = [f"{name}={self._argument(source, row, window)}" for name, source in step.arguments.named]
+        named = [f"{name}={self._argument(source, element, window)}" for name, source in step.arguments.named]
         return ", ".join(positional + named)
 
-    def _argument(self, source: Source, row: Variables, window: str) -> str:
+    def _argument(self, source: Source, element: Variables, window: str) -> str:
         if isinstance(source, Constant):
             return self._constant(source.value)
         if isinstance(source, Side):
-            return f"d[{source.place}]"
+            return f"d[{source.index}]"
         if source is Given.ELEMENT:
-            return row.value
+            return element.value
         if source is Given.KEY:
-            return f"{row.value}[0]"
+            return f"{element.value}[0]"
         if source is Given.WINDOW:
             return window
         if source is Given.PANE:
-            return self._pane(row)
+            return self._pane(element)
         self._bind("timestamp", Timestamp.of_micros)
         if source is Given.TIMESTAMP:
             return "timestamp(t)"
         self._bind("windowed", WindowedValue)
-        return f"windowed({row.value}, timestamp(t), {self._tuple(row)}, {self._pane(row)})"
+        return f"windowed({element.value}, timestamp(t), {self._tuple(element)}, {self._pane(element)})"
 
-    def _window(self, number: int, step: WindowStep, row: Variables) -> None:
-        """New windows from the timestamp, for each window that the element was in."""
-        if self._is_one(row):
-            window = row.windows if row.form is Form.FIRED else ""
-            self._rewindowed(number, step, row, window)
+    def _window(self, number: int, step: WindowStep, element: Variables) -> None:
+        """Write a `WindowInto`: new windows from the timestamp, once for each window that the element was in."""
+        if self._has_one_window(element):
+            window = element.windows if element.form is ElementForm.FIRED else ""
+            self._rewindowed(number, step, element, window)
         else:
-            with self._block(f"for w{number} in {self._tuple(row)}:"):
-                self._rewindowed(number, step, row, f"w{number}")
+            with self._block(f"for w{number} in {self._tuple(element)}:"):
+                self._rewindowed(number, step, element, f"w{number}")
 
-    def _rewindowed(self, number: int, step: WindowStep, row: Variables, window: str) -> None:
+    def _rewindowed(self, number: int, step: WindowStep, element: Variables, window: str) -> None:
         windowing = self._plan.windowings[step.output]
-        form = step.output_form(row.form, windowing)
-        if form is Form.PLAIN:
-            self._consumers(Variables(step.output, row.value, form))
+        form = step.output_form(element.form, windowing)
+        if form is ElementForm.PLAIN:
+            self._consumers(Variables(step.output, element.value, form))
             return
-        before = window or f"{self._tuple(row)}[0]"
+        before = window or f"{self._tuple(element)}[0]"
         assign = self._bind(f"assign{number}", windowing.window_fn.assign_all)
-        place = Place(step.label, row.value)
-        self._line(f"n{number} = {assign}((t,), ({row.value},), ({before},))[0]", place)
+        source_line = SourceLine(step.label, element.value)
+        self._line(f"n{number} = {assign}((t,), ({element.value},), ({before},))[0]", source_line)
         pane = "None"
         if step.keeps_retractions:
             pane = f"p{number}"
-            its = row.pane
-            self._line(f"{pane} = {its} if {its} is not None and {its}.is_retraction else None")
-        self._consumers(Variables(step.output, row.value, form, f"n{number}", pane))
+            previous = element.pane
+            self._line(f"{pane} = {previous} if {previous} is not None and {previous}.is_retraction else None")
+        self._consumers(Variables(step.output, element.value, form, f"n{number}", pane))
 
-    def _exit(self, number: int, leave: Exit, row: Variables) -> None:
-        """Append the element to what goes to a stream."""
-        form, buffer, stream = leave.form, f"o{number}", leave.stream
-        if form is Form.PLAIN and row.form is not Form.PLAIN:
-            assert leave.spare is not None, "only a step that chooses windows makes other forms than the stream's"
-            form, buffer, stream = Form.WINDOWED, f"q{number}", leave.spare
+    def _exit(self, number: int, exit_: Exit, element: Variables) -> None:
+        """Write that an element is appended to the buffer of a stream."""
+        form, buffer, stream = exit_.form, f"o{number}", exit_.stream
+        if form is ElementForm.PLAIN and element.form is not ElementForm.PLAIN:
+            assert exit_.spare is not None, "a plain stream has a spare one where elements come in other forms"
+            form, buffer, stream = ElementForm.WINDOWED, f"q{number}", exit_.spare
         self._buffers[buffer] = stream
-        value = row.value
-        if leave.keyed:
-            self._line(f"k{number}, u{number} = {value}", Place(leave.label, value, "pairs (key, value)"))
-            if form is Form.WINDOWED:
-                value = f"(k{number}, (u{number}, {self._tuple(row)}, {row.pane}))"
+        value = element.value
+        if exit_.keyed:
+            self._line(f"k{number}, u{number} = {value}", SourceLine(exit_.label, value, "pairs (key, value)"))
+            if form is ElementForm.WINDOWED:
+                value = f"(k{number}, (u{number}, {self._tuple(element)}, {element.pane}))"
             else:
-                # A tuple that is there already need not be made again.
+                # An exact tuple goes on as the same object.
                 self._bind("pair", tuple)
                 value = f"{value} if {value}.__class__ is pair else (k{number}, u{number})"
-        elif form is Form.WINDOWED:
-            value = f"({value}, {self._tuple(row)}, {row.pane})"
+        elif form is ElementForm.WINDOWED:
+            value = f"({value}, {self._tuple(element)}, {element.pane})"
         self._line(f"{buffer}.append({value})")
         self._line(f"s{buffer}.append(t)")

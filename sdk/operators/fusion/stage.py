@@ -1,4 +1,4 @@
-"""A fused stage as the engine runs it: whole batches through one loop, exceptions of elements apart."""
+"""Fused stages: element-wise steps between two groupings as one inline computation."""
 
 from __future__ import annotations
 
@@ -10,35 +10,41 @@ from functools import partial
 from types import TracebackType
 from typing import cast
 
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.failure import failed_step
 from headrace.lowlevel.metric import at
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.fusion.columnar import ColumnRun, Paths, paths
-from headrace.sdk.fusion.loop import LoopWriter
-from headrace.sdk.fusion.passing import are_pairs, passed_on
-from headrace.sdk.fusion.plan import ElementStep, Exit, Form, StagePlan, plain_form
-from headrace.sdk.fusion.throughput import Throughput
-from headrace.sdk.fusion.written import Loop
-from headrace.sdk.lifecycle import call_hook, last_outputs, set_up, start_bundle
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, is_retraction
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.shipping import shipped
-from headrace.sdk.transforms.changelog import ChangelogFn
-from headrace.sdk.transforms.element import DoFn
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import InlineComputation
+from headrace.lowlevel.user_errors import failed_step
+from headrace.sdk.functions.changelog import ChangelogFn
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, start_bundle
+from headrace.sdk.model.element_form import ElementForm, plain_form
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, is_retraction
+from headrace.sdk.model.special_outputs import converted
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.fusion.element_counts import Throughput
+from headrace.sdk.operators.fusion.generated_loop import Loop
+from headrace.sdk.operators.fusion.loop_codegen import LoopWriter
+from headrace.sdk.operators.fusion.pass_through import are_pairs, pass_through_exits
+from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan
+from headrace.sdk.operators.fusion.vectorized_stage import ColumnRun, Paths, paths
 from headrace.sdk.windows import BoundedWindow, TimestampedValue
 
 Windows = tuple[BoundedWindow, ...]
 
 
+@named("Stage")
 class Stage(InlineComputation):
-    """Element-wise steps on one collection, up to where its elements leave for other streams.
+    """The element-wise steps on one collection, up to the streams by which elements leave.
+
+    A batch runs through one generated loop, or through the steps as columns.
 
     Args:
-        name: A name for error messages' source lines; the stage's name in the topology.
+        name: The stage's name in the topology; it also names the generated source in tracebacks.
         plan: The steps; only this is shipped.
     """
 
@@ -52,36 +58,36 @@ class Stage(InlineComputation):
         return {"name": self.name, "plan": self.plan, "_live": None, "_ending": None}
 
     def setup(self) -> None:
-        """Set the steps' functions up, in copies of their own: what they open must not stick to the plan."""
+        """Set copies of the steps' functions up, so that the functions in the plan stay as they were written."""
         plan = shipped(self.plan, self.name)
         self._live = _LiveStage(self.name, plan)
         self._ending = set_up((step.label, step.fn) for step in plan.element_steps())
 
     def teardown(self) -> None:
-        """Tear the steps' functions down, all of them even if one fails, and let go of them."""
+        """Tear all of the steps' functions down, even if some teardowns fail, and drop the copies."""
         self._live, ending, self._ending = None, self._ending, None
         if ending is not None:
             ending.close()
 
     def has_teardown(self) -> bool:
-        """Whether a step's function defines it."""
+        """Whether the function of a step defines `teardown`."""
         return any(type(step.fn).teardown is not DoFn.teardown for step in self.plan.element_steps())
 
     def weak_streams(self, outputs: frozenset[str], weak_inputs: frozenset[str]) -> frozenset[str]:
-        """Those that a step with weak productions puts out; what is only passed on is as strong as it came."""
+        """Outputs with weak productions: those of steps with weak productions, and weak inputs that pass through."""
         return outputs & self.plan.weak_streams(weak_inputs >= self.plan.entries.keys())
 
     @property
     def is_pure(self) -> bool:
-        """Whether it need not call a function of the user's. One that is seen through does no harm if it is called."""
-        return all(against is None for _, against in self.paths())
+        """Whether all steps may take columns: then only translated functions are called, which have no side effects."""
+        return all(reason is None for _, reason in self.paths())
 
     def paths(self) -> Paths:
-        """Each step, and where elements leave, with the reason why it never takes columns; None where it may."""
+        """Each step and exit with the reason why it never takes columns, or None if it may."""
         return paths(self.plan)
 
     def loses_ids(self) -> bool:
-        """Whether a step puts something out when its bundle ends."""
+        """Whether a step puts out elements at the end of a bundle, which depend on several records."""
         return any(step.finishes() for step in self.plan.element_steps())
 
     def start_bundle(self) -> None:
@@ -95,7 +101,7 @@ class Stage(InlineComputation):
         self._live.run(0, self.plan.entries[stream], batch, emit)
 
     def finish_bundle(self, emit: Emit) -> None:
-        """Finish the bundle in every step; what they put out then goes through the steps behind."""
+        """Finish the bundle in every step; elements that a step puts out go through the steps behind it."""
         assert self._live is not None, "setup() comes first"
         self._live.finish_bundle(emit)
 
@@ -106,9 +112,9 @@ class _LiveStage:
     def __init__(self, name: str, plan: StagePlan) -> None:
         self._name = name
         self._plan = plan
-        self._loops: dict[tuple[int, Form, frozenset[int] | None], Loop] = {}
-        self._passing: dict[int, list[Exit] | None] = {}
-        self._apart: dict[tuple[int, Form], tuple[list[object], list[int]]] = {}
+        self._loops: dict[tuple[int, ElementForm, frozenset[int] | None], Loop] = {}
+        self._pass_through: dict[int, list[Exit] | None] = {}
+        self._deferred: dict[tuple[int, ElementForm], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
         self._throughput = Throughput(plan)
         self._columns = ColumnRun(plan, self._throughput, self._run_batch)
@@ -124,7 +130,7 @@ class _LiveStage:
             if outputs is not None:
                 call_hook(step.label, partial(self._take_last, step, outputs))
                 self._drain(emit)
-        self._throughput.tell()
+        self._throughput.report()
 
     def _take_last(self, step: ElementStep, outputs: object) -> None:
         for tag, value in last_outputs(outputs):
@@ -134,33 +140,35 @@ class _LiveStage:
 
     # Batches
 
-    def run(self, node: int, form: Form, batch: Batch, emit: Emit) -> None:
-        """Run elements of a collection through what reads it, and then those that were set apart on the way."""
+    def run(self, node: int, form: ElementForm, batch: Batch, emit: Emit) -> None:
+        """Run elements of a collection through its readers, then the elements that were deferred on the way."""
         if isinstance(batch, ColumnBatch):
             self._columns.run(node, form, batch, emit)
         else:
             self._run_batch(node, form, batch, emit)
         self._drain(emit)
 
-    def _run_batch(self, node: int, form: Form, batch: Batch, emit: Emit, only: frozenset[int] | None = None) -> None:
+    def _run_batch(
+        self, node: int, form: ElementForm, batch: Batch, emit: Emit, only: frozenset[int] | None = None
+    ) -> None:
         self._run_loop(node, form, batch.values, batch.timestamps, emit, only)
 
     def _drain(self, emit: Emit) -> None:
-        while self._apart:
-            node, form = min(self._apart, key=lambda key: (key[0], key[1].value))
-            self._run_loop(node, form, *self._apart.pop((node, form)), emit)
+        while self._deferred:
+            node, form = min(self._deferred, key=lambda key: (key[0], key[1].value))
+            self._run_loop(node, form, *self._deferred.pop((node, form)), emit)
 
     def _run_loop(
         self,
         node: int,
-        form: Form,
+        form: ElementForm,
         values: Sequence[object],
         timestamps: Sequence[int],
         emit: Emit,
         only: frozenset[int] | None = None,
     ) -> None:
         self._throughput.add(node, len(values))
-        if only is None and form is Form.PLAIN and self._pass_on(node, values, timestamps, emit):
+        if only is None and form is ElementForm.PLAIN and self._pass_on(node, values, timestamps, emit):
             return
         loop = self._loops.get((node, form, only)) or self._write(node, form, only)
         try:
@@ -172,17 +180,17 @@ class _LiveStage:
             raise _located(error, loop) from error
 
     def _pass_on(self, node: int, values: Sequence[object], timestamps: Sequence[int], emit: Emit) -> bool:
-        """Send the batch on as it is, if nothing is to be done with its elements."""
-        if node not in self._passing:
-            self._passing[node] = passed_on(self._plan, node)
-        exits = self._passing[node]
-        if exits is None or (any(leave.keyed for leave in exits) and not are_pairs(values)):
+        """Send the batch on unchanged if no step does anything with its elements; whether it was sent."""
+        if node not in self._pass_through:
+            self._pass_through[node] = pass_through_exits(self._plan, node)
+        exits = self._pass_through[node]
+        if exits is None or (any(exit_.keyed for exit_ in exits) and not are_pairs(values)):
             return False
-        for leave in exits:
-            emit(leave.stream, Batch(values, timestamps))
+        for exit_ in exits:
+            emit(exit_.stream, Batch(values, timestamps))
         return True
 
-    def _write(self, node: int, form: Form, only: frozenset[int] | None) -> Loop:
+    def _write(self, node: int, form: ElementForm, only: frozenset[int] | None) -> Loop:
         filename = f"headrace/sdk/fusion/{self._name} {node} {form.value}"
         if only is not None:
             filename += f" {sorted(only)}"
@@ -190,24 +198,24 @@ class _LiveStage:
         self._loops[node, form, only] = loop
         return loop
 
-    # What a loop calls
+    # `LoopCallbacks` of the generated loops
 
-    def later(self, node: int, form: Form) -> Callable[[object, int], None]:
+    def later(self, node: int, form: ElementForm) -> Callable[[object, int], None]:
         """See `Surroundings`."""
 
         def later(value: object, timestamp: int) -> None:
-            values, timestamps = self._apart.setdefault((node, form), ([], []))
+            values, timestamps = self._deferred.setdefault((node, form), ([], []))
             values.append(value)
             timestamps.append(timestamp)
 
         return later
 
-    def all_later(self, node: int, form: Form) -> Callable[[list[object], list[int]], None]:
+    def all_later(self, node: int, form: ElementForm) -> Callable[[list[object], list[int]], None]:
         """See `Surroundings`."""
 
         def all_later(new_values: list[object], new_timestamps: list[int]) -> None:
             if new_values:
-                values, timestamps = self._apart.setdefault((node, form), (new_values, new_timestamps))
+                values, timestamps = self._deferred.setdefault((node, form), (new_values, new_timestamps))
                 if values is not new_values:
                     values += new_values
                     timestamps += new_timestamps
@@ -225,7 +233,7 @@ class _LiveStage:
 
         return refuse
 
-    def divert(self, number: int, form: Form) -> Callable[[object, int, Windows | None, object], None]:
+    def divert(self, number: int, form: ElementForm) -> Callable[[object, int, Windows | None, object], None]:
         """See `Surroundings`."""
         step = cast(ElementStep, self._plan.steps[number])
 
@@ -235,19 +243,26 @@ class _LiveStage:
         return divert
 
     def _put(
-        self, step: ElementStep, result: object, timestamp: int, windows: Windows | None, pane: object, form: Form
+        self,
+        step: ElementStep,
+        result: object,
+        timestamp: int,
+        windows: Windows | None,
+        pane: object,
+        form: ElementForm,
     ) -> None:
-        """Set an output apart that is more than a value: it has a tag, a timestamp or windows of its own.
+        """Defer an output that has a tag, a timestamp or windows of its own.
 
-        `windows` are those of the input, None for the one that its timestamp gives it. An input in several windows
-        stands for as many elements, so it has its output as often.
+        `windows` are the windows of the input, None for the one window that follows from its timestamp. An input in
+        several windows stands for one element per window, so its output is put out once per window.
         """
         tag: str | None = None
+        result = converted(result)
         if isinstance(result, TaggedOutput):
-            tag, result = result.tag, result.value
+            tag, result = result.tag, converted(result.value)
         node = step.outputs.get(tag)
         if node is None:
-            self._throughput.lose(step)
+            self._throughput.count_lost(step)
             return
         copies = 1 if windows is None else len(windows)
         if isinstance(result, TimestampedValue):
@@ -255,18 +270,18 @@ class _LiveStage:
         elif isinstance(result, WindowedValue):
             in_order = isinstance(step.fn, ChangelogFn)
             self._put_windowed(node, result, copies, pane if is_retraction(pane) and not in_order else None, in_order)
-        elif form is Form.PLAIN:
+        elif form is ElementForm.PLAIN:
             self.later(node, form)(result, timestamp)
         else:
-            assert windows is not None, "only the form PLAIN leaves windows out"
-            self.later(node, form)((result, windows[0] if form is Form.FIRED else windows, pane), timestamp)
+            assert windows is not None, "windows are None in the form PLAIN only"
+            self.later(node, form)((result, windows[0] if form is ElementForm.FIRED else windows, pane), timestamp)
 
     def _put_timestamped(self, node: int, result: TimestampedValue[object], copies: int, pane: object) -> None:
-        """A value with a timestamp gets the windows of that timestamp; a retraction remains one."""
-        form = plain_form(self._plan.windowings[node]) if pane is None else Form.WINDOWED
+        """Defer a value with the windows of its new timestamp; `pane` is None unless the value is a retraction."""
+        form = plain_form(self._plan.windowings[node]) if pane is None else ElementForm.WINDOWED
         timestamp = result.timestamp.micros
         value = result.value
-        if form is Form.WINDOWED:
+        if form is ElementForm.WINDOWED:
             value = (value, self._derived(node, value, timestamp), pane)
         later = self.later(node, form)
         for _ in range(copies):
@@ -275,19 +290,19 @@ class _LiveStage:
     def _put_windowed(
         self, node: int, result: WindowedValue, copies: int, otherwise: object, in_order: bool = False
     ) -> None:
-        """A value with windows keeps them; if they are those of its timestamp, nothing need be carried.
+        """Defer a value with windows; the form is PLAIN if the windows follow from its timestamp.
 
-        `otherwise` is the pane of a value that says none. What is to stay in order has one form, as each form
-        goes on by itself.
+        `otherwise` is the pane of a value without a pane of its own. With `in_order` all values get one form, as each
+        form has a loop of its own.
         """
         timestamp = result.timestamp.micros
         windows = tuple(result.windows) * copies
         pane = otherwise if result.pane_info == PANE_INFO_UNKNOWN else result.pane_info
-        is_plain = not in_order and pane is None and plain_form(self._plan.windowings[node]) is Form.PLAIN
+        is_plain = not in_order and pane is None and plain_form(self._plan.windowings[node]) is ElementForm.PLAIN
         if is_plain and windows == self._derived(node, result.value, timestamp):
-            self.later(node, Form.PLAIN)(result.value, timestamp)
+            self.later(node, ElementForm.PLAIN)(result.value, timestamp)
         else:
-            self.later(node, Form.WINDOWED)((result.value, windows, pane), timestamp)
+            self.later(node, ElementForm.WINDOWED)((result.value, windows, pane), timestamp)
 
     def _derived(self, node: int, value: object, timestamp: int) -> Windows:
         return self._plan.windowings[node].window_fn.assign_all((timestamp,), (value,))[0]
@@ -298,20 +313,20 @@ _EACH = "where each output is an item of what it returns; yield it, or return a 
 
 
 def _located(error: Exception, loop: Loop) -> Exception:
-    """The error of the step at which the loop was left, with the element that it was at; or the error as it is."""
+    """A `StepError` with the step and element at which the loop raised; the error itself if no step is found."""
     traceback: TracebackType | None = error.__traceback__
     while traceback is not None and traceback.tb_frame.f_code.co_filename != loop.filename:
         traceback = traceback.tb_next
-    place = loop.places.get(traceback.tb_lineno) if traceback is not None else None
-    if traceback is None or place is None:
+    line = loop.source_lines.get(traceback.tb_lineno) if traceback is not None else None
+    if traceback is None or line is None:
         return error
     # Python reads source lines for tracebacks from this cache.
-    linecache.cache[loop.filename] = (1, None, [line + "\n" for line in loop.lines], loop.filename)
-    element = traceback.tb_frame.f_locals[place.variable]
+    linecache.cache[loop.filename] = (1, None, [text + "\n" for text in loop.lines], loop.filename)
+    element = traceback.tb_frame.f_locals[line.variable]
     returned = _NOT_ITERABLE.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if returned is not None and traceback.tb_next is None:
         cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"
-        return StepError(place.label, None, element, cause)
-    if place.expects is None:
-        return failed_step(error, place.label, None, element)
-    return StepError(place.label, None, element, f"TypeError: it takes {place.expects}, got {element!r:.200}")
+        return StepError(line.label, None, element, cause)
+    if line.expects is None:
+        return failed_step(error, line.label, None, element)
+    return StepError(line.label, None, element, f"TypeError: it takes {line.expects}, got {element!r:.200}")

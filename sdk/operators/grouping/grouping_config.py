@@ -1,51 +1,54 @@
-"""Where, when and how of one grouping, worked out once: configuration only."""
+"""Where, when and how of one grouping: configuration derived from its windowing, without state."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.contents import Combiner, Contents, LiftedReduction, Reduction, ValueBuffer
-from headrace.sdk.frames import Frames
-from headrace.sdk.ledger import Ledger
-from headrace.sdk.transforms.combinefn import has_inverse
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import has_inverse
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.grouping.retractable_contents import RetractableContents
+from headrace.sdk.operators.grouping.window_contents import Contents, LiftedReduction, Reduction, ValueBuffer
 from headrace.sdk.triggers import AccumulationMode, Trigger
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What a windowing means for a grouping."""
+class GroupingConfig:
+    """The settings of a grouping."""
 
     windowing: Windowing
-    frames: Frames
+    namespaces: WindowNamespaces
     contents: Contents
     trigger: Trigger
     merging: bool
     """Whether windows may merge."""
     quiet: bool
-    """Whether the trigger has nothing to do before the end of a window."""
+    """Whether the trigger neither fires nor has progress before the end of a window."""
     uses_wall_time: bool
     has_ontime_pane: bool
     discarding: bool
     """Whether a window is emptied by each pane."""
     empty_on_time: bool
-    """Whether the pane at the end of a window is wanted even if nothing came since the last."""
+    """Whether the pane at the end of a window is emitted even without elements since the previous pane."""
     empty_last: bool
-    """Whether the last pane is wanted even if nothing came since the one before."""
+    """Whether the last pane is emitted even without elements since the previous pane."""
     retracting: bool
-    """Whether a pane takes back the one before it."""
+    """Whether a pane is preceded by the retraction of the previous pane."""
     takes_back: bool
     """Whether the input may have retractions."""
 
     @classmethod
-    def of(cls, windowing: Windowing, combine: Combiner | None, form: InputForm, takes_back: bool = False) -> Rules:
-        """The rules of grouping (or combining) such input."""
+    def of(
+        cls, windowing: Windowing, combine: Combiner | None, form: GroupingInputForm, takes_back: bool = False
+    ) -> GroupingConfig:
+        """The configuration for a windowing, a `CombineFn` (None to group values) and a form of the input."""
         trigger = windowing.trigger
         merging = windowing.window_fn.is_merging()
         return cls(
             windowing,
-            Frames(windowing),
+            WindowNamespaces(windowing),
             _retractable(combine, merging) if takes_back else _contents(combine, form, merging),
             trigger,
             merging,
@@ -62,12 +65,12 @@ class Rules:
 
 def _retractable(combine: Combiner | None, merging: bool) -> Contents:
     if merging or (combine is not None and not has_inverse(combine)):
-        return Ledger(merging, combine)
+        return RetractableContents(merging, combine)
     return ValueBuffer(merging) if combine is None else Reduction(combine)
 
 
-def _contents(combine: Combiner | None, form: InputForm, merging: bool) -> Contents:
+def _contents(combine: Combiner | None, form: GroupingInputForm, merging: bool) -> Contents:
     if combine is None:
         return ValueBuffer(merging)
-    combined = form in (InputForm.LIFTED, InputForm.SHARDED)
+    combined = form in (GroupingInputForm.LIFTED, GroupingInputForm.SHARDED)
     return LiftedReduction(combine) if combined else Reduction(combine)

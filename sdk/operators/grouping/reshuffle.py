@@ -1,7 +1,7 @@
-"""Where elements are processed: a shuffle that changes nothing else (the work behind `Reshuffle`).
+"""The computations behind `Reshuffle`: elements pass through a keyed computation that changes nothing.
 
-Elements go to a keyed computation without state and out of it in the same epoch. As all productions, they are
-committed with the epoch (MillWheel §6.1.2), and what comes behind runs in other tasks than what came before.
+The computation has no state and sends the elements on in the same epoch. Like all productions, they are committed with
+the epoch (MillWheel §6.1.2), and the steps behind run in other tasks than the steps before.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from headrace.lowlevel.computation import BundleComputation, Context, InlineComputation
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.fusion.plan import Form
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
+from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.windows import BoundedWindow
 
 _Windowed = tuple[object, Sequence[BoundedWindow], object]
 
 
+@named("Scatter")
 class Scatter(InlineComputation):
-    """Puts a number before each value, so that values are spread evenly over so many keys."""
+    """Turns each value into a pair (number, value) with numbers from 0 to `buckets` - 1, so that keys are even."""
 
     def __init__(self, buckets: int, output_stream: str) -> None:
         self._buckets, self._output_stream = buckets, output_stream
         self._next = 0
 
     def loses_ids(self) -> bool:
-        """A record that comes again goes another way."""
+        """Return True: a record that is delivered again gets another number."""
         return True
 
     def start_bundle(self) -> None:
-        """Begin anywhere, so that small bundles do not all go the same way."""
+        """Begin with a random number, so that small bundles do not all go to the same keys."""
         self._next = random.randrange(self._buckets)
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
@@ -43,34 +45,35 @@ class Scatter(InlineComputation):
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Where the records of an input stream go, and how they carry windows."""
+    """The output stream of an input stream, and the form in which its records carry windows."""
 
-    form: Form
+    form: ElementForm
     output_stream: str
 
 
+@named("Shuffle")
 class Shuffle(BundleComputation):
-    """Passes pairs (key, payload) on as they come.
+    """Passes pairs (key, payload) on unchanged.
 
     Args:
-        routes: Input stream -> where its records go.
-        keep_keys: Whether what goes on are pairs; otherwise the payload alone, the key having been a number.
+        routes: Input stream -> route of its records.
+        keep_keys: Whether the output is the pair; otherwise only the payload, as the key is a number of `Scatter`.
     """
 
     def __init__(self, routes: dict[str, Route], keep_keys: bool) -> None:
         self._routes, self._keep_keys = routes, keep_keys
 
     def state_signature(self) -> Mapping[str, str]:
-        """Nothing is stored."""
+        """Return an empty mapping, because there is no state."""
         return {}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
-        """Pass a batch on."""
+        """Send a batch to the output stream of its route."""
         route = self._routes[stream]
         pairs = cast("Sequence[tuple[object, object]]", batch.values)
         if not self._keep_keys:
             batch = Batch([payload for _, payload in pairs], batch.timestamps)
-        elif route.form is Form.WINDOWED:
+        elif route.form is ElementForm.WINDOWED:
             windowed = cast("Sequence[tuple[object, _Windowed]]", pairs)
             batch = Batch([((key, value), windows, pane) for key, (value, windows, pane) in windowed], batch.timestamps)
         context.produce_batch(route.output_stream, batch)

@@ -1,21 +1,22 @@
-"""How: the content of a window from which elements are taken back, where only the elements can tell the rest."""
+"""How: contents of windows whose elements may be retracted: the elements themselves."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from headrace.lowlevel.computation import Context
-from headrace.sdk.contents import Combiner, ValueBuffer
-from headrace.sdk.windowstate import WindowState
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.operators.grouping.window_contents import ValueBuffer
+from headrace.sdk.operators.grouping.window_state import WindowState
 
 Member = tuple[object, bytes]
-"""A value, and the code of the window that it came with."""
+"""A value and the code of the window in which it arrived."""
 
 
-class Ledger(ValueBuffer):
-    """Keeps the values; if windows merge, each with the window it came with: without one a session may fall apart.
+class RetractableContents(ValueBuffer):
+    """Keeps the values; if windows merge, each with its own window, as a session may split when a value is removed.
 
-    A `CombineFn` without an inverse is applied to all of them for each pane.
+    A `CombineFn` is applied to all values again for each pane.
     """
 
     def __init__(self, merging: bool, combine: Combiner | None) -> None:
@@ -35,5 +36,5 @@ class Ledger(ValueBuffer):
         return combine.extract_output(combine.add_inputs(combine.create_accumulator(), values))
 
     def members(self, state: WindowState, context: Context) -> list[Member]:
-        """What the window holds, each value with the window it came with."""
+        """The values of a window, each with the window in which it arrived."""
         return cast("list[Member]", self.values(state, context))

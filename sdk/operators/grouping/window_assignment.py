@@ -4,222 +4,209 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from enum import Enum
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias, cast
 
-from headrace.lowlevel.paired import Paired
-from headrace.sdk.buckets import FixedBuckets, stretches_of
-from headrace.sdk.frames import Frame, Frames
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.records.lazy_pairs import LazyPairs
+from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.windows import BoundedWindow, FixedWindows, GlobalWindow, GlobalWindows, Sessions, SlidingWindows
 from headrace.sdk.windows import TimestampCombiner as Stamp
 from headrace.sdk.windows.coder import decode_interval
+from headrace.sdk.windows.slices import FixedSlices, SlidingSlices, slice_ranges
+from headrace.sdk.windows.window_arithmetic import window_start, window_start_list
+from headrace.sdk.windows.window_namespace import WindowNamespace, WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 Times: TypeAlias = Sequence[int]
 _REMEMBERED = 10_000
-"""Windows that are looked up rather than made again."""
+"""Number of namespaces that a cache holds before it is emptied."""
 _MANY = 256
-"""Records of a key and bundle from which on a column of their times pays."""
+"""Number of records of a key and bundle from which on timestamps are processed as an array."""
 
 
-class InputForm(Enum):
-    """What the payload of a record is on a stream into a grouping; the value is a pair of key and payload."""
+class WindowInput(NamedTuple):
+    """The elements of a bundle that belong to one window."""
 
-    PLAIN = "plain"
-    """The value itself. Its windows follow from the timestamp."""
-    WINDOWED = "windowed"
-    """A triple: the value, its windows, its pane or None."""
-    LIFTED = "lifted"
-    """A quadruple made by `LiftedCombine`: code of the window (or of an interval whose elements all are in the same
-    windows), accumulator, number of elements in it, and how many are lost if the (last) window is closed."""
-    SHARDED = "sharded"
-    """A sextuple made by `Shards`: code of the window, accumulator, number of elements in it, how many are lost if the
-    window is closed, their event times or None, and how many records this stands for. Code and accumulator are None
-    for elements in no window; what is lost of these is late."""
-
-
-class Arrival(NamedTuple):
-    """What a bundle brings for one window."""
-
-    frame: Frame
+    namespace: WindowNamespace
     items: list[object]
-    """Values, or accumulators where the input is lifted."""
+    """Values; accumulators if the input is lifted."""
     elements: int
     """Number of elements."""
     lost: int
-    """Number of those that are lost if this window is closed: the others are in a later window too."""
+    """Number of elements that are lost if this window is closed; the others are in a later window too."""
     timestamps: list[int] | None
-    """Event times of the elements, microseconds UTC; None where panes do not need them."""
+    """Event times of the elements, microseconds UTC; None if the timestamps of panes do not depend on them."""
 
 
 class Arrivals(NamedTuple):
-    """A bundle's records by window."""
+    """The elements of a bundle by window."""
 
-    by_window: list[Arrival]
+    by_window: list[WindowInput]
     late: int = 0
-    """Elements left out as the one window they had was closed."""
+    """Number of elements left out because their only window was closed."""
     outside: int = 0
-    """Elements that the window function put into no window."""
+    """Number of elements that the window function put into no window."""
     folded: int = 0
-    """Elements that came inside others' records: how many more elements there were than records."""
-    apart: bool = False
-    """Whether windows that would merge have merged."""
+    """Elements minus records: how many elements fewer the shuffle carried, thanks to combining before it."""
+    disjoint: bool = False
+    """Whether the windows are already merged among themselves."""
 
 
-def together(parts: Sequence[Arrivals]) -> Arrivals:
-    """The records of several parts of a bundle by window, those that are in no window or were counted left out."""
+def joined_arrivals(parts: Sequence[Arrivals]) -> Arrivals:
+    """The elements of several batches of a bundle by window, without the counts `outside` and `folded`."""
     if len(parts) == 1:
         return parts[0]
     return Arrivals([arrival for part in parts for arrival in part.by_window], sum(part.late for part in parts))
 
 
 Sorter: TypeAlias = Callable[[Sequence[object], Times, int], Arrivals]
-"""Sorts records, given as values (pairs of key and payload), timestamps and the input watermark."""
+"""Sorts records by window: takes values (pairs of key and payload), equally many timestamps, and the input watermark.
+
+Times are microseconds UTC.
+"""
 
 
-def sorter(windowing: Windowing, form: InputForm, frames: Frames) -> Sorter:
-    """The quickest way to sort such records by window."""
+def sorter(windowing: Windowing, form: GroupingInputForm, namespaces: WindowNamespaces) -> Sorter:
+    """The sorter of records of a form by the windows of a windowing."""
     timed = windowing.timestamp_combiner is not Stamp.OUTPUT_AT_EOW
-    if form is InputForm.LIFTED:
-        return _Lifted(windowing, frames)
-    if form is InputForm.SHARDED:
-        return _Sharded(frames)
-    if form is InputForm.WINDOWED:
-        return _Windowed(frames, timed)
+    if form is GroupingInputForm.LIFTED:
+        return _Lifted(windowing, namespaces)
+    if form is GroupingInputForm.SHARDED:
+        return _Sharded(namespaces)
+    if form is GroupingInputForm.WINDOWED:
+        return _Windowed(namespaces, timed)
     kinds: dict[type, Callable[[], Sorter]] = {
-        FixedWindows: lambda: _Fixed(cast(FixedWindows, windowing.window_fn), frames, timed),
-        SlidingWindows: lambda: _Sliding(cast(SlidingWindows, windowing.window_fn), frames, timed),
-        GlobalWindows: lambda: _Global(frames, timed),
-        Sessions: lambda: _Sessions(cast(Sessions, windowing.window_fn), windowing, frames, timed),
+        FixedWindows: lambda: _Fixed(cast(FixedWindows, windowing.window_fn), namespaces, timed),
+        SlidingWindows: lambda: _Sliding(cast(SlidingWindows, windowing.window_fn), namespaces, timed),
+        GlobalWindows: lambda: _Global(namespaces, timed),
+        Sessions: lambda: _Sessions(cast(Sessions, windowing.window_fn), windowing, namespaces, timed),
     }
-    return kinds.get(type(windowing.window_fn), lambda: _Assigned(windowing, frames, timed))()
+    return kinds.get(type(windowing.window_fn), lambda: _Assigned(windowing, namespaces, timed))()
 
 
 _payload = cast(Callable[[object], object], itemgetter(1))
-"""Of a pair of key and payload."""
+"""Takes the payload of a pair (key, payload)."""
 
 
 def _payloads(pairs: Sequence[object]) -> list[object]:
-    return pairs.seconds if isinstance(pairs, Paired) else list(map(_payload, pairs))
+    return pairs.seconds if isinstance(pairs, LazyPairs) else list(map(_payload, pairs))
 
 
 class _Global:
-    def __init__(self, frames: Frames, timed: bool) -> None:
-        self._frame = frames.of_window(GlobalWindow())
+    def __init__(self, namespaces: WindowNamespaces, timed: bool) -> None:
+        self._namespace = namespaces.of_window(GlobalWindow())
         self._timed = timed
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         count = len(values)
         stamps = list(timestamps) if self._timed else None
-        return Arrivals([Arrival(self._frame, _payloads(values), count, count, stamps)])
+        return Arrivals([WindowInput(self._namespace, _payloads(values), count, count, stamps)])
 
 
 class _Fixed:
-    def __init__(self, window_fn: FixedWindows, frames: Frames, timed: bool) -> None:
+    def __init__(self, window_fn: FixedWindows, namespaces: WindowNamespaces, timed: bool) -> None:
         self._size, self._offset = window_fn.size.micros, window_fn.offset.micros
-        self._buckets = FixedBuckets(window_fn, frames)
-        self._frames = frames
+        self._slices = FixedSlices(window_fn)
+        self._namespaces = namespaces
         self._timed = timed
-        self._known: dict[int, Frame] = {}
+        self._known: dict[int, WindowNamespace] = {}
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         size, offset = self._size, self._offset
         oldest = min(timestamps, default=0)
-        start = oldest - (oldest - offset) % size
+        start = window_start(oldest, size, offset)
         if values and max(timestamps) < start + size:
-            # All in one window, as is usual for the few records that most keys have.
-            count, its = len(values), _payloads(values)
-            return Arrivals([Arrival(self._frame(start), its, count, count, list(timestamps) if self._timed else None)])
-        items = self._by_window(values, timestamps)
-        stamps = _by_start(timestamps, size, offset) if self._timed else None
+            # One window has all records; this is usual, as most keys have few records.
+            count, stamps = len(values), list(timestamps) if self._timed else None
+            return Arrivals([WindowInput(self._namespace(start), _payloads(values), count, count, stamps)])
+        stamps_of = _by_start(timestamps, size, offset) if self._timed else {}
         return Arrivals(
             [
-                Arrival(self._frame(start), its, len(its), len(its), None if stamps is None else stamps[start])
-                for start, its in items.items()
+                WindowInput(self._namespace(start), items, len(items), len(items), stamps_of.get(start))
+                for start, items in self._by_window(values, timestamps).items()
             ]
         )
 
     def _by_window(self, values: Sequence[object], timestamps: Times) -> dict[int, list[object]]:
         size, offset = self._size, self._offset
         items: dict[int, list[object]] = defaultdict(list)
-        stretches = stretches_of(self._buckets, timestamps) if len(values) >= _MANY else None
-        if stretches is None:
+        ranges = slice_ranges(self._slices, timestamps) if len(values) >= _MANY else None
+        if ranges is None:
             pairs = cast("Sequence[tuple[object, object]]", values)
-            for (_, payload), timestamp in zip(pairs, timestamps, strict=True):
-                items[timestamp - (timestamp - offset) % size].append(payload)
+            for (_, payload), start in zip(pairs, window_start_list(timestamps, size, offset), strict=True):
+                items[start].append(payload)
             return items
         payloads = _payloads(values)
-        for start, first, stop in stretches:
+        for start, first, stop in ranges:
             items[start] += payloads[first:stop]
         return items
 
-    def _frame(self, start: int) -> Frame:
-        found = self._known.get(start)
-        if found is None:
+    def _namespace(self, start: int) -> WindowNamespace:
+        namespace = self._known.get(start)
+        if namespace is None:
             if len(self._known) > _REMEMBERED:
                 self._known.clear()
-            found = self._known[start] = self._frames.of_interval(start, start + self._size)
-        return found
+            namespace = self._known[start] = self._namespaces.of_interval(start, start + self._size)
+        return namespace
 
 
 def _by_start(timestamps: Times, size: int, offset: int) -> dict[int, list[int]]:
     stamps: dict[int, list[int]] = defaultdict(list)
-    for timestamp in timestamps:
-        stamps[timestamp - (timestamp - offset) % size].append(timestamp)
+    for timestamp, start in zip(timestamps, window_start_list(timestamps, size, offset), strict=True):
+        stamps[start].append(timestamp)
     return stamps
 
 
 class _Sliding:
-    """Elements of one period are in the same windows, but for the last one if the size is no multiple of the period."""
+    """Sorts by sliding windows; elements of one slice are in the same windows."""
 
-    def __init__(self, window_fn: SlidingWindows, frames: Frames, timed: bool) -> None:
+    def __init__(self, window_fn: SlidingWindows, namespaces: WindowNamespaces, timed: bool) -> None:
         self._fn = window_fn
-        self._frames = frames
+        self._slices = SlidingSlices(window_fn)
+        self._namespaces = namespaces
         self._timed = timed
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         size = self._fn.size.micros
-        found: dict[int, Arrival] = {}
+        by_window: dict[int, WindowInput] = {}
         outside = 0
-        for group, stamps in self._alike(values, timestamps):
+        for group, stamps in self._by_slice(values, timestamps):
             starts = self._fn.starts(stamps[0])
             lost = len(group)
             if not starts:
                 outside += lost
             for start in starts:
-                held = found.get(start)
-                if held is None:
-                    frame = self._frames.of_interval(start, start + size)
-                    found[start] = Arrival(frame, list(group), len(group), lost, list(stamps) if self._timed else None)
+                entry = by_window.get(start)
+                if entry is None:
+                    namespace = self._namespaces.of_interval(start, start + size)
+                    by_window[start] = WindowInput(
+                        namespace, list(group), len(group), lost, list(stamps) if self._timed else None
+                    )
                 else:
-                    held.items.extend(group)
-                    if held.timestamps is not None:
-                        held.timestamps.extend(stamps)
-                    found[start] = held._replace(elements=held.elements + len(group), lost=held.lost + lost)
+                    entry.items.extend(group)
+                    if entry.timestamps is not None:
+                        entry.timestamps.extend(stamps)
+                    by_window[start] = entry._replace(elements=entry.elements + len(group), lost=entry.lost + lost)
                 lost = 0
-        return Arrivals(list(found.values()), outside=outside)
+        return Arrivals(list(by_window.values()), outside=outside)
 
-    def _alike(self, values: Sequence[object], timestamps: Times) -> list[tuple[list[object], list[int]]]:
-        """The payloads and timestamps of elements that are in the same windows."""
-        period, offset = self._fn.period.micros, self._fn.offset.micros
-        into = (self._fn.size.micros - 1) % period
-        alike: dict[tuple[int, bool], tuple[list[object], list[int]]] = {}
+    def _by_slice(self, values: Sequence[object], timestamps: Times) -> list[tuple[list[object], list[int]]]:
+        """The payloads and timestamps of the elements of each slice."""
+        slices: dict[int, tuple[list[object], list[int]]] = {}
         for value, timestamp in zip(values, timestamps, strict=True):
-            behind = (timestamp - offset) % period
-            group = alike.setdefault((timestamp - behind, behind > into), ([], []))
+            group = slices.setdefault(self._slices.start(timestamp), ([], []))
             group[0].append(_payload(value))
             group[1].append(timestamp)
-        return list(alike.values())
+        return list(slices.values())
 
 
 class _Sessions:
-    """Elements closer together than the gap go into one window at once: that is what merging would come to."""
+    """Sorts into sessions: elements closer together than the gap get one window, as merging would give them."""
 
-    def __init__(self, window_fn: Sessions, windowing: Windowing, frames: Frames, timed: bool) -> None:
+    def __init__(self, window_fn: Sessions, windowing: Windowing, namespaces: WindowNamespaces, timed: bool) -> None:
         self._gap = window_fn.gap_size.micros
         self._wait = self._gap + windowing.allowed_lateness_us
-        self._frames = frames
+        self._namespaces = namespaces
         self._timed = timed
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
@@ -228,48 +215,48 @@ class _Sessions:
         late = 0
         while late < len(order) and timestamps[order[late]] <= oldest:
             late += 1
-        runs: list[Arrival] = []
+        runs: list[WindowInput] = []
         begin = late
         for at in range(late + 1, len(order) + 1):
             if at == len(order) or timestamps[order[at]] >= timestamps[order[at - 1]] + self._gap:
                 runs.append(self._run(values, timestamps, order[begin:at]))
                 begin = at
-        return Arrivals(runs, late, apart=True)
+        return Arrivals(runs, late, disjoint=True)
 
-    def _run(self, values: Sequence[object], timestamps: Times, order: list[int]) -> Arrival:
-        frame = self._frames.of_interval(timestamps[order[0]], timestamps[order[-1]] + self._gap)
+    def _run(self, values: Sequence[object], timestamps: Times, order: list[int]) -> WindowInput:
+        namespace = self._namespaces.of_interval(timestamps[order[0]], timestamps[order[-1]] + self._gap)
         items = [_payload(values[index]) for index in order]
         stamps = [timestamps[index] for index in order] if self._timed else None
-        return Arrival(frame, items, len(items), len(items), stamps)
+        return WindowInput(namespace, items, len(items), len(items), stamps)
 
 
 class _Exploded:
-    """Collects elements that each come with their windows."""
+    """Collects elements by window, given the windows of each element."""
 
-    def __init__(self, frames: Frames, timed: bool) -> None:
-        self._frames = frames
+    def __init__(self, namespaces: WindowNamespaces, timed: bool) -> None:
+        self._namespaces = namespaces
         self._timed = timed
 
     def collect(
         self, payloads: Sequence[object], timestamps: Times, windows: Sequence[Sequence[BoundedWindow]]
     ) -> Arrivals:
-        found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
+        by_window: dict[bytes, tuple[WindowNamespace, list[object], list[int], list[int]]] = {}
         outside = 0
-        for payload, timestamp, its in zip(payloads, timestamps, windows, strict=True):
-            frames = [self._frames.of_window(window) for window in its]
-            if not frames:
+        for payload, timestamp, assigned in zip(payloads, timestamps, windows, strict=True):
+            namespaces = [self._namespaces.of_window(window) for window in assigned]
+            if not namespaces:
                 outside += 1
                 continue
-            final = max(frames, key=lambda frame: frame.closes) if len(frames) > 1 else frames[0]
-            for frame in frames:
-                _, items, lost, stamps = found.setdefault(frame.code, (frame, [], [], []))
+            final = max(namespaces, key=lambda namespace: namespace.closes) if len(namespaces) > 1 else namespaces[0]
+            for namespace in namespaces:
+                _, items, lost, stamps = by_window.setdefault(namespace.code, (namespace, [], [], []))
                 items.append(payload)
-                lost.append(frame is final)
+                lost.append(namespace is final)
                 stamps.append(timestamp)
         return Arrivals(
             [
-                Arrival(frame, items, len(items), sum(lost), stamps if self._timed else None)
-                for frame, items, lost, stamps in found.values()
+                WindowInput(namespace, items, len(items), sum(lost), stamps if self._timed else None)
+                for namespace, items, lost, stamps in by_window.values()
             ],
             outside=outside,
         )
@@ -282,8 +269,8 @@ class _Windowed(_Exploded):
 
 
 class _Assigned(_Exploded):
-    def __init__(self, windowing: Windowing, frames: Frames, timed: bool) -> None:
-        super().__init__(frames, timed)
+    def __init__(self, windowing: Windowing, namespaces: WindowNamespaces, timed: bool) -> None:
+        super().__init__(namespaces, timed)
         self._assign_all = windowing.window_fn.assign_all
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
@@ -291,86 +278,84 @@ class _Assigned(_Exploded):
         return self.collect(payloads, timestamps, self._assign_all(timestamps, payloads))
 
 
-class LiftedFrames:
-    """The windows of accumulators; those of a stretch that is in several sliding windows go into each of them."""
+class LiftedNamespaces:
+    """Finds the windows of an accumulator; one of a slice of sliding windows belongs to all windows of the slice."""
 
-    def __init__(self, windowing: Windowing, frames: Frames) -> None:
-        self._frames = frames
+    def __init__(self, windowing: Windowing, namespaces: WindowNamespaces) -> None:
+        self._namespaces = namespaces
         window_fn = windowing.window_fn
         self._sliding = window_fn if type(window_fn) is SlidingWindows else None
-        self._known: dict[bytes, list[Frame]] = {}
+        self._known: dict[bytes, list[WindowNamespace]] = {}
 
-    def of(self, code: bytes) -> list[Frame]:
-        """The windows of a window's or stretch's code, the latest first."""
-        found = self._known.get(code)
-        if found is None:
+    def of(self, code: bytes) -> list[WindowNamespace]:
+        """The windows of the code of a window or slice, the latest first."""
+        namespaces = self._known.get(code)
+        if namespaces is None:
             if len(self._known) > _REMEMBERED:
                 self._known.clear()
-            found = self._known[code] = self._expand(code)
-        return found
+            namespaces = self._known[code] = self._expand(code)
+        return namespaces
 
-    def _expand(self, code: bytes) -> list[Frame]:
+    def _expand(self, code: bytes) -> list[WindowNamespace]:
         if self._sliding is not None:
             start, end = decode_interval(code)
             size = self._sliding.size.micros
             if end - start != size:
-                return [self._frames.of_interval(at, at + size) for at in self._sliding.starts(start)]
-        return [self._frames.of_code(code)]
+                return [self._namespaces.of_interval(at, at + size) for at in self._sliding.starts(start)]
+        return [self._namespaces.of_code(code)]
 
 
 class _Lifted:
-    """Accumulators by window."""
+    """Sorts accumulators by window."""
 
-    def __init__(self, windowing: Windowing, frames: Frames) -> None:
-        self._frames = LiftedFrames(windowing, frames)
+    def __init__(self, windowing: Windowing, namespaces: WindowNamespaces) -> None:
+        self._namespaces = LiftedNamespaces(windowing, namespaces)
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        found: dict[bytes, tuple[Frame, list[object], list[int], list[int]]] = {}
+        by_window: dict[bytes, tuple[WindowNamespace, list[object], list[int], list[int]]] = {}
         lifted = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", values)
         folded = -len(values)
         for _, (code, accumulator, elements, lost) in lifted:
             folded += elements
-            for frame in self._frames.of(code):
-                held = found.get(frame.code)
-                if held is None:
-                    found[frame.code] = (frame, [accumulator], [elements], [lost])
-                else:
-                    held[1].append(accumulator)
-                    held[2].append(elements)
-                    held[3].append(lost)
+            for namespace in self._namespaces.of(code):
+                _, accumulators, counts, losses = by_window.setdefault(namespace.code, (namespace, [], [], []))
+                accumulators.append(accumulator)
+                counts.append(elements)
+                losses.append(lost)
                 lost = 0
         return Arrivals(
             [
-                Arrival(frame, accumulators, sum(counts), sum(lost), None)
-                for frame, accumulators, counts, lost in found.values()
+                WindowInput(namespace, accumulators, sum(counts), sum(losses), None)
+                for namespace, accumulators, counts, losses in by_window.values()
             ],
             folded=folded,
         )
 
 
-class _Sharded:
-    """Accumulators, each of one window and with all that there is to know of its elements."""
+_ShardPayload: TypeAlias = tuple[bytes | None, object, int, int, list[int] | None, int]
+"""See `GroupingInputForm.SHARDED`."""
 
-    def __init__(self, frames: Frames) -> None:
-        self._frames = frames
+
+class _Sharded:
+    """Sorts the payloads of `Shards` by window."""
+
+    def __init__(self, namespaces: WindowNamespaces) -> None:
+        self._namespaces = namespaces
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        found: dict[bytes, Arrival] = {}
+        by_window: dict[bytes, WindowInput] = {}
         late, outside, folded = 0, 0, -len(values)
-        for _, payload in cast("Sequence[tuple[object, _Share]]", values):
+        for _, payload in cast("Sequence[tuple[object, _ShardPayload]]", values):
             code, accumulator, elements, lost, stamps, records = payload
             folded += records
             if code is None:
                 late += lost
                 outside += elements
-            elif (held := found.get(code)) is None:
-                found[code] = Arrival(self._frames.of_code(code), [accumulator], elements, lost, stamps)
+            elif (entry := by_window.get(code)) is None:
+                by_window[code] = WindowInput(self._namespaces.of_code(code), [accumulator], elements, lost, stamps)
             else:
-                held.items.append(accumulator)
-                if held.timestamps is not None and stamps is not None:
-                    held.timestamps.extend(stamps)
-                found[code] = held._replace(elements=held.elements + elements, lost=held.lost + lost)
-        return Arrivals(list(found.values()), late, outside, folded)
-
-
-_Share: TypeAlias = tuple[bytes | None, object, int, int, list[int] | None, int]
+                entry.items.append(accumulator)
+                if entry.timestamps is not None and stamps is not None:
+                    entry.timestamps.extend(stamps)
+                by_window[code] = entry._replace(elements=entry.elements + elements, lost=entry.lost + lost)
+        return Arrivals(list(by_window.values()), late, outside, folded)

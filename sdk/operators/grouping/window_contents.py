@@ -1,84 +1,50 @@
-"""What a window holds until its pane is fired: the values themselves, or an accumulator of them."""
+"""How: what a window holds until it fires: values, or an accumulator of them."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from headrace.lowlevel.computation import Context
-from headrace.sdk.multiset import without
-from headrace.sdk.windowstate import EMPTY, WindowState
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.combinefns.accumulators import Combiner, private_copy
+from headrace.sdk.operators.grouping.multiset import without
+from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
 
 _VALUES = b"v"
-"""First byte of the names of cells with values; the code of the window they came to and a number follow."""
-_UNCHANGING = frozenset([int, float, bool, str, bytes, type(None)])
-
-
-class Combiner(Protocol):
-    """The part of a `CombineFn` that a grouping calls."""
-
-    def setup(self) -> None:
-        """Called before anything is combined."""
-
-    def teardown(self) -> None:
-        """Called after the last."""
-
-    def has_teardown(self) -> bool:
-        """Whether `teardown` does anything."""
-
-    def create_accumulator(self) -> object:
-        """The accumulator of nothing."""
-
-    def add_input(self, accumulator: object, element: object, /) -> object:
-        """The accumulator with an element more."""
-
-    def add_inputs(self, accumulator: object, elements: Iterable[object], /) -> object:
-        """The accumulator with many elements more."""
-
-    def merge_accumulators(self, accumulators: Iterable[object], /) -> object:
-        """One accumulator of several."""
-
-    def compact(self, accumulator: object, /) -> object:
-        """The accumulator in fewer bytes."""
-
-    def extract_output(self, accumulator: object, /) -> object:
-        """The result."""
-
-    def remove_input(self, accumulator: object, element: object, /) -> object:
-        """The accumulator without an element that was added; only where `has_inverse` says that it can."""
+"""First byte of the names of cells with values; the code of the window in which they arrived and a number follow."""
 
 
 class Contents(Protocol):
-    """How the content of windows is kept. Configuration only: the content itself is `WindowState.content`."""
+    """The way in which windows hold their content, without state: the content itself is `WindowState.content`."""
 
     kind: str
-    """What is kept, in a reader's words; equal where one can read what another has stored."""
+    """What the content is, in words; two implementations with equal kinds can read each other's content."""
 
     def add(self, state: WindowState, items: list[object]) -> None:
-        """Put items in; the list is given away."""
+        """Add items to a window; the list must not be used afterwards."""
 
     def remove(self, state: WindowState, items: list[object], context: Context) -> int:
-        """Take out items that were put in; how many of them were there."""
+        """Remove items; returns how many of them were found."""
 
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
-        """Give `target`, which may be one of the parts, what the parts hold."""
+        """Move the content of the parts to `target`, which may be one of them."""
 
     def result(self, state: WindowState, context: Context) -> object:
-        """The value of a pane with all that the window holds."""
+        """The value of a pane with all content of the window."""
 
     def discard(self, state: WindowState, context: Context) -> None:
-        """Make the window empty and free what it takes up."""
+        """Empty the window and delete its stored content."""
 
     def pack(self, state: WindowState, context: Context) -> object:
-        """The content for the record, its bulk written to cells of its own."""
+        """The content as part of the window's record; values are written to cells of their own."""
 
     def unpack(self, packed: object) -> object:
-        """The content that was packed."""
+        """The content from what `pack` returned."""
 
 
 class Reduction:
-    """Keeps one accumulator."""
+    """Holds one accumulator."""
 
     kind = "an accumulator"
 
@@ -128,7 +94,7 @@ class Reduction:
         return self.packed(state)
 
     def packed(self, state: WindowState) -> object:
-        """The content for the record, which has all of it."""
+        """`pack` without a context: the record holds the whole content."""
         return None if state.content is EMPTY else (self._combine.compact(self._own(state)),)
 
     def unpack(self, packed: object) -> object:
@@ -136,7 +102,7 @@ class Reduction:
         return packed[0] if isinstance(packed, tuple) else EMPTY
 
     def _own(self, state: WindowState) -> object:
-        """The accumulator, copied if a pane may hold the very same object."""
+        """The accumulator; a copy if a pane or another window may hold the same object."""
         if state.shared:
             state.content = private_copy(state.content)
         state.shared = False
@@ -144,7 +110,7 @@ class Reduction:
 
 
 class LiftedReduction(Reduction):
-    """Keeps one accumulator; what comes in are accumulators too, which several windows may share."""
+    """Holds one accumulator; the items are accumulators too, which several windows may share."""
 
     def add(self, state: WindowState, items: list[object]) -> None:
         """See `Contents`."""
@@ -157,13 +123,13 @@ class LiftedReduction(Reduction):
 
 
 class Chunks:
-    """Values in the order in which they came: those stored earlier, and those of this bundle."""
+    """Values in the order of arrival: those stored earlier, and those of this bundle."""
 
     __slots__ = ("pending", "stored")
 
     def __init__(self, stored: list[tuple[bytes, int, int]], pending: list[object]) -> None:
         self.stored = stored
-        """Ranges of cells: code of the window they came to, first number, number after the last."""
+        """Ranges of cells: code of the window in which the values arrived, first number, number after the last."""
         self.pending = pending
 
     def cells(self) -> Iterator[bytes]:
@@ -174,9 +140,9 @@ class Chunks:
 
 
 class ValueBuffer:
-    """Keeps the values, those of each bundle in a cell of their own: to append costs what is appended.
+    """Holds the values; each bundle appends a cell, so that adding never reads or rewrites earlier values.
 
-    Windows that merge pass their cells on as they are.
+    When windows merge, their cells stay as they are.
     """
 
     kind = "values"
@@ -192,7 +158,7 @@ class ValueBuffer:
             state.content = Chunks([], items)
 
     def remove(self, state: WindowState, items: list[object], context: Context) -> int:
-        """See `Contents`. Costs reading all of them: those that are left are written anew."""
+        """See `Contents`. Reads all values of the window, and writes the remaining ones again."""
         values = self.values(state, context)
         left = without(values, items)
         self.discard(state, context)
@@ -202,7 +168,7 @@ class ValueBuffer:
     def merge(self, target: WindowState, parts: Sequence[WindowState]) -> None:
         """See `Contents`."""
         chunks = [part.content for part in parts if isinstance(part.content, Chunks)]
-        stored = [stretch for each in chunks for stretch in each.stored]
+        stored = [cells for each in chunks for cells in each.stored]
         target.content = Chunks(stored, [value for each in chunks for value in each.pending])
 
     def result(self, state: WindowState, context: Context) -> object:
@@ -210,12 +176,12 @@ class ValueBuffer:
         return self.values(state, context)
 
     def values(self, state: WindowState, context: Context) -> list[object]:
-        """What the window holds."""
+        """All values of a window, read from its cells."""
         values: list[object] = []
         if isinstance(state.content, Chunks):
             for cell in state.content.cells():
                 data = context.read(cell)
-                assert data is not None, f"values of window {state.frame.window} are stored in {cell!r}"
+                assert data is not None, f"values of window {state.namespace.window} are stored in {cell!r}"
                 values.extend(pickle.loads(data))
             values.extend(state.content.pending)
         return values
@@ -233,7 +199,7 @@ class ValueBuffer:
             return None
         stored, pending = state.content.stored, state.content.pending
         if pending:
-            self._append(state.frame.code, stored, pending, context)
+            self._append(state.namespace.code, stored, pending, context)
             state.content = Chunks(stored, [])
         return stored
 
@@ -245,7 +211,7 @@ class ValueBuffer:
         self, code: bytes, stored: list[tuple[bytes, int, int]], pending: list[object], context: Context
     ) -> None:
         number = max((stop for own, _, stop in stored if own == code), default=0)
-        # A window of the same bounds may have merged into another, which then owns the cells with these numbers.
+        # Another window owns the cells with the next numbers if an earlier window with these bounds merged into it.
         while self._merging and context.read(_cell(code, number)) is not None:
             number += 1
         context.write(_cell(code, number), pickle.dumps(pending, pickle.HIGHEST_PROTOCOL))
@@ -257,10 +223,3 @@ class ValueBuffer:
 
 def _cell(code: bytes, number: int) -> bytes:
     return _VALUES + code + number.to_bytes(4, "big")
-
-
-def private_copy(value: object) -> object:
-    """A copy that nobody else holds; the value itself if it can never change."""
-    if type(value) in _UNCHANGING:
-        return value
-    return pickle.loads(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))

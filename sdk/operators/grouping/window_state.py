@@ -1,4 +1,4 @@
-"""What a grouping keeps of one key and window, and how it is stored: one cell, besides buffered values."""
+"""The state of one key and window of a grouping: one stored record, besides cells with buffered values."""
 
 from __future__ import annotations
 
@@ -6,49 +6,49 @@ import pickle
 from typing import Final
 
 from headrace.lowlevel.errors import CheckpointError
-from headrace.sdk.frames import Frame
 from headrace.sdk.triggers import FINISHED, Progress
+from headrace.sdk.windows.window_namespace import WindowNamespace
 
 FORMAT_VERSION = 2
-"""Of the record. Change it with the persisted fields."""
+"""Format version of the record. Change it with the persisted fields."""
 TOMBSTONE: Final = b"finished"
-"""The record of a window whose trigger has finished: until it closes, what comes for it is dropped."""
+"""The record of a window whose trigger has finished: its elements are dropped until the window closes."""
 EMPTY: Final = object()
 """The content of a window that holds nothing."""
 
 
 class WindowState:
-    """One key's window while a bundle runs. The class attributes are what a new window begins with."""
+    """The state of one key and window while a bundle runs. Class attributes are the values of a new window."""
 
     # Persisted.
     progress: Progress = None
-    """What the trigger remembers."""
+    """The trigger's progress."""
     content: object = EMPTY
-    """What the window holds, as its `Contents` keeps it."""
+    """The window's content, in the form of its `Contents`."""
     fresh: int = 0
-    """Elements since the last pane."""
+    """Number of elements since the last pane."""
     index: int = 0
-    """Panes so far."""
+    """Number of panes so far."""
     nonspeculative: int = 0
-    """Panes so far that were not EARLY."""
+    """Number of panes so far that were not EARLY."""
     timely: bool = True
-    """Whether a pane at or after the end of the window is ON_TIME: elements were there in time, and none was yet."""
+    """Whether the next pane that is not EARLY is ON_TIME; otherwise it is LATE."""
     stamp: int | None = None
     """Combined timestamp of the next pane, microseconds UTC; None for the end of the window."""
     timer: int | None = None
-    """What the event-time timer of this window is set to, microseconds UTC."""
+    """Timestamp of the window's event-time timer, microseconds UTC."""
     wake: int | None = None
-    """What the wall-time timer of this window is set to, microseconds UTC."""
+    """Timestamp of the window's wall-time timer, microseconds UTC."""
     held: int | None = None
-    """What the hold of this window is set to, microseconds UTC."""
+    """Timestamp of the window's hold, microseconds UTC."""
     live: int = 0
-    """Elements in the window that were not taken back, as far as it still holds them."""
+    """Number of elements that the window holds and that were not retracted."""
     shown: bool = False
-    """Whether panes of the window are stored so that they can be taken back."""
+    """Whether emitted panes of the window are stored, so that they can be retracted."""
 
     # Not persisted.
     due: int
-    """When the watermark next matters: the window's end, or its closing."""
+    """The next watermark at which the window is processed: its end or its closing; microseconds UTC."""
     stored: bool = False
     """Whether the committed state has a record of the window."""
     changed: bool = False
@@ -56,10 +56,10 @@ class WindowState:
     removed: bool = False
     """Whether the window was closed or merged into another."""
     shared: bool = False
-    """Whether the content was handed out and must not be changed in place."""
+    """Whether a pane or another window may hold the content's object, which then must not be changed in place."""
 
-    def __init__(self, frame: Frame) -> None:
-        self.frame = frame
+    def __init__(self, namespace: WindowNamespace) -> None:
+        self.namespace = namespace
 
     @property
     def finished(self) -> bool:
@@ -68,21 +68,21 @@ class WindowState:
 
     @property
     def wanted_hold(self) -> int | None:
-        """Where the output watermark has to wait for the next pane; None if it need not, or cannot pass it anyway."""
+        """The hold for the next pane, microseconds UTC; None if the output watermark cannot or may pass it."""
         if self.stamp is not None:
             return self.stamp
-        ended = self.due != self.frame.end
-        return self.frame.last if ended and self.fresh and self.timely else None
+        ended = self.due != self.namespace.end
+        return self.namespace.last if ended and self.fresh and self.timely else None
 
     def count_pane(self, early: bool) -> None:
-        """A pane was put out."""
+        """Count an emitted pane."""
         self.index += 1
         if not early:
             self.nonspeculative += 1
             self.timely = False
 
     def encode(self, packed: object) -> bytes:
-        """The record; `packed` is the content as it is stored."""
+        """Encode the record; `packed` is the content as `Contents.pack` returned it."""
         if self.finished:
             return TOMBSTONE
         persisted = (
@@ -103,18 +103,18 @@ class WindowState:
         return pickle.dumps(persisted, pickle.HIGHEST_PROTOCOL)
 
     @classmethod
-    def decode(cls, frame: Frame, data: bytes) -> WindowState:
-        """The state of a record; its content is still as it was packed."""
-        state = cls(frame)
+    def decode(cls, namespace: WindowNamespace, data: bytes) -> WindowState:
+        """Decode a record; the content is still packed. Raises `CheckpointError` for another format version."""
+        state = cls(namespace)
         state.stored = True
         if data == TOMBSTONE:
             state.progress = FINISHED
-            state.timer = state.due = frame.closes
+            state.timer = state.due = namespace.closes
             return state
         version, *persisted = pickle.loads(data)
         if version != FORMAT_VERSION:
             raise CheckpointError(
-                f"the record of window {frame.window} has format {version}, this release reads {FORMAT_VERSION}; "
+                f"the record of window {namespace.window} has format {version}, this release reads {FORMAT_VERSION}; "
                 "go on with the release that wrote the checkpoint"
             )
         (

@@ -1,8 +1,8 @@
-"""When an element meets its side inputs: it waits at the gate until something is known of their windows.
+"""When: the gate, at which elements wait until their side inputs are ready.
 
-A gate is one keyed computation before the step that has the side inputs. Its keys are a few shards, each of which gets
-every view of every side input and its share of the main input. The low watermark follows the main input alone; elements
-that wait hold the output watermark. What it puts out is (value, window, pane, side values), once for each window.
+A gate is a keyed computation before the step that has the side inputs. The keys are a few shards; each shard receives
+every view of every side input, and a part of the main input. The low watermark follows the main input only; waiting
+elements hold the output watermark. Outputs are (value, window, pane, side values), one for each window of an element.
 """
 
 from __future__ import annotations
@@ -11,44 +11,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from headrace.lowlevel.computation import BundleComputation, Context
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.raised import packed
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.timer import Timer
-from headrace.sdk.frames import Frame
-from headrace.sdk.grouping import OUTSIDE
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.sides.arguments import Make
-from headrace.sdk.sides.mapping import SideWindows
-from headrace.sdk.sides.messages import Message
-from headrace.sdk.sides.shelf import Shelf
-from headrace.sdk.sides.waiting import Element, Waiting
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import BundleComputation, Context
+from headrace.lowlevel.topology.timer import Timer
+from headrace.lowlevel.user_exceptions import packed
+from headrace.sdk.functions.arguments import Make
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.operators.side_inputs.messages import Message
+from headrace.sdk.operators.side_inputs.pushed_back import Element, Waiting
+from headrace.sdk.operators.side_inputs.view_store import SideViewStore
+from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
 from headrace.sdk.windows import BoundedWindow
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.window_namespace import WindowNamespace
 
 _REMEMBERED = 100
-"""Side values that a process keeps from bundle to bundle."""
+"""Number of side values that a process caches from bundle to bundle."""
 
 
 @dataclass(frozen=True, slots=True)
 class SideArgument:
-    """One argument that is a side input."""
+    """An argument of a step that is a side input."""
 
     description: str
-    """For errors."""
+    """Description of the argument, for errors."""
     number: int
-    """Of the side input; several arguments may show the same one."""
+    """Number of the side input; several arguments may be views of one side input."""
     make: Make
 
 
+@named("Gate")
 class Gate(BundleComputation):
-    """Keeps elements until their side inputs are ready and sends them on with these.
+    """Keeps elements until their side inputs are ready, and sends them with their side values.
 
     Args:
-        label: The step that it stands before, for errors.
-        windows: Of each side input.
-        streams: Input stream with the messages of a side input -> its number. Any other stream is the main input.
-        arguments: The step's arguments that are side inputs.
+        label: The step after the gate, for errors.
+        windows: Windows of each side input, by its number.
+        streams: Input stream with the messages of a side input -> number of the side input. Other streams are main
+            input.
+        arguments: The arguments of the step that are side inputs.
         output: Stream of the elements with their side values.
     """
 
@@ -62,7 +65,7 @@ class Gate(BundleComputation):
     ) -> None:
         self._label, self._output = label, output
         self._windows, self._streams, self._arguments = list(windows), dict(streams), list(arguments)
-        self._frames = windows[0].main_frames
+        self._namespaces = windows[0].main_namespaces
         self._made: dict[tuple[int, bytes, bytes], object] = {}
         self._context: Context | None = None
 
@@ -70,7 +73,7 @@ class Gate(BundleComputation):
         return self.__dict__ | {"_made": {}, "_context": None}
 
     def state_signature(self) -> Mapping[str, str]:
-        """Which side input has which number, and the windows of all inputs."""
+        """The number of each side input, and the windows of all inputs."""
         inputs = sorted(self._streams, key=self._streams.__getitem__)
         windows = [*map(SideWindows.kinds, self._windows)]
         return {"side inputs": ", ".join(inputs), "windows": ", ".join(windows)}
@@ -78,30 +81,30 @@ class Gate(BundleComputation):
     # What the worker calls
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
-        """Take in what side inputs say, and put elements with others of their windows."""
+        """Store the messages of side inputs, or group elements of the main input by window."""
         self._turn_to(context)
         number = self._streams.get(stream)
         if number is None:
             self._sort(batch)
             return
-        self._told = True
+        self._views_changed = True
         for _, message in cast("Sequence[tuple[str, Message]]", batch.values):
             self._shelf.take(number, message)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
-        """A view may have become useless."""
+        """Check at the end of the key whether views are unreachable."""
         self._turn_to(context)
         self._sweeping = True
 
     def finish_key(self, context: Context) -> None:
-        """Let go what is ready, older elements of a window first; keep the rest."""
+        """Send the elements whose side inputs are ready, older elements of a window first; store the others."""
         if self._context is not context:
             return
-        if self._told:
+        if self._views_changed:
             self._let_go()
-        for frame, elements in self._came.values():
-            if not self._send(frame, elements):
-                self._waiting.put(frame, elements, self._before)
+        for namespace, elements in self._arrived.values():
+            if not self._send(namespace, elements):
+                self._waiting.put(namespace, elements, self._before)
         if self._sweeping:
             self._sweep()
         if self._values:
@@ -109,75 +112,75 @@ class Gate(BundleComputation):
         self._context = None
 
     def _turn_to(self, context: Context) -> None:
-        """Begin with a key, if this is the first call for it."""
+        """Start a key, if this is the first call for the key."""
         if self._context is context:
             return
         self._context = context
         self._before = context.watermark
-        self._shelf = Shelf(self._windows, context)
-        self._waiting = Waiting(self._frames, context)
-        self._came: dict[bytes, tuple[Frame, list[Element]]] = {}
+        self._shelf = SideViewStore(self._windows, context)
+        self._waiting = Waiting(self._namespaces, context)
+        self._arrived: dict[bytes, tuple[WindowNamespace, list[Element]]] = {}
         self._closed: dict[bytes, bool] = {}
-        self._told = self._sweeping = False
+        self._views_changed = self._sweeping = False
         self._values: list[object] = []
         self._timestamps: list[int] = []
 
     # Elements
 
     def _sort(self, batch: Batch) -> None:
-        """Put elements with others of their windows; those whose side windows are over are dropped and counted."""
-        came, frame_of, dropped, outside = self._came, self._frames.of_window, 0, 0
+        """Group elements by window; elements whose side windows have expired are dropped and counted."""
+        arrived, namespace_of, dropped, outside = self._arrived, self._namespaces.of_window, 0, 0
         values = cast("Sequence[tuple[str, tuple[object, Sequence[BoundedWindow], PaneInfo | None]]]", batch.values)
         for (_, (value, windows, pane)), timestamp in zip(values, batch.timestamps, strict=True):
-            taken = False
+            has_window = False
             for window in windows:
-                frame = frame_of(window)
-                found = came.get(frame.code)
+                namespace = namespace_of(window)
+                found = arrived.get(namespace.code)
                 if found is not None:
                     found[1].append((value, pane, timestamp))
-                elif not self._is_closed(frame):
-                    came[frame.code] = (frame, [(value, pane, timestamp)])
+                elif not self._is_closed(namespace):
+                    arrived[namespace.code] = (namespace, [(value, pane, timestamp)])
                 else:
                     continue
-                taken = True
-            dropped += not taken and len(windows) > 0
+                has_window = True
+            dropped += not has_window and len(windows) > 0
             outside += not windows
         assert self._context is not None
         if dropped:
             self._context.drop_late(dropped)
         if outside:
-            self._context.count(OUTSIDE, outside)
+            self._context.count(OUTSIDE_WINDOWS, outside)
 
-    def _is_closed(self, frame: Frame) -> bool:
-        """Whether a side window of a window is over, so that its view may be gone."""
-        if frame.code not in self._closed:
-            self._closed[frame.code] = any(
-                windows.expires_at(windows.of(frame)) <= self._before for windows in self._windows
+    def _is_closed(self, namespace: WindowNamespace) -> bool:
+        """Whether a side window of a window has expired, so that its view may be deleted."""
+        if namespace.code not in self._closed:
+            self._closed[namespace.code] = any(
+                windows.expires_at(windows.of(namespace)) <= self._before for windows in self._windows
             )
-        return self._closed[frame.code]
+        return self._closed[namespace.code]
 
     def _let_go(self) -> None:
-        """Send waiting elements on whose side inputs have become ready."""
-        for frame in self._waiting.windows():
-            if self._sides_of(frame) is not None:
-                self._send(frame, self._waiting.take(frame))
+        """Send waiting elements whose side inputs have become ready."""
+        for namespace in self._waiting.windows():
+            if self._sides_of(namespace) is not None:
+                self._send(namespace, self._waiting.take(namespace))
                 self._sweeping = True
 
-    def _send(self, frame: Frame, elements: Sequence[Element]) -> bool:
-        """Put elements out with their side values, if these are ready."""
-        sides = self._sides_of(frame)
+    def _send(self, namespace: WindowNamespace, elements: Sequence[Element]) -> bool:
+        """Send elements with their side values; return False if these are not ready."""
+        sides = self._sides_of(namespace)
         if sides is None:
             return False
-        window = frame.window
+        window = namespace.window
         self._values += [(value, window, pane, sides) for value, pane, _ in elements]
         self._timestamps += [timestamp for _, _, timestamp in elements]
         return True
 
     # Side values
 
-    def _sides_of(self, frame: Frame) -> tuple[object, ...] | None:
+    def _sides_of(self, namespace: WindowNamespace) -> tuple[object, ...] | None:
         """The side values for elements in a window; None if they are not ready."""
-        sides = [windows.of(frame) for windows in self._windows]
+        sides = [windows.of(namespace) for windows in self._windows]
         versions: list[bytes] = []
         for number, side in enumerate(sides):
             version = self._shelf.version(number, side)
@@ -189,8 +192,8 @@ class Gate(BundleComputation):
             for place, argument in enumerate(self._arguments)
         )
 
-    def _value(self, place: int, side: Frame, version: bytes) -> object:
-        """The value of an argument; the same object as long as the view stays the same."""
+    def _value(self, place: int, side: WindowNamespace, version: bytes) -> object:
+        """The value of an argument; the same object as long as the view does not change."""
         key = (place, side.code, version)
         if key not in self._made:
             value = self._make(self._arguments[place], side)
@@ -199,7 +202,7 @@ class Gate(BundleComputation):
             self._made[key] = value
         return self._made[key]
 
-    def _make(self, argument: SideArgument, side: Frame) -> object:
+    def _make(self, argument: SideArgument, side: WindowNamespace) -> object:
         values = self._shelf.values(argument.number, side)
         try:
             return argument.make(values)
@@ -209,5 +212,9 @@ class Gate(BundleComputation):
 
     def _sweep(self) -> None:
         waiting = self._waiting.windows()
-        needed = {(number, windows.of(frame).code) for frame in waiting for number, windows in enumerate(self._windows)}
+        needed = {
+            (number, windows.of(namespace).code)
+            for namespace in waiting
+            for number, windows in enumerate(self._windows)
+        }
         self._shelf.sweep(needed, bool(waiting))

@@ -1,4 +1,4 @@
-"""What travels from side inputs to gates: the panes of side windows, and how far the side input is."""
+"""What: messages from side inputs to gates: the panes of side windows, and the watermark of the side input."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ import pickle
 from hashlib import blake2b
 from typing import NamedTuple, Self
 
-from headrace.sdk.panes import PaneInfo
+from headrace.lowlevel.stored_names import stored_as
+from headrace.sdk.model.panes import PaneInfo
 
 SHARDS = 8
-"""Keys over which the main input of a gate is spread. Part of what checkpoints are made of: do not change."""
+"""Number of keys over which the main input of a gate is distributed. Checkpoints depend on it: do not change it."""
 SHARD_KEYS = tuple(f"shard {number}" for number in range(SHARDS))
 
 
-class View(NamedTuple):
-    """What a side window holds, by its latest pane."""
+@stored_as("SideView")
+class SideView(NamedTuple):
+    """The contents of a side window as of its latest pane."""
 
     code: bytes
-    """The window, as its coder encodes it."""
+    """The encoded window."""
     version: bytes
-    """Equal for equal contents."""
+    """Hash of the contents."""
     data: bytes
     """The values, pickled."""
 
     @classmethod
     def of(cls, code: bytes, values: object, pane: PaneInfo) -> Self:
-        """The view that a pane makes; one that is taken back leaves nothing until the next pane comes."""
+        """The view of a pane; a retraction gives an empty view, which is valid until the next pane."""
         data = pickle.dumps([] if pane.is_retraction else values, pickle.HIGHEST_PROTOCOL)
         return cls(code, blake2b(data, digest_size=16).digest(), data)
 
 
-class Reached(NamedTuple):
-    """How far a side input is."""
+@stored_as("SideProgress")
+class SideWatermark(NamedTuple):
+    """The watermark of a side input."""
 
     watermark: int
-    """Low watermark of the side input, microseconds UTC: panes due before it are out."""
+    """Low watermark of the side input, microseconds UTC: panes that are due before it have been sent."""
 
 
-Message = View | Reached
+Message = SideView | SideWatermark

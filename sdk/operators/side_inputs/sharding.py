@@ -1,29 +1,31 @@
-"""Spreads the main input of a step with side inputs over the shards of its gate."""
+"""What: distribution of the main input of a step with side inputs over the shards of its gate."""
 
 from __future__ import annotations
 
 from typing import cast
 from zlib import crc32
 
-from headrace.lowlevel.coder import STANDARD_KEYS, KeyCoder
-from headrace.lowlevel.computation import InlineComputation
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
 from headrace.lowlevel.errors import KeyEncodingError
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.sides.messages import SHARD_KEYS, SHARDS
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.computation import InlineComputation
+from headrace.sdk.operators.side_inputs.messages import SHARD_KEYS, SHARDS
 
 _REMEMBERED = 10_000
 _DIRECT = (str, int)
-"""Types of which equal keys are one key."""
+"""Types whose equal values have equal encodings."""
 
 
+@named("Sharding")
 class Sharding(InlineComputation):
-    """Puts a shard before each element (in the form WINDOWED).
+    """Adds a shard to each element (in the form WINDOWED).
 
-    Pairs go by key, so that elements of a key stay in order; others evenly.
+    Pairs are distributed by key, so that the elements of a key stay in order; other elements are distributed evenly.
 
     Args:
-        output: Stream of pairs: shard, element.
-        key_coder: Of the topology.
+        output: Stream of pairs (shard, element).
+        key_coder: Key coder of the topology.
     """
 
     def __init__(self, output: str, key_coder: KeyCoder = STANDARD_KEYS) -> None:
@@ -31,7 +33,7 @@ class Sharding(InlineComputation):
         self._known: dict[object, str] = {}
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Send a batch on."""
+        """Send the elements of a batch with their shards."""
         elements = cast("list[tuple[object, object, object]]", batch.values)
         spread = [(self._shard(element[0], at), element) for at, element in enumerate(elements)]
         emit(self._output, Batch(spread, batch.timestamps))
@@ -44,7 +46,7 @@ class Sharding(InlineComputation):
             try:
                 return self._shard_of(key)
             except KeyEncodingError:
-                # Nothing can be grouped by such a key, so its order does not matter.
+                # No grouping accepts such a key, so that the order of its elements does not matter.
                 pass
         return SHARD_KEYS[at % SHARDS]
 

@@ -1,58 +1,60 @@
-"""When and how of a side input: its windows gathered pane by pane, and told to every shard of the gates that look."""
+"""When and how: grouping of a side input by window, and distribution of its panes to every shard of the gates."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from headrace.lowlevel.computation import BundleComputation, Context, InlineComputation
-from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.timer import Timer
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.frames import Frames
-from headrace.sdk.mixedgrouping import MixedGrouping
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.sides.mapping import next_ready
-from headrace.sdk.sides.messages import SHARD_KEYS, Message, Reached, View
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.topology.computation import BundleComputation, Context, InlineComputation
+from headrace.lowlevel.topology.timer import Timer
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.side_inputs.messages import SHARD_KEYS, Message, SideView, SideWatermark
+from headrace.sdk.operators.side_inputs.window_mapping import next_ready
 from headrace.sdk.windows import BoundedWindow
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 _REACHED = "reached"
-"""Tag of the timer that waits for the watermark to move on."""
+"""Tag of the timer that waits for the next time at which a window may be known to be empty."""
 
 
 def no_key(value: object) -> None:
-    """The key of everything in a side input."""
+    """Return None, which is the key of all elements of a side input."""
 
 
+@named("SideGrouping")
 class SideGrouping(BundleComputation):
-    """Groups all of a side input's elements by window, and says when the watermark is where a window may be empty.
+    """Groups all elements of a side input by window, and sends the watermark when a window may be known to be empty.
 
     Args:
-        windowing: Of the side input; its trigger decides when a view is replaced.
-        streams: Input stream -> how it carries windows.
-        begin: Input stream with one record, which comes even if there are no elements.
-        output: Stream of its panes, as a grouping puts them out, and of `Reached`.
-        takes_back: Whether some elements may be retractions.
-        readers: Steps that look at it; one that came later would wait for views that were told before.
+        windowing: Windowing of the side input; its trigger determines when a view is replaced.
+        streams: Input stream -> form of its elements.
+        begin: Input stream with one record, which arrives even if there are no elements.
+        output: Stream of the panes, in the form of a grouping's output, and of `SideWatermark`.
+        takes_back: Whether elements may be retractions.
+        readers: Steps that have the side input; a step that is added later would wait for views that were sent before.
     """
 
     def __init__(
         self,
         windowing: Windowing,
-        streams: Mapping[str, InputForm],
+        streams: Mapping[str, GroupingInputForm],
         begin: str,
         output: str,
         takes_back: bool = False,
         readers: Sequence[str] = (),
     ) -> None:
-        self._grouping = MixedGrouping(windowing, None, streams, output, takes_back)
+        self._grouping = Grouping(windowing, None, streams, output, takes_back)
         self._windowing, self._begin, self._output = windowing, begin, output
         self._readers = tuple(readers)
 
     def state_signature(self) -> Mapping[str, str]:
-        """That of its grouping, and which steps have been told its views."""
+        """The signature of the grouping, and the steps that receive its views."""
         return {**self._grouping.state_signature(), "readers": ", ".join(self._readers)}
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
@@ -64,15 +66,15 @@ class SideGrouping(BundleComputation):
             self._grouping.process_batch(stream, Batch(pairs, batch.timestamps), context)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
-        """Say how far the watermark is, or go on with a window."""
+        """Send the watermark, or pass the timer to the grouping."""
         if timer.tag == _REACHED:
-            context.produce(self._output, Reached(context.watermark))
+            context.produce(self._output, SideWatermark(context.watermark))
             self._watch(context)
         else:
             self._grouping.process_timer(timer, context)
 
     def finish_key(self, context: Context) -> None:
-        """Put the panes out."""
+        """Send the panes."""
         self._grouping.finish_key(context)
 
     def _watch(self, context: Context) -> None:
@@ -81,25 +83,26 @@ class SideGrouping(BundleComputation):
             context.set_timer(_REACHED, due)
 
 
+@named("Tell")
 class Tell(InlineComputation):
-    """Tells what a `SideGrouping` puts out to every shard.
+    """Sends the outputs of a `SideGrouping` to every shard.
 
     Args:
-        windowing: Of the side input.
-        output: Stream of pairs: shard, message.
+        windowing: Windowing of the side input.
+        output: Stream of pairs (shard, message).
     """
 
     def __init__(self, windowing: Windowing, output: str) -> None:
-        self._frames, self._output = Frames(windowing), output
+        self._namespaces, self._output = WindowNamespaces(windowing), output
 
     def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
-        """Repeat each for every shard. Nothing waits for messages, so they are never late."""
+        """Send each message to every shard, at `MAX_TIMESTAMP`: messages hold no watermark and are never late."""
         messages = [self._message(value) for value in batch.values]
-        told = [(shard, message) for message in messages for shard in SHARD_KEYS]
-        emit(self._output, Batch(told, [MAX_TIMESTAMP] * len(told)))
+        pairs = [(shard, message) for message in messages for shard in SHARD_KEYS]
+        emit(self._output, Batch(pairs, [MAX_TIMESTAMP] * len(pairs)))
 
     def _message(self, value: object) -> Message:
-        if isinstance(value, Reached):
+        if isinstance(value, SideWatermark):
             return value
         (_, values), window, pane = cast("tuple[tuple[None, object], BoundedWindow, PaneInfo]", value)
-        return View.of(self._frames.of_window(window).code, values, pane)
+        return SideView.of(self._namespaces.of_window(window).code, values, pane)

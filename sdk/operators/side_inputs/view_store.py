@@ -1,4 +1,4 @@
-"""What one shard of a gate knows of its side inputs: the newest view of each window, kept while it can be looked at."""
+"""What: the newest view of each side window in one shard of a gate, kept while the window is reachable."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import pickle
 from collections.abc import Sequence, Set
 from typing import cast
 
-from headrace.lowlevel.computation import Context
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.frames import Frame
-from headrace.sdk.sides.mapping import SideWindows
-from headrace.sdk.sides.messages import Message, Reached
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.operators.side_inputs.messages import Message, SideWatermark
+from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
+from headrace.sdk.windows.window_namespace import WindowNamespace
 
 # First bytes of the names of cells; a byte with the number of the side input follows.
 _REACHED = b"r"
-"""How far the side input is."""
+"""Watermark of the side input."""
 _VERSION = b"i"
 """Version of a window's view; the window's code follows."""
 _DATA = b"v"
-"""The view's values, under the same name."""
+"""Values of the view; number and code follow as for the version."""
 NOTHING = b""
 """Version of the view of a window that is known to be empty."""
 _END = "end"
 """Tag of the timer at the end of time."""
 
 
-class Shelf:
-    """Views in the cells of the key that a context is at.
+class SideViewStore:
+    """Views in the cells of a key.
 
     Args:
-        windows: Of each side input.
-        context: Of the bundle.
+        windows: Windows of each side input, by its number.
+        context: Context of the bundle and key.
     """
 
     def __init__(self, windows: Sequence[SideWindows], context: Context) -> None:
@@ -39,13 +39,13 @@ class Shelf:
         self._reached: dict[int, int | None] = {}
 
     def take(self, number: int, message: Message) -> None:
-        """Put what a side input says of itself where it is found; a view replaces the one before it."""
-        if isinstance(message, Reached):
+        """Store a message of a side input; a view replaces the previous view of its window."""
+        if isinstance(message, SideWatermark):
             self._set_reached(number, message.watermark)
             return
-        frame, name = self._windows[number].frames.of_code(message.code), _name(number, message.code)
+        namespace, name = self._windows[number].namespaces.of_code(message.code), _name(number, message.code)
         if self._context.read(_VERSION + name) is None:
-            self._context.set_timer(f"{number} {frame.tag}", self._windows[number].expires_at(frame))
+            self._context.set_timer(f"{number} {namespace.tag}", self._windows[number].expires_at(namespace))
         self._context.write(_VERSION + name, message.version)
         self._context.write(_DATA + name, message.data)
 
@@ -61,32 +61,32 @@ class Shelf:
             self._reached[number] = None if data is None else int(data)
         return self._reached[number]
 
-    def version(self, number: int, frame: Frame) -> bytes | None:
-        """The version of a window's view; None if nothing is known of the window yet."""
-        found = self._context.read(_VERSION + _name(number, frame.code))
+    def version(self, number: int, namespace: WindowNamespace) -> bytes | None:
+        """The version of a window's view; None if there is no view and the window may still have a pane."""
+        found = self._context.read(_VERSION + _name(number, namespace.code))
         if found is None:
             reached = self._get_reached(number)
-            if reached is not None and reached >= self._windows[number].ready_at(frame):
+            if reached is not None and reached >= self._windows[number].ready_at(namespace):
                 return NOTHING
         return found
 
-    def values(self, number: int, frame: Frame) -> list[object]:
-        """What a window holds, in a list of its own."""
-        data = self._context.read(_DATA + _name(number, frame.code))
+    def values(self, number: int, namespace: WindowNamespace) -> list[object]:
+        """The contents of a window, as a new list."""
+        data = self._context.read(_DATA + _name(number, namespace.code))
         return [] if data is None else cast("list[object]", pickle.loads(data))
 
     def sweep(self, needed: Set[tuple[int, bytes]], waits: bool) -> None:
-        """Free what cannot be looked at any more.
+        """Delete the views of expired windows that no waiting element needs.
 
         Args:
-            needed: Side input and code of the windows that waiting elements will look at.
+            needed: Number of the side input and code of each window that waiting elements need.
             waits: Whether there are waiting elements.
         """
         for cell, _ in list(self._context.scan(_VERSION)):
             name = cell[1:]
             number, code = name[0], name[1:]
             windows = self._windows[number]
-            expires = windows.expires_at(windows.frames.of_code(code))
+            expires = windows.expires_at(windows.namespaces.of_code(code))
             if expires <= self._context.watermark and (number, code) not in needed:
                 self._context.write(_VERSION + name, None)
                 self._context.write(_DATA + name, None)

@@ -1,43 +1,38 @@
-"""What a stateful step has of one key and window while a bundle runs, and how all of it goes when the window closes."""
+"""What: state and timers of one key and window of a stateful step during a bundle, and their removal at its closing."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from headrace.lowlevel.computation import Context
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.timer import TimeDomain
-from headrace.sdk.frames import Frame
-from headrace.sdk.stateful.cells import Cells, prefix_of
-from headrace.sdk.stateful.spec import State
-from headrace.sdk.stateful.timer import UserTimer
-from headrace.sdk.stateful.timerspec import TimerSpec
-
-TIMER = "t"
-"""First letter of the tags of a `DoFn`'s timers; the window's tag, a space, and the timer's name and tag follow."""
-CLOSING = "u"
-"""First letter of the tag of the timer that waits for a window to close; at the same instant it fires last."""
+from headrace.lowlevel.topology.computation import Context
+from headrace.lowlevel.topology.timer import TimeDomain
+from headrace.sdk.userstate.cells import Cells, prefix_of
+from headrace.sdk.userstate.state_spec import State
+from headrace.sdk.userstate.timer_spec import TimerSpec
+from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.windows.window_namespace import WindowNamespace, closing_tag, user_timer_prefix
 
 
-class Place(NamedTuple):
-    """A window with the names that its state and timers have, the same for all keys."""
+class WindowNames(NamedTuple):
+    """A window with the names of its state and timers, which are the same for all keys."""
 
-    frame: Frame
+    namespace: WindowNamespace
     cells: bytes
-    """What the names of its cells begin with."""
+    """Prefix of the names of the window's cells."""
     timers: str
-    """What the tags of its timers begin with."""
+    """Prefix of the tags of the window's user timers."""
     closing: str
-    """The tag of the timer that waits for its closing."""
+    """Tag of the timer that waits for the closing of the window."""
 
     @classmethod
-    def of(cls, frame: Frame) -> Place:
-        """That of a frame."""
-        return cls(frame, prefix_of(frame.code), f"{TIMER}{frame.tag} ", CLOSING + frame.tag)
+    def of(cls, namespace: WindowNamespace) -> WindowNames:
+        """The names for a window's namespace."""
+        return cls(namespace, prefix_of(namespace.code), user_timer_prefix(namespace.tag), closing_tag(namespace.tag))
 
 
 class KeyWindow(Cells):
-    """State and timers of one key and window. Cells are read when they are asked for and written at the end."""
+    """State and timers of one key and window. Cells are read on demand and written at the end of the bundle."""
 
     __slots__ = (
         "_cover",
@@ -48,86 +43,86 @@ class KeyWindow(Cells):
         "arguments",
         "at",
         "closed",
-        "frame",
+        "namespace",
         "place",
         "sides",
         "states",
     )
 
-    def __init__(self, place: Place, context: Context) -> None:
-        # What `Cells` would do, without a call: there are more windows than anything else.
+    def __init__(self, place: WindowNames, context: Context) -> None:
+        # The body of `Cells.__init__`, inlined to save a call for each key and window.
         self.context, self.prefix, self.written, self.erased = context, place.cells, False, False
         self.place = place
-        self.frame = place.frame
+        self.namespace = place.namespace
         self.at = MIN_TIMESTAMP
         """Timestamp of the current element, or output timestamp of the current timer; microseconds UTC."""
         self.closed = False
-        """Whether everything of the window was taken away."""
+        """Whether state and timers of the window were deleted."""
         self.sides: tuple[object, ...] = ()
         """Side values of the current element."""
         self.arguments: tuple[list[object], dict[str, object]] | None = None
-        """How `process` is called here, made when it first is."""
+        """Arguments of `process` for this window, created at its first call."""
         self.states: dict[str, State] = {}
-        """Those that were asked for, by name."""
+        """States that were opened in this bundle, by name."""
         self._timers: dict[str, UserTimer] = {}
         self._cover: str | None = None
-        """Tag of a timer that was set to the instant at which the window closes."""
+        """Tag of a user timer that was set to the closing of the window."""
         self._moved = False
-        """Whether timers on the watermark were set to other instants, or taken away."""
+        """Whether watermark timers were set to other times, or deleted."""
         self._wall_set = False
         self._wall_cleared = False
 
     def timer(self, spec: TimerSpec) -> UserTimer:
-        """A timer."""
+        """The timer of a declaration."""
         found = self._timers.get(spec.name)
         if found is None:
-            found = self._timers[spec.name] = UserTimer(spec, self)
+            found = self._timers[spec.name] = UserTimer(spec, self.place.timers + spec.tag, self)
         return found
 
     def set_timer(self, tag: str, timestamp: int, hold: int | None = None) -> None:
-        """Set a timer on the watermark, at the closing of the window at the latest."""
+        """Set a watermark timer, whose time is not after the closing of the window."""
         self.context.set_timer(tag, timestamp, hold=hold)
-        if timestamp == self.frame.closes:
+        if timestamp == self.namespace.closes:
             self._cover = tag
         else:
             self._moved = True
 
     def clear_timer(self, tag: str) -> None:
-        """Take a timer on the watermark away."""
+        """Delete a watermark timer."""
         self.context.delete_timer(tag)
         self._moved = True
 
     def timer_fired(self, name: str) -> None:
-        """The timer of a spec is set no more."""
+        """Record that a watermark timer of the declaration with this name has fired."""
         if (timer := self._timers.get(name)) is not None:
             timer.forget()
 
     def set_wall_timer(self, tag: str, timestamp: int, hold: int) -> None:
-        """Set a timer on wall time, which may be left when the window closes."""
+        """Set a wall-time timer, which is deleted if it has not fired when the window closes."""
         self.context.set_timer(tag, timestamp, TimeDomain.WALL_TIME, hold)
         self._wall_set = True
 
     def clear_wall_timer(self, tag: str) -> None:
-        """Take a timer on wall time away."""
+        """Delete a wall-time timer."""
         self.context.delete_timer(tag, TimeDomain.WALL_TIME)
         self._wall_cleared = True
 
     def wall_timer_fired(self) -> None:
-        """A timer on wall time is set no more."""
+        """Record that a wall-time timer has fired."""
         self._wall_cleared = True
 
     def finish(self, has_wall_timers: bool) -> None:
-        """The bundle is over: write what changed, or take everything away if the window has closed.
+        """End the bundle: write changes, or delete everything if the window has closed.
 
         Args:
-            has_wall_timers: Whether the step may have set timers on wall time.
+            has_wall_timers: Whether the step may have set wall-time timers.
         """
-        # They point back here: without this, only the garbage collector would find them.
+        # Arguments and timers refer to this window: break the reference cycles.
         self.arguments, self._timers = None, {}
         states, self.states = self.states, {}
         if self.closed:
             return
-        if self.frame.closes <= self.context.watermark:
+        if self.namespace.closes <= self.context.watermark:
             self.close(has_wall_timers)
             return
         for state in states.values():
@@ -141,15 +136,15 @@ class KeyWindow(Cells):
                 self.context.delete_timer(self.place.closing)
 
     def _see_to_closing(self) -> None:
-        """Have something left to fire when the window closes: a timer of the user's own that waits for it will do."""
-        context, closing, closes = self.context, self.place.closing, self.frame.closes
+        """Make sure that a timer fires when the window closes; a user timer at that time is enough."""
+        context, closing, closes = self.context, self.place.closing, self.namespace.closes
         if self._cover is not None and (not self._moved or context.timer(self._cover) == closes):
             return
         if context.timer(closing) is None:
             context.set_timer(closing, closes)
 
     def close(self, has_wall_timers: bool) -> None:
-        """Take away what the window has: state, and timers that will not fire any more."""
+        """Delete the state of the window, and its wall-time timers."""
         self.erase_all()
         if has_wall_timers:
             for tag in self._wall_timers():

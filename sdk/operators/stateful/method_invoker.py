@@ -1,4 +1,4 @@
-"""What: how a stateful `DoFn`'s method is called: most arguments are the same for all elements of a key and window."""
+"""What: calls of a stateful `DoFn`'s methods; arguments that are the same within a key and window are prepared once."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo
-from headrace.sdk.stateful.keywindow import KeyWindow
-from headrace.sdk.stateful.spec import State, StateSpec
-from headrace.sdk.transforms.parameters import Arguments, Constant, Given, Side, Source, StateArgument, TimerArgument
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.functions.arguments import Arguments, Constant, Given, Side, Source, StateArgument, TimerArgument
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.stateful.key_window import KeyWindow
+from headrace.sdk.userstate.state_spec import State, StateSpec
 
 _BY_ELEMENT = (Given.ELEMENT, Given.TIMESTAMP, Given.PANE, Given.WINDOWED_VALUE, Given.DYNAMIC_TIMER_TAG)
 
 
 class Call:
-    """A method with where its arguments come from.
+    """A method with the sources of its arguments.
 
     Args:
         method: The method.
-        arguments: What it takes.
-        spread: Whether the element is spread over its first parameters.
+        arguments: Sources of the arguments.
+        spread: Whether the items of the element are passed as separate arguments.
     """
 
     def __init__(self, method: Callable[..., object], arguments: Arguments, spread: bool = False) -> None:
@@ -33,19 +33,19 @@ class Call:
         self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
         self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
         self.is_plain = self._only_element and not arguments.named
-        """Whether it takes the element first, and then only what is the same for all elements of a key and window."""
-        # What is the same for all keys and windows is filled in once.
+        """Whether the element is the first argument and the other arguments are the same within a key and window."""
+        # Arguments that are the same for all keys and windows are filled in once.
         self._same: list[object] = [_same(source) for source in arguments.positional]
         self._same_names: dict[str, object] = {name: _same(source) for name, source in arguments.named}
         self._own = [(i, make) for i, s in enumerate(arguments.positional) if (make := _maker(s)) is not None]
         self._own_names = [(name, make) for name, s in arguments.named if (make := _maker(s)) is not None]
 
     def rest(self, window: KeyWindow) -> list[object]:
-        """What a plain method takes besides the element."""
+        """The arguments of a plain method after the element."""
         return self.filled(window)[0][1:]
 
     def filled(self, window: KeyWindow) -> tuple[list[object], dict[str, object]]:
-        """The arguments for a key and window, with gaps for those that differ from element to element."""
+        """The arguments for a key and window, with placeholders for those that differ between elements."""
         positional = self._same.copy()
         for index, make in self._own:
             positional[index] = make(window)
@@ -58,7 +58,7 @@ class Call:
         return named
 
     def on_element(self, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
-        """Call it for an element."""
+        """Call the method for an element; `timestamp` is microseconds UTC."""
         if window.arguments is None:
             window.arguments = self.filled(window)
         positional, named = window.arguments
@@ -72,7 +72,7 @@ class Call:
         return self.method(*positional, **named) if named else self.method(*positional)
 
     def on_timer(self, window: KeyWindow, fires_at: int, dynamic_tag: str) -> object:
-        """Call it for a timer."""
+        """Call the method for a timer; `fires_at` is microseconds UTC."""
         positional = self._same.copy()
         for index, make in self._own:
             positional[index] = make(window)
@@ -87,9 +87,9 @@ class Call:
 
 
 def _in_order(method: Callable[..., object], arguments: Arguments) -> Arguments:
-    """The same with arguments by place instead of by name as far as a method has them one after the other.
+    """The same arguments, with leading named arguments turned into positional ones.
 
-    What is given by name is put in order with each call, which takes as long as the rest of it.
+    Python reorders named arguments in every call, which takes as long as the rest of the call.
     """
     named = dict(arguments.named)
     try:
@@ -97,7 +97,7 @@ def _in_order(method: Callable[..., object], arguments: Arguments) -> Arguments:
             len(arguments.positional) :
         ]
     except (TypeError, ValueError):
-        # Some built-in functions do not say what they take.
+        # Some built-in functions have no signature.
         return arguments
     positional = list(arguments.positional)
     for parameter in parameters:
@@ -108,12 +108,12 @@ def _in_order(method: Callable[..., object], arguments: Arguments) -> Arguments:
 
 
 def _same(source: Source) -> object:
-    """What is the same for all keys and windows; None for a gap."""
+    """An argument that is the same for all keys and windows; None as a placeholder."""
     return source.value if isinstance(source, Constant) else None
 
 
 def _maker(source: Source) -> Callable[[KeyWindow], object] | None:
-    """What gives an argument that is the same for all elements of a key and window."""
+    """A function that gives an argument that is the same within a key and window; None for other arguments."""
     if isinstance(source, StateArgument):
         return _state_of(source.spec)
     if isinstance(source, TimerArgument):
@@ -121,11 +121,11 @@ def _maker(source: Source) -> Callable[[KeyWindow], object] | None:
         return lambda window: window.timer(timer)
     if source is Given.KEY:
         return attrgetter("context.key")
-    return attrgetter("frame.window") if source is Given.WINDOW else None
+    return attrgetter("namespace.window") if source is Given.WINDOW else None
 
 
 def _state_of(spec: StateSpec[State]) -> Callable[[KeyWindow], State]:
-    """What gives a piece of state: nearly always it is the first time in the window."""
+    """A function that gives a state, which it opens at the first access in a window."""
     name, opened = spec.name, spec.open
 
     def state(window: KeyWindow) -> State:
@@ -144,7 +144,7 @@ def _is_by_element(source: Source) -> bool:
 
 def _of_element(source: Source, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
     if isinstance(source, Side):
-        return window.sides[source.place]
+        return window.sides[source.index]
     if source is Given.ELEMENT:
         return element
     if source is Given.TIMESTAMP:
@@ -152,7 +152,7 @@ def _of_element(source: Source, window: KeyWindow, element: object, timestamp: i
     pane = PANE_INFO_UNKNOWN if pane is None else pane
     if source is Given.PANE:
         return pane
-    return WindowedValue(element, Timestamp.of_micros(timestamp), (window.frame.window,), pane)
+    return WindowedValue(element, Timestamp.of_micros(timestamp), (window.namespace.window,), pane)
 
 
 def _spreading(method: Callable[..., object]) -> Callable[..., object]:

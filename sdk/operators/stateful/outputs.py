@@ -1,28 +1,28 @@
-"""What a stateful step puts out: each value with its window and pane, gathered by stream."""
+"""What: outputs of a stateful step, with window and pane, collected by stream."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from headrace.lowlevel.record import Batch, Emit
-from headrace.sdk.lifecycle import last_outputs
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo, is_retraction
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.windowedvalue import WindowedValue
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.sdk.functions.lifecycle import last_outputs
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, is_retraction
+from headrace.sdk.model.special_outputs import SPECIAL, converted
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.windows import BoundedWindow, TimestampedValue
+from headrace.sdk.windows.windowing import Windowing
 
-_SPECIAL = frozenset({TaggedOutput, TimestampedValue, WindowedValue})
 _REFUSED = frozenset({str, bytes, dict})
 
 
 class Outputs:
-    """Gathers outputs as triples (value, window, pane or None); a value in several windows is as many outputs.
+    """Collects outputs as triples (value, window, pane or None); a value in several windows gives one output for each.
 
     Args:
-        streams: Tag -> stream, for the outputs that something reads; others are dropped.
-        windowing: That of the outputs.
+        streams: Tag -> stream, for outputs that have a reader; other outputs are dropped.
+        windowing: Windowing of the outputs.
     """
 
     def __init__(self, streams: Mapping[str | None, str], windowing: Windowing) -> None:
@@ -32,11 +32,14 @@ class Outputs:
         self.clear()
 
     def clear(self) -> None:
-        """Forget what a bundle that failed has left."""
+        """Remove the outputs of a failed bundle."""
         self._columns = {tag: ([], []) for tag in self._streams}
 
     def take(self, results: object, timestamp: int, window: BoundedWindow, pane: PaneInfo | None) -> None:
-        """Take what a function returned for an element or timer."""
+        """Add the results of a function for an element or timer.
+
+        Raises TypeError if `results` is not an iterable of outputs: a str, bytes or dict is not.
+        """
         if _is_refused(results):
             raise TypeError(
                 f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
@@ -44,17 +47,17 @@ class Outputs:
             )
         main = self._columns.get(None)
         for result in cast(Iterable[object], results):
-            if result.__class__ in _SPECIAL:
+            if result.__class__ in SPECIAL:
                 self._take_special(result, timestamp, window, pane)
             elif main is not None:
                 main[0].append((result, window, pane))
                 main[1].append(timestamp)
 
     def _take_special(self, result: object, timestamp: int, window: BoundedWindow, pane: PaneInfo | None) -> None:
-        """Take an output that is more than a value: it has a tag, a timestamp or windows of its own."""
-        tag = None
+        """Add an output that has a tag, a timestamp or windows of its own."""
+        tag, result = None, converted(result)
         if isinstance(result, TaggedOutput):
-            tag, result = result.tag, result.value
+            tag, result = result.tag, converted(result.value)
         if isinstance(result, TimestampedValue):
             micros = result.timestamp.micros
             windows = self._assign_all((micros,), (result.value,), (window,))[0]
@@ -65,7 +68,7 @@ class Outputs:
             self._add(tag, result, timestamp, (window,), pane)
 
     def take_last(self, outputs: object) -> None:
-        """Take what `finish_bundle` returned."""
+        """Add the results of `finish_bundle`."""
         for tag, result in last_outputs(outputs):
             self._add_windowed(tag, result, None)
 
@@ -82,7 +85,7 @@ class Outputs:
                 columns[1].append(timestamp)
 
     def send(self, emit: Emit) -> None:
-        """Hand everything to its streams."""
+        """Emit all outputs to their streams, and remove them."""
         for tag, (values, timestamps) in self._columns.items():
             if values:
                 self._columns[tag] = ([], [])

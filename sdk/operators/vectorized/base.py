@@ -1,28 +1,31 @@
-"""What: what groupings by columns have in common: the CombineFn, its reducers, and what their state means."""
+"""What: base class of vectorized groupings: the CombineFn, its reducers, and the signature of stored state."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from headrace.lowlevel.intervalcomputation import IntervalComputation
-from headrace.sdk.columns.reducers import Reducers
-from headrace.sdk.contents import Combiner
-from headrace.sdk.rules import Rules
-from headrace.sdk.statesignature import combiner_kind, windowing_signature
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.operators.combining.aggregates import Reducers
+from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.windows.state_signature import windowing_signature
 
 
+@named("ColumnCombining")
 class ColumnCombining(IntervalComputation):
-    """Combines all keys of an interval at once; how windows come about, a subclass says.
+    """Combines the values of all keys of an interval at once; subclasses implement the assignment of windows.
 
     Args:
-        rules: What the windowing means.
-        combine: A CombineFn that reducers stand for.
-        reducers: These.
-        output_stream: Where the panes go, in the form FIRED.
+        config: Configuration of the grouping.
+        combine: A CombineFn for which `reducers_of` gives reducers.
+        reducers: The reducers of `combine`.
+        output_stream: Stream to which panes are sent, in the form FIRED.
     """
 
-    def __init__(self, rules: Rules, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
-        self._rules, self._combine, self._reducers = rules, combine, reducers
+    def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, output_stream: str) -> None:
+        self._config, self._combine, self._reducers = config, combine, reducers
         self._output_stream = output_stream
 
     def setup(self) -> None:
@@ -34,10 +37,10 @@ class ColumnCombining(IntervalComputation):
         self._combine.teardown()
 
     def has_teardown(self) -> bool:
-        """Whether the CombineFn's does anything."""
+        """Whether `teardown` of the CombineFn does anything."""
         return self._combine.has_teardown()
 
     def state_signature(self) -> Mapping[str, str]:
-        """That of a `Grouping`: each takes over what the other has stored."""
-        own = {"combiner": combiner_kind(self._combine), "contents": self._rules.contents.kind}
-        return {**windowing_signature(self._rules.windowing), **own}
+        """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
+        own = {"combiner": combiner_kind(self._combine), "contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **own}

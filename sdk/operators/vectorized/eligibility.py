@@ -1,29 +1,54 @@
-"""When and how: whether a grouping may work on all keys of an interval at once, and what stands against it."""
+"""When and how: whether a grouping can be vectorized (all keys of an interval at once), and if not, why."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.sdk.columns.firing import Firing
-from headrace.sdk.columns.grouping import has_columns, has_windows
-from headrace.sdk.columns.panegrouping import has_panes
-from headrace.sdk.columns.reducers import reducers_of
-from headrace.sdk.columns.sessiongrouping import gap_of
-from headrace.sdk.contents import Combiner
-from headrace.sdk.statesignature import combiner_kind, trigger_kind, window_kind
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.operators.combining.aggregates import reducers_of
+from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import AccumulationMode
-from headrace.sdk.windowing import Windowing
-from headrace.sdk.windows import TimestampCombiner
+from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampCombiner
+from headrace.sdk.windows.state_signature import trigger_kind, window_kind
+from headrace.sdk.windows.windowing import Windowing
+
+_LONGEST = 1 << 61
+"""Length of a window or a gap, microseconds, from which on 64-bit arithmetic might overflow."""
+
+
+def has_windows(windowing: Windowing) -> bool:
+    """Whether `ColumnGrouping` supports the windows: fixed, overlapping sliding or global, shorter than `_LONGEST`."""
+    window_fn = windowing.window_fn
+    if type(window_fn) is SlidingWindows:
+        return window_fn.period < window_fn.size and window_fn.size.micros < _LONGEST
+    if type(window_fn) is FixedWindows:
+        return window_fn.size.micros < _LONGEST
+    return type(window_fn) is GlobalWindows
+
+
+def size_of(windowing: Windowing) -> int | None:
+    """The length of fixed and sliding windows, microseconds; None for other windows."""
+    window_fn = windowing.window_fn
+    return window_fn.size.micros if isinstance(window_fn, (FixedWindows, SlidingWindows)) else None
+
+
+def gap_of(windowing: Windowing) -> int | None:
+    """The gap of sessions that `ColumnSessions` supports, microseconds; None for other windowings."""
+    window_fn = windowing.window_fn
+    if type(window_fn) is not Sessions or window_fn.gap_size.micros >= _LONGEST or not windowing.puts_out_once:
+        return None
+    return window_fn.gap_size.micros if windowing.timestamp_combiner is TimestampCombiner.OUTPUT_AT_EOW else None
 
 
 def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool, spread: bool) -> str | None:
-    """Why a grouping goes key by key; None if it may take all keys at once.
+    """Why a grouping is not vectorized, in the words of `headrace explain`; None if it can be.
 
     Args:
-        windowing: Of its input.
-        combine: Its CombineFn, if it has one.
-        takes_back: Whether its input may have retractions.
-        spread: Whether hot keys are fanned out.
+        windowing: Windowing of the grouping's input.
+        combine: CombineFn of the grouping; None if it keeps elements.
+        takes_back: Whether the input may have retractions.
+        spread: Whether the program asks for a fan-out of hot keys.
 
     >>> from headrace.sdk.windows import FixedWindows
     >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, spread=False)
@@ -37,7 +62,10 @@ def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool
         return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
         return "the time of a pane depends on those of its elements"
-    if has_columns(windowing) or has_panes(windowing) or (gap_of(windowing) is not None and not spread):
+    if has_windows(windowing) and (windowing.puts_out_once or Firing.of(windowing) is not None):
+        # Values are combined before the shuffle, so that no trigger can look at them.
+        return "its trigger looks at the values of elements" if windowing.trigger.needs_values else None
+    if gap_of(windowing) is not None and not spread:
         return None
     if not windowing.puts_out_once:
         return "a window may have more panes than the one at its end, " + _panes_obstacle(windowing)
@@ -45,7 +73,7 @@ def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool
 
 
 def _panes_obstacle(windowing: Windowing) -> str:
-    """Why windows with several panes are not taken all at once."""
+    """The reason why windows with several panes are not vectorized."""
     if not has_windows(windowing):
         return f"and windows come from {window_kind(windowing.window_fn)}"
     if windowing.accumulation_mode is AccumulationMode.ACCUMULATING_AND_RETRACTING:

@@ -1,4 +1,4 @@
-"""When: what makes a pane ready, again and again: a number of new elements, a wall time, or both; for columns."""
+"""When: the condition of a repeated trigger (a number of elements, a wall time, or both), evaluated for columns."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import cast
 
 import numpy as np
 
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.sdk.columns.lines import NEVER, WAKE, Lines
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.sdk.operators.vectorized.state.window_table import NEVER, WAKE, WindowTable
 from headrace.sdk.triggers import (
     AfterAll,
     AfterAny,
@@ -25,24 +25,24 @@ from headrace.sdk.triggers.processing_time import AtWallTime
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """What a repeated trigger waits for, anew after each pane.
+    """The condition under which a repeated trigger fires; after each pane the condition is evaluated from the start.
 
     >>> Readiness.of(Repeatedly(AfterAny(AfterCount(100), AfterProcessingTime(10)))).count
     100
     """
 
     count: int | None = None
-    """So many new elements or more; None if their number does not matter."""
+    """Least number of elements since the last pane; None if the number of elements does not matter."""
     wall: AtWallTime | None = None
-    """A wall time that follows from when the first of them came."""
+    """Trigger that gives the wall time to wait for, from the arrival of the first element; None if there is no such."""
     both: bool = False
-    """Whether it waits for both; else for what is first."""
+    """Whether `count` and `wall` must both be reached (`AfterAll`); if False, one of them is enough (`AfterAny`)."""
     part: int | None = None
-    """Which part of a composite trigger waits for wall time."""
+    """Index of the part of a composite trigger that waits for a wall time; None if there is no such part."""
 
     @classmethod
     def of(cls, trigger: Trigger) -> Readiness | None:
-        """What a trigger means that begins anew whenever it has fired; None if it is another."""
+        """The condition of `Always` or of `Repeatedly` counts and at most one wall time; None for other triggers."""
         if type(trigger) is Always:
             return cls(1)
         inner = trigger.underlying if type(trigger) is Repeatedly else None
@@ -60,10 +60,10 @@ class Readiness:
 
     @classmethod
     def _of_parts(cls, trigger: AfterAny | AfterAll) -> Readiness | None:
-        """Of counts side by side, and one wall time at most."""
+        """The condition of a composite trigger of counts and at most one wall time; None if it has other parts."""
         parts = [cls._of_one(part) for part in trigger.triggers]
         known = [part for part in parts if part is not None]
-        walls = [place for place, part in enumerate(known) if part.wall is not None]
+        walls = [index for index, part in enumerate(known) if part.wall is not None]
         if len(known) < len(parts) or len(walls) > 1:
             return None
         counts = [part.count for part in known if part.count is not None]
@@ -73,11 +73,20 @@ class Readiness:
 
     @property
     def at_once(self) -> bool:
-        """Whether whatever comes makes a pane."""
+        """Whether one element is always enough for a pane."""
         return self.count == 1 and (self.wall is None or not self.both)
 
-    def enough(self, lines: Lines, wall_time: int) -> Numbers | int:
-        """How many new elements make a pane of each line at a wall time, microseconds UTC."""
+    def enough(self, lines: WindowTable, wall_time: int) -> Numbers | int:
+        """The number of elements since the last pane from which on each line is ready to fire.
+
+        Args:
+            lines: Lines whose `WAKE` is compared with the wall time.
+            wall_time: Microseconds UTC.
+
+        Returns:
+            One number if it is the same for all lines, else int64 with one entry for each line; `NEVER` if no number of
+            elements is enough.
+        """
         count = NEVER if self.count is None else self.count
         if self.wall is None:
             return count
@@ -85,12 +94,12 @@ class Readiness:
         return cast(Numbers, np.where(due, count, NEVER) if self.both else np.where(due, 1, count))
 
     def wake_in(self, progress: Progress) -> int:
-        """The wall time that the trigger remembers, microseconds UTC; `NEVER` if none."""
+        """The wall time, microseconds UTC, that is stored in the trigger's progress; `NEVER` if there is none."""
         if self.wall is None:
             return NEVER
-        told = progress[self.part] if self.part is not None and isinstance(progress, tuple) else progress
-        return told if isinstance(told, int) else NEVER
+        wake = progress[self.part] if self.part is not None and isinstance(progress, tuple) else progress
+        return wake if isinstance(wake, int) else NEVER
 
 
 _CLOCKS = (AfterProcessingTime, AtPeriod)
-"""Those whose methods are known; a subclass may have others."""
+"""Supported wall-time triggers; a subclass may override their methods and is not supported."""

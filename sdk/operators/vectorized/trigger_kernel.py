@@ -1,9 +1,10 @@
-"""When and how, for the windows of all keys of an interval: triggers that count or wait, as rules for columns.
+"""When and how: vectorized evaluation of count and wall-time triggers for the windows of all keys of an interval.
 
-What `Grouping` asks a trigger of one window, this asks of all: after the elements of a bundle, when the wall clock
-reaches a time that it waits for, when the watermark reaches the end, and when allowed lateness is over. For these
-triggers all that there is to remember is how many elements came since the last pane, until when the next one waits, and
-whether the end has been reached.
+`Grouping` evaluates the trigger of one window; `Firing` evaluates the triggers of all lines of a `WindowTable`. A
+trigger is evaluated after the elements of a bundle, when the wall clock reaches a time that the trigger waits for, when
+the watermark reaches the end of a window, and when the allowed lateness of a window is over. The state of such a
+trigger is the number of elements since the last pane, the wall time that the next pane waits for, and whether the
+watermark has reached the end of the window.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from headrace.lowlevel.columnkeys import Numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.columns.fired import pane_codes
-from headrace.sdk.columns.lines import (
+from headrace.sdk.expressions.pane_schema import pane_codes
+from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.vectorized.state.window_table import (
     END,
     ENDED,
     FINISHED,
@@ -27,64 +30,66 @@ from headrace.sdk.columns.lines import (
     NONSPECULATIVE,
     TIMELY,
     WAKE,
-    Lines,
+    WindowTable,
 )
-from headrace.sdk.columns.readiness import Readiness
-from headrace.sdk.columns.sessions import Flags
-from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.operators.vectorized.trigger_conditions import Readiness
 from headrace.sdk.triggers import AccumulationMode, AfterWatermark, DefaultTrigger, Progress, Trigger
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import GlobalWindows
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 
 EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
 
 
 class Panes(NamedTuple):
-    """What fires."""
+    """Panes that have fired; the two arrays and `lines` have one entry for each pane, in the same order."""
 
-    places: Numbers
-    """Of the lines that it comes from."""
-    lines: Lines
-    """What they held."""
+    indices: Numbers
+    """Index of the pane's line in the table that was evaluated: int64."""
+    lines: WindowTable
+    """Copies of these lines as they were when the panes fired."""
     codes: Numbers
-    """The panes; see `pane_codes`."""
+    """Each pane's `PaneInfo` as a number (see `pane_codes`): int64."""
 
-    def taken(self, places: Numbers) -> Panes:
-        """Those at these places."""
-        return Panes(self.places[places], self.lines.taken(places), self.codes[places])
+    def taken(self, indices: Numbers) -> Panes:
+        """A copy of the panes at these indices: int64, in any order."""
+        return Panes(self.indices[indices], self.lines.taken(indices), self.codes[indices])
 
     def where(self, chosen: Flags) -> Panes:
-        """Those for which it is true."""
+        """The panes whose entry in `chosen`, a bool array with one entry for each pane, is True."""
         return self.taken(np.flatnonzero(chosen))
 
     @classmethod
     def joined(cls, parts: Sequence[Panes]) -> Panes:
-        """All of several."""
-        places, codes = (np.concatenate([part[at] for part in parts]) for at in (0, 2))
-        return cls(places, Lines.joined([part.lines for part in parts], 0), codes)
+        """Concatenate panes in their order. Raises ValueError if `parts` is empty."""
+        indices, codes = (np.concatenate([part[at] for part in parts]) for at in (0, 2))
+        return cls(indices, WindowTable.joined([part.lines for part in parts], 0), codes)
 
 
 @dataclass(frozen=True, slots=True)
 class Firing:
-    """A trigger and how its panes accumulate."""
+    """The rules by which windows fire: when the trigger is ready, the allowed lateness, and how panes accumulate.
+
+    Arrays that methods take and return have one entry for each line of the `WindowTable` that is their argument: flags
+    are bool, numbers are int64. Watermarks and wall times are microseconds UTC.
+    """
 
     early: Readiness | None
-    """When there is a pane before the end; None: there is none."""
+    """When an early pane is ready; None if there are no early panes."""
     late: Readiness | None
-    """The same after the end; None: what comes then is dropped."""
+    """When a late pane is ready; None if elements after the on-time pane are dropped."""
     at_end: bool
-    """Whether there is a pane at the end."""
+    """Whether the trigger fires when the watermark reaches the end of the window."""
     lateness: int
-    """Microseconds for which a window stays after its end."""
+    """Allowed lateness: the time from the end of a window until it is closed, microseconds."""
     discarding: bool
     empty_on_time: bool
-    """Whether the pane at the end is wanted even if nothing came since the last."""
+    """Whether the on-time pane is emitted even if no elements have arrived since the previous pane."""
     empty_last: bool
-    """Whether the last pane is wanted even if nothing came since the one before."""
+    """Whether the last pane is emitted even if no elements have arrived since the previous pane."""
 
     @classmethod
     def of(cls, windowing: Windowing) -> Firing | None:
-        """What a windowing means; None if columns do not express it.
+        """The rules of a windowing; None if vectorized evaluation does not support the windowing.
 
         >>> Firing.of(Windowing.of(Windowing().window_fn, allowed_lateness=5)).late.count
         1
@@ -102,7 +107,11 @@ class Firing:
 
     @classmethod
     def after_end(cls, windowing: Windowing) -> Firing:
-        """What is known of the end of windows by the kind of the trigger alone, whatever it counts or waits for."""
+        """The rules that follow from the type of the trigger, without the counts and times of its parts.
+
+        The result is enough for `closed_until` and `due`, for `end` of windows whose panes have been emitted, and for
+        windows that have one pane.
+        """
         trigger = windowing.trigger
         once = type(trigger) is AfterWatermark and trigger.late is None
         late = None if once else Readiness(1)
@@ -110,53 +119,84 @@ class Firing:
         return cls(None, late, at_end, *_behavior(windowing))
 
     def closed_until(self, watermark: int) -> int:
-        """The latest end of a window that is closed at a watermark, microseconds UTC."""
+        """The latest end of a window that is closed at this watermark, microseconds UTC."""
         return watermark if watermark >= MAX_TIMESTAMP else max(watermark - self.lateness, MIN_TIMESTAMP)
 
-    def due(self, lines: Lines) -> Numbers:
-        """When the watermark next matters: the end of each one's window, or its closing."""
+    def due(self, lines: WindowTable) -> Numbers:
+        """The next watermark at which each line is evaluated: the end of its window, or the closing if it has ended.
+
+        The result is int64, microseconds UTC.
+        """
         latest = MAX_TIMESTAMP - self.lateness
         closes = np.where(lines[END] > latest, MAX_TIMESTAMP, np.minimum(lines[END], latest) + self.lateness)
         return cast(Numbers, np.where(lines.has(ENDED), closes, lines[END]))
 
     @property
     def waits(self) -> bool:
-        """Whether a pane may wait for the wall clock."""
+        """Whether early or late panes may wait for a wall time."""
         return any(phase is not None and phase.wall is not None for phase in (self.early, self.late))
 
     def wake_in(self, progress: Progress) -> int:
-        """The wall time that the trigger's progress remembers, microseconds UTC; `NEVER` if none."""
+        """The wall time, microseconds UTC, that is stored in a trigger's progress; `NEVER` if there is none."""
         phase = self.early
         if self.at_end and isinstance(progress, tuple):
             is_late, early, late = progress
             phase, progress = (self.late, late) if is_late else (self.early, early)
         return NEVER if phase is None else phase.wake_in(progress)
 
-    def wait(self, lines: Lines, came: Flags, watermark: int, wall_time: int) -> None:
-        """Set until when panes wait that begin with what came."""
-        past = lines[END] <= watermark
-        for phase, its in ((self.early, ~past), (self.late, past)):
-            if phase is not None and phase.wall is not None:
-                lines.numbers[WAKE, its & came & (lines[WAKE] == NEVER)] = phase.wall.fires_at(wall_time)
+    def wait(self, lines: WindowTable, arrived: Flags, watermark: int, wall_time: int) -> None:
+        """Set `WAKE` of the lines in `arrived` that do not wait for a wall time yet, if their phase waits for one.
 
-    def enough(self, lines: Lines, existed: Flags, watermark: int, wall_time: int) -> Numbers:
-        """How many new elements make a pane of each line at a watermark and a wall time."""
+        Args:
+            lines: Changed in place.
+            arrived: Which lines have elements of this bundle.
+            watermark: Decides whether a line is in the early or in the late phase.
+            wall_time: When the elements arrived.
+        """
+        past = lines[END] <= watermark
+        for phase, in_phase in ((self.early, ~past), (self.late, past)):
+            if phase is not None and phase.wall is not None:
+                lines[WAKE][in_phase & arrived & (lines[WAKE] == NEVER)] = phase.wall.fires_at(wall_time)
+
+    def enough(self, lines: WindowTable, existed: Flags, watermark: int, wall_time: int) -> Numbers:
+        """The number of elements since the last pane from which on each line is ready to fire.
+
+        Args:
+            lines: Not changed.
+            existed: Which lines are of windows that were open before the bundle.
+            watermark: Decides whether a line is in the early or in the late phase.
+            wall_time: Compared with the wall times that lines wait for.
+
+        Returns:
+            int64; `NEVER` for a line that no number of elements makes ready.
+        """
         past = lines[END] <= watermark
         enough = np.where(past, _enough(self.late, lines, wall_time), _enough(self.early, lines, wall_time))
         if self.at_end:
-            # The first elements after the end are in the pane that fires because of it.
+            # A window that is opened after its end fires with its first elements: the watermark has reached the end.
             enough[past & ~existed] = 1
         return cast(Numbers, enough)
 
-    def ask(self, lines: Lines, which: Flags, enough: Numbers, watermark: int) -> Panes:
-        """The panes that are ready: after a bundle's elements, of lines that some came for, or at a wall time."""
+    def ask(self, lines: WindowTable, which: Flags, enough: Numbers, watermark: int) -> Panes:
+        """Fire the chosen lines that are ready: after the elements of a bundle, or at a wall time.
+
+        Args:
+            lines: Changed in place: those that fire are marked as fired, and cleared if panes discard.
+            which: Lines that may fire.
+            enough: The result of `enough` for these lines.
+            watermark: Decides whether panes are early, and whether they are the last of their windows.
+        """
         past = lines[END] <= watermark
         fires = which & ~lines.has(FINISHED) & (lines[FRESH] >= enough)
         finishes = past & (self.late is None)
         return self._fire(lines, fires, early=~past, is_last=finishes)
 
-    def end(self, lines: Lines, watermark: int, wall_time: int) -> Panes:
-        """The panes of windows that have ended and are not closed."""
+    def end(self, lines: WindowTable, watermark: int, wall_time: int) -> Panes:
+        """Set `ENDED` on lines whose windows have ended but are not closed at the watermark; fire those that are ready.
+
+        Every such line fires if `at_end` is True; otherwise a line fires if its late phase is ready at the wall time.
+        The lines are changed in place.
+        """
         ending = ~lines.has(ENDED) & (lines[END] <= watermark) & (lines[END] > self.closed_until(watermark))
         fires = ending & ~lines.has(FINISHED)
         if not self.at_end:
@@ -167,23 +207,31 @@ class Firing:
         lines.set_flag(TIMELY, ending & (lines[FRESH] == 0), on=False)
         return fired
 
-    def close(self, lines: Lines, watermark: int) -> Panes:
-        """The last panes of windows that are closed."""
+    def close(self, lines: WindowTable, watermark: int) -> Panes:
+        """Emit the last panes of windows that are closed at the watermark; the lines are changed in place."""
         closing = (lines[END] <= self.closed_until(watermark)) & ~lines.has(FINISHED)
         triggered = ~lines.has(ENDED) & self.at_end
         never = np.zeros(len(lines), np.bool_)
         return self._emit(lines, closing, never, ~never, triggered)
 
-    def _fire(self, lines: Lines, fires: Flags, early: Flags, is_last: Flags) -> Panes:
-        """The trigger says that it is time for a pane."""
+    def _fire(self, lines: WindowTable, fires: Flags, early: Flags, is_last: Flags) -> Panes:
+        """Emit panes of the lines in `fires`, and update these lines as a firing trigger does.
+
+        Lines are cleared if panes discard or `is_last` is True; `FINISHED` is set where `is_last` is True; `WAKE`
+        becomes `NEVER`.
+        """
         fired = self._emit(lines, fires, early, is_last, np.ones(len(lines), np.bool_))
-        lines.empty(fires & (is_last | self.discarding))
+        lines.clear(fires & (is_last | self.discarding))
         lines.set_flag(FINISHED, fires & is_last)
-        lines.numbers[WAKE, fires] = NEVER
+        lines[WAKE][fires] = NEVER
         return fired
 
-    def _emit(self, lines: Lines, which: Flags, early: Flags, is_last: Flags, triggered: Flags) -> Panes:
-        """Panes where there is something new, or where they are wanted even so."""
+    def _emit(self, lines: WindowTable, which: Flags, early: Flags, is_last: Flags, triggered: Flags) -> Panes:
+        """Panes of the lines in `which` that have new elements, or whose empty pane is to be emitted.
+
+        Pane indices and the number of new elements are updated in place. `early` and `is_last` are properties of the
+        panes; `triggered` is False where only the closing of the window asks for a pane.
+        """
         timing = np.where(early, EARLY, np.where(lines.has(TIMELY), ON_TIME, LATE)).astype(np.int64)
         wanted = lines[FRESH] > 0
         if self.at_end and self.empty_on_time:
@@ -191,19 +239,19 @@ class Firing:
         if self.empty_last:
             wanted |= is_last
         wanted &= which
-        places = np.flatnonzero(wanted)
+        indices = np.flatnonzero(wanted)
         nonspeculative = np.where(early, -1, lines[NONSPECULATIVE])
-        codes = pane_codes(lines[INDEX][places], nonspeculative[places], timing[places], is_last[places])
-        fired = Panes(places, lines.taken(places), codes)
+        codes = pane_codes(lines[INDEX][indices], nonspeculative[indices], timing[indices], is_last[indices])
+        fired = Panes(indices, lines.taken(indices), codes)
         lines[INDEX] += wanted
         lines[NONSPECULATIVE] += wanted & ~early
         lines.set_flag(TIMELY, wanted & ~early, on=False)
-        lines.numbers[FRESH, which] = 0
+        lines[FRESH][which] = 0
         return fired
 
 
 def _behavior(windowing: Windowing) -> tuple[int, bool, bool, bool]:
-    """Lateness, whether panes discard, and whether empty ones are wanted at the end and when a window closes."""
+    """Values of the fields `lateness`, `discarding`, `empty_on_time` and `empty_last` of `Firing`."""
     return (
         windowing.allowed_lateness_us,
         windowing.accumulation_mode is AccumulationMode.DISCARDING,
@@ -212,12 +260,12 @@ def _behavior(windowing: Windowing) -> tuple[int, bool, bool, bool]:
     )
 
 
-def _enough(phase: Readiness | None, lines: Lines, wall_time: int) -> Numbers | int:
+def _enough(phase: Readiness | None, lines: WindowTable, wall_time: int) -> Numbers | int:
     return NEVER if phase is None else phase.enough(lines, wall_time)
 
 
 def _phases(trigger: Trigger) -> tuple[Readiness | None, Readiness | None, bool] | None:
-    """When there are an early and a late pane, and whether there is one at the end; None if columns do not tell."""
+    """Values of the fields `early`, `late` and `at_end` of `Firing`; None if the trigger is not supported."""
     if type(trigger) is DefaultTrigger:
         return None, Readiness(1), True
     if type(trigger) is AfterWatermark:

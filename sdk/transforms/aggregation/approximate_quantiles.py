@@ -1,9 +1,9 @@
-"""What: about where the values of a distribution lie (`apache_beam.transforms.stats.ApproximateQuantiles`).
+"""What: approximate quantiles of a distribution (`apache_beam.transforms.stats.ApproximateQuantiles`).
 
-Up to 2,000 values (10,000 by weight) results are exact and the same as Beam's. Beyond, values go into a KLL sketch, and
-a quantile's rank is off by at most epsilon (1 / num_quantiles, by weight at most 0.01) in 99 of 100 cases, where Beam's
-algorithm keeps to its bound in all; usually both are far closer. The same values in the same parts give the same result
-in every run.
+For up to 2,000 values (10,000 weighted values) results are exact and the same as Beam's. More values go into a KLL
+sketch: the rank of a quantile is off by at most epsilon (1 / num_quantiles, at most 0.01 with weights) in 99 of 100
+cases, whereas Beam's algorithm keeps its bound always; usually both are far closer. The same values in the same parts
+give the same result in every run.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias, cast
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn
-from headrace.sdk.transforms.distribution import Distribution, Weighed
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
+from headrace.sdk.combinefns.distribution import Distribution, Weighed
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 
 Collection: TypeAlias = PCollection[object]
 Key: TypeAlias = Callable[[object], object]
@@ -25,10 +26,14 @@ _EXACT, _EXACT_BY_WEIGHT = 2_000, 10_000
 _WEIGHTED_EPSILON = 1e-2
 
 
+@named("ApproximateQuantilesCombineFn")
 class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]]):
-    """The least value, `num_quantiles` - 2 values at equal distances of rank, and the greatest, as a list in order.
+    """The least value, `num_quantiles` - 2 values at equal distances of rank, and the greatest, as a sorted list.
 
-    No values give the empty list. Arguments are those of `create`.
+    The list is empty if there are no values. The arguments are those of `create`.
+
+    Raises:
+        ValueError: `num_quantiles` is below 2, or `epsilon` is not between 0 and 1.
 
     >>> ApproximateQuantilesCombineFn.create(5).apply(range(101))
     [0, 25, 50, 75, 100]
@@ -50,7 +55,7 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         self._count, self._key, self._reverse = num_quantiles, key, reverse
         self._weighted, self._batched = weighted, input_batched
         bound = epsilon or 1 / num_quantiles
-        # Weights on one level differ by a factor of up to 2, and what is off with them.
+        # Weights on one level of the sketch differ by a factor of up to 2, and so does the error.
         self._k = 2 * _sketch_size(min(bound, _WEIGHTED_EPSILON)) if weighted else _sketch_size(bound)
 
     @classmethod
@@ -64,14 +69,15 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         weighted: bool = False,
         input_batched: bool = False,
     ) -> ApproximateQuantilesCombineFn:
-        """A combiner of these settings.
+        """A combiner with these settings.
 
         Args:
-            num_quantiles: How many values are wanted, the least and the greatest included.
-            epsilon: How far off ranks may be, as a share of all values; by default 1 / `num_quantiles`.
-            max_num_elements: Accepted for Beam's sake: the error does not depend on how many values there are.
-            key: From a value to what is compared instead of it.
-            reverse: Whether the greatest come first.
+            num_quantiles: Number of values in the result, including the least and the greatest.
+            epsilon: Greatest error of a rank, as a share of all values; by default 1 / `num_quantiles`.
+            max_num_elements: Accepted for compatibility with Beam, without effect: the error does not depend on the
+                number of values.
+            key: Function from a value to the sort key that is compared instead of the value.
+            reverse: Whether the greatest values come first.
             weighted: Whether elements are pairs (value, weight).
             input_batched: Whether an element is a list of values, or a pair of lists (values, weights).
         """
@@ -94,7 +100,7 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         return accumulator
 
     def _values(self, elements: Iterable[object]) -> Iterable[object]:
-        """Values, or pairs (value, weight)."""
+        """The values in the elements, or the pairs (value, weight) if the elements are weighted."""
         if not self._batched:
             return elements
         if not self._weighted:
@@ -115,12 +121,12 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
         if extremes is None:
             return []
         least, greatest = reversed(extremes) if self._reverse else extremes
-        # If no value has a weight, none is kept but the extremes.
+        # If all weights are 0, the distribution keeps only the extremes.
         ranked = accumulator.by_rank(self._reverse) or [(least, 0)]
         return [least, *self._between(ranked), greatest]
 
     def _between(self, ranked: list[Weighed]) -> list[object]:
-        """The values at the ranks between the first and the last."""
+        """The quantiles between the least and the greatest value."""
         total = sum(weight for _, weight in ranked)
         step, first = total / (self._count - 1), (total - 1) / (self._count - 1)
         chosen: list[object] = []
@@ -135,7 +141,7 @@ class ApproximateQuantilesCombineFn(CombineFn[object, Distribution, list[object]
 
 
 def _sketch_size(epsilon: float) -> int:
-    """The parameter k of a KLL sketch with this error of rank, by the formula that Apache DataSketches has measured."""
+    """The parameter k of a KLL sketch with this rank error, by the formula that Apache DataSketches measured."""
     needed: float = (2.296 / epsilon) ** (1 / 0.9723)
     return min(max(_LEAST_K, math.ceil(needed)), _GREATEST_K)
 
@@ -150,23 +156,23 @@ class _Quantiles(PTransform[Collection, Collection]):
         input_batched: bool = False,
     ) -> None:
         super().__init__()
-        made = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
-        self._combine_fn = cast(AnyCombineFn, made)
+        combine_fn = ApproximateQuantilesCombineFn(num_quantiles, None, key, reverse, weighted, input_batched)
+        self._combine_fn = cast(AnyCombineFn, combine_fn)
 
 
 class ApproximateQuantiles:
-    """About where the values lie, of all or per key; arguments as those of `ApproximateQuantilesCombineFn.create`."""
+    """Approximate quantiles, globally or per key; the arguments are those of `ApproximateQuantilesCombineFn.create`."""
 
     class Globally(_Quantiles):
-        """Of all elements."""
+        """Approximate quantiles of all elements."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """One list a window."""
+            """A collection with one list per window and pane."""
             return inputs | CombineGlobally(self._combine_fn)
 
     class PerKey(_Quantiles):
-        """Of the values of each key."""
+        """Approximate quantiles of the values of each key."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """A pair (key, list) a key and window."""
+            """A collection with one pair (key, list) per key, window and pane."""
             return inputs | CombinePerKey(self._combine_fn)

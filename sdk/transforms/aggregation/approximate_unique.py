@@ -1,7 +1,7 @@
-"""What: about how many different values there are, in little space (`apache_beam.transforms.stats.ApproximateUnique`).
+"""What: approximate number of distinct values (`apache_beam.transforms.stats.ApproximateUnique`).
 
-A theta sketch of Apache DataSketches keeps the least hashes it has seen. As long as there are no more different values
-than it keeps, the number is exact; beyond, it is as far off as Beam's: two standard deviations are 2 / sqrt(size).
+A theta sketch of Apache DataSketches keeps the least hashes of the values, at most `size` or a few more. The number is
+exact while all hashes are kept; beyond, the error is that of Beam: two standard deviations are 2 / sqrt(size).
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from headrace.lowlevel.coder import encode_key
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.combinefn import AnyCombineFn, CombineFn
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.stored_names import named, stored_function
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
 
 if TYPE_CHECKING:
     import datasketches
@@ -26,20 +27,20 @@ _LEAST_ERROR, _GREATEST_ERROR = 0.01, 0.5
 
 
 class UniqueSketch:
-    """The hashes kept so far: an accumulator that can be pickled.
+    """A theta sketch as an accumulator that can be pickled.
 
     Args:
-        lg_size: Logarithm to the base 2 of how many hashes are kept.
+        lg_size: Base-2 logarithm of the number of hashes that the sketch keeps.
     """
 
     def __init__(self, lg_size: int) -> None:
         self._lg_size = lg_size
         self._open: datasketches.update_theta_sketch | None = None
         self._closed: list[datasketches.compact_theta_sketch] = []
-        """What was merged or unpickled: it takes no more values, but counts."""
+        """Merged or unpickled sketches, which take no more values but count in the estimate."""
 
     def add(self, values: Iterable[object]) -> None:
-        """Add values. Raises `TypeError` for one that cannot be a key."""
+        """Add values. Raises `TypeError` for a value that cannot be a key."""
         if self._open is None:
             from datasketches import update_theta_sketch
 
@@ -49,11 +50,11 @@ class UniqueSketch:
             update(int.from_bytes(blake2b(encode_key(value), digest_size=8).digest(), "big", signed=True))
 
     def merge(self, other: UniqueSketch) -> None:
-        """Add what another has seen."""
+        """Add the values that another sketch has counted."""
         self._closed.append(other.union())
 
     def union(self) -> datasketches.compact_theta_sketch:
-        """All that was seen, as one sketch."""
+        """All values added so far, as one sketch."""
         from datasketches import theta_union
 
         parts = [*self._closed, *([self._open.compact()] if self._open is not None else [])]
@@ -66,11 +67,11 @@ class UniqueSketch:
         return self._closed[0]
 
     def estimate(self) -> int:
-        """About how many different values were seen."""
+        """The approximate number of distinct values added so far."""
         return round(float(self.union().get_estimate()))
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _unpack, (self._lg_size, self.union().serialize())
+        return _SKETCH, (self._lg_size, self.union().serialize())
 
 
 def _unpack(lg_size: int, data: bytes) -> UniqueSketch:
@@ -81,12 +82,16 @@ def _unpack(lg_size: int, data: bytes) -> UniqueSketch:
     return sketch
 
 
+_SKETCH = stored_function("UniqueSketch", _unpack)
+
+
+@named("ApproximateUniqueCombineFn")
 class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
-    """About how many different values there are.
+    """Counts distinct values approximately.
 
     Args:
-        sample_size: So many different values are counted exactly; at least 16.
-        coder: Accepted for Beam's sake: values are told apart like keys.
+        sample_size: Number of distinct values that are still counted exactly; at least 16.
+        coder: Accepted for compatibility with Beam, without effect: values are compared as keys are.
 
     >>> ApproximateUniqueCombineFn(16).apply("hydrant") == 7
     True
@@ -122,18 +127,18 @@ class ApproximateUniqueCombineFn(CombineFn[object, UniqueSketch, int]):
 
 
 class ApproximateUnique:
-    """About how many different values there are, of all or per key; they must be what can be a key."""
+    """The approximate number of distinct values, globally or per key; the values must be of types that can be keys."""
 
     @staticmethod
     def parse_input_params(size: int | None = None, error: float | None = None) -> int:
-        """How many hashes to keep.
+        """The number of hashes that a sketch must keep.
 
         Args:
-            size: So many, from 16; the error is about 2 / sqrt(size).
-            error: As many as it takes for this error, from 0.01 to 0.5; instead of `size`.
+            size: The number of hashes, at least 16; the error is about 2 / sqrt(size).
+            error: The greatest relative error, from 0.01 to 0.5; given instead of `size`.
 
         Raises:
-            ValueError: Both are given, or none, or one that is out of bounds.
+            ValueError: Both arguments or none are given, or the argument is out of bounds.
 
         >>> ApproximateUnique.parse_input_params(error=0.05)
         1600
@@ -149,25 +154,25 @@ class ApproximateUnique:
         return size
 
     class Globally(PTransform[Collection, Collection]):
-        """Of all elements; arguments as those of `parse_input_params`."""
+        """The estimate for all elements; the arguments are those of `parse_input_params`."""
 
         def __init__(self, size: int | None = None, error: float | None = None) -> None:
             super().__init__()
             self._combine_fn = _combine_fn(size, error)
 
         def expand(self, inputs: Collection) -> Collection:
-            """One number a window."""
+            """A collection with one number per window and pane."""
             return inputs | "CountGlobalUniqueValues" >> CombineGlobally(self._combine_fn)
 
     class PerKey(PTransform[Collection, Collection]):
-        """Of the values of each key; arguments as those of `parse_input_params`."""
+        """The estimate for the values of each key; the arguments are those of `parse_input_params`."""
 
         def __init__(self, size: int | None = None, error: float | None = None) -> None:
             super().__init__()
             self._combine_fn = _combine_fn(size, error)
 
         def expand(self, inputs: Collection) -> Collection:
-            """A pair (key, number) a key and window."""
+            """A collection with one pair (key, number) per key, window and pane."""
             return inputs | "CountPerKeyUniqueValues" >> CombinePerKey(self._combine_fn)
 
 

@@ -1,13 +1,11 @@
-"""What: the usual aggregations, of all elements or per key (`apache_beam.transforms.combiners`)."""
+"""What: the common aggregations, globally or per key (`apache_beam.transforms.combiners`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.collecting import (
+from headrace.sdk.combinefns.collecting import (
     AtMostCombineFn,
     LatestCombineFn,
     SampleCombineFn,
@@ -16,22 +14,25 @@ from headrace.sdk.transforms.collecting import (
     TopCombineFn,
     ToSetCombineFn,
 )
-from headrace.sdk.transforms.combine import CombineGlobally, CombinePerKey
-from headrace.sdk.transforms.combinefn import Combining
-from headrace.sdk.transforms.element import DoFn, FlatMap, Map
-from headrace.sdk.transforms.numeric import CountCombineFn, MeanCombineFn
-from headrace.sdk.transforms.pairs import WithNothing
+from headrace.sdk.combinefns.combine_fn import Combining
+from headrace.sdk.combinefns.numeric import CountCombineFn, MeanCombineFn
+from headrace.sdk.expressions.pair_functions import WithNothing
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.aggregation.combine import CombineGlobally, CombinePerKey
+from headrace.sdk.transforms.core.par_do import FlatMap, Map
 
 Collection: TypeAlias = PCollection[object]
 SortKey: TypeAlias = Callable[[object], object]
 
 
 class _Globally(CombineGlobally):
-    """A known combiner on all elements.
+    """Base of the transforms of this module that combine all elements.
 
     Args:
         combine_fn: The combiner.
-        has_defaults: Whether no values give the combined value of nothing.
+        has_defaults: Whether an empty collection gives the combined value of no values.
     """
 
     def __init__(self, combine_fn: Combining, has_defaults: bool = True) -> None:
@@ -39,74 +40,81 @@ class _Globally(CombineGlobally):
         self.has_defaults = has_defaults
 
     def default_label(self) -> str:
-        """Its name."""
+        """The qualified name of the transform."""
         return type(self).__qualname__
 
 
 class _PerKey(CombinePerKey):
-    """A known combiner on the values of each key."""
+    """Base of the transforms of this module that combine the values of each key."""
 
     def __init__(self, combine_fn: Combining) -> None:
         super().__init__(combine_fn)
 
     def default_label(self) -> str:
-        """Its name."""
+        """The qualified name of the transform."""
         return type(self).__qualname__
 
 
 class Mean:
-    """The arithmetic mean."""
+    """Transforms that give the arithmetic mean (`apache_beam.combiners.Mean`)."""
 
     class Globally(_Globally):
-        """Of all elements."""
+        """The mean of all elements."""
 
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(MeanCombineFn(), has_defaults)
 
     class PerKey(_PerKey):
-        """Of the values of each key."""
+        """The mean of the values of each key."""
 
         def __init__(self) -> None:
             super().__init__(MeanCombineFn())
 
 
 class Count:
-    """How many there are."""
+    """Transforms that count (`apache_beam.combiners.Count`).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["a", "b", "a"]) | beam.combiners.Count.PerElement() | beam.MapTuple(print)
+    a 2
+    b 1
+    """
 
     class Globally(_Globally):
-        """Elements."""
+        """The number of all elements."""
 
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__(CountCombineFn(), has_defaults)
 
     class PerKey(_PerKey):
-        """Values of each key."""
+        """The number of values of each key."""
 
         def __init__(self) -> None:
             super().__init__(CountCombineFn())
 
     class PerElement(PTransform[Collection, Collection]):
-        """Of each different element: pairs (element, how many)."""
+        """Pairs (element, count) for each distinct element."""
 
         def default_label(self) -> str:
-            """Its name."""
+            """The qualified name of the transform."""
             return "Count.PerElement"
 
         def expand(self, inputs: Collection) -> Collection:
-            """Count under the element as the key."""
+            """A collection of pairs (element, count), which are counted with the element as the key."""
             return inputs | "Key" >> Map(WithNothing()) | "Count" >> Count.PerKey()
 
 
 class Top:
-    """The greatest, or the least."""
+    """Transforms that give the greatest or least elements (`apache_beam.combiners.Top`)."""
 
     class Of(_Globally):
-        """The `n` greatest elements as a list, the greatest first; with `reverse` the least.
+        """The `n` greatest elements as a list, the greatest first; with `reverse` the `n` least, the least first.
 
         Args:
-            n: How many.
-            key: From an element to what is compared instead of it.
-            reverse: Whether the least are wanted.
+            n: Number of elements.
+            key: Function from an element to the sort key that is compared instead of the element.
+            reverse: Whether the least elements are wanted.
 
         >>> Top.Of(3).label, Top.Largest(3).label
         ('Top(3)', 'Largest(3)')
@@ -117,76 +125,76 @@ class Top:
             self._n = n
 
         def default_label(self) -> str:
-            """With the number, so that several can stand side by side."""
+            """The name with the number `n`, so that transforms with different numbers have different labels."""
             return f"Top({self._n})"
 
     class PerKey(_PerKey):
-        """The `n` greatest values of each key as a list; arguments as those of `Top.Of`."""
+        """The `n` greatest values of each key as a list; the arguments are those of `Top.Of`."""
 
         def __init__(self, n: int, key: SortKey | None = None, reverse: bool = False) -> None:
             super().__init__(TopCombineFn(n, key, reverse))
             self._n = n
 
         def default_label(self) -> str:
-            """With the number, so that several can stand side by side."""
+            """The name with the number `n`, so that transforms with different numbers have different labels."""
             return f"TopPerKey({self._n})"
 
     @staticmethod
     def Largest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
-        """The `n` greatest elements."""
+        """The `n` greatest elements as a list, the greatest first."""
         top = Top.Of(n, key).with_defaults(has_defaults)
         top.label = f"Largest({n})"
         return top
 
     @staticmethod
     def Smallest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
-        """The `n` least elements."""
+        """The `n` least elements as a list, the least first."""
         top = Top.Of(n, key, reverse=True).with_defaults(has_defaults)
         top.label = f"Smallest({n})"
         return top
 
     @staticmethod
     def LargestPerKey(n: int, key: SortKey | None = None) -> CombinePerKey:
-        """The `n` greatest values of each key."""
+        """The `n` greatest values of each key as a list, the greatest first."""
         top = Top.PerKey(n, key)
         top.label = f"LargestPerKey({n})"
         return top
 
     @staticmethod
     def SmallestPerKey(n: int, *, key: SortKey | None = None) -> CombinePerKey:
-        """The `n` least values of each key."""
+        """The `n` least values of each key as a list, the least first."""
         top = Top.PerKey(n, key, reverse=True)
         top.label = f"SmallestPerKey({n})"
         return top
 
 
 class Sample:
-    """Some, by chance."""
+    """Transforms that sample elements (`apache_beam.combiners.Sample`)."""
 
     class FixedSizeGlobally(_Globally):
-        """`n` elements as a list."""
+        """At most `n` elements, chosen at random, as a list."""
 
         def __init__(self, n: int) -> None:
             super().__init__(SampleCombineFn(n))
             self._n = n
 
         def default_label(self) -> str:
-            """With the number, so that several can stand side by side."""
+            """The name with the number `n`, so that transforms with different numbers have different labels."""
             return f"FixedSizeGlobally({self._n})"
 
     class FixedSizePerKey(_PerKey):
-        """`n` values of each key as a list."""
+        """At most `n` values of each key, chosen at random, as a list."""
 
         def __init__(self, n: int) -> None:
             super().__init__(SampleCombineFn(n))
             self._n = n
 
         def default_label(self) -> str:
-            """With the number, so that several can stand side by side."""
+            """The name with the number `n`, so that transforms with different numbers have different labels."""
             return f"FixedSizePerKey({self._n})"
 
     class Any(PTransform[Collection, Collection]):
-        """At most `n` elements, whichever are at hand; each is an element of the output."""
+        """At most `n` arbitrary elements; each is an element of the output."""
 
         def __init__(self, n: int) -> None:
             super().__init__()
@@ -194,11 +202,11 @@ class Sample:
             self._n = n
 
         def default_label(self) -> str:
-            """With the number, so that several can stand side by side."""
+            """The name with the number `n`, so that transforms with different numbers have different labels."""
             return f"Any({self._n})"
 
         def expand(self, inputs: Collection) -> Collection:
-            """Keep some in a list and put out its items."""
+            """A collection of at most `n` elements per window and pane."""
             return inputs | "Keep" >> CombineGlobally(self._combine_fn).without_defaults() | "Each" >> FlatMap()
 
 
@@ -210,7 +218,7 @@ class ToList(_Globally):
 
 
 class ToDict(_Globally):
-    """All pairs in a dict."""
+    """All pairs (key, value) in a dict; one of the values of a key is kept."""
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToDictCombineFn(), has_defaults)
@@ -224,40 +232,40 @@ class ToSet(_Globally):
 
 
 class Latest:
-    """The one with the latest timestamp."""
+    """Transforms that give the element with the latest timestamp (`apache_beam.combiners.Latest`)."""
 
     class Globally(PTransform[Collection, Collection]):
-        """Of all elements."""
+        """The latest of all elements."""
 
         def __init__(self, has_defaults: bool = True) -> None:
             super().__init__()
             self._has_defaults = has_defaults
 
         def with_defaults(self, has_defaults: bool = True) -> Latest.Globally:
-            """The same, with or without a result (None) of no elements."""
+            """The same transform, with or without a result (None) for no elements."""
             return Latest.Globally(has_defaults)
 
         def without_defaults(self) -> Latest.Globally:
-            """The same, but no elements give no result."""
+            """The same transform, without a result for no elements."""
             return self.with_defaults(False)
 
         def default_label(self) -> str:
-            """Its name."""
+            """The qualified name of the transform."""
             return "Latest.Globally"
 
         def expand(self, inputs: Collection) -> Collection:
-            """Combine elements with their timestamps."""
+            """A collection with the latest element per window and pane."""
             return inputs | "Time" >> Map(_with_time) | "Latest" >> _Globally(LatestCombineFn(), self._has_defaults)
 
     class PerKey(PTransform[Collection, Collection]):
-        """Of the values of each key."""
+        """The latest of the values of each key."""
 
         def default_label(self) -> str:
-            """Its name."""
+            """The qualified name of the transform."""
             return "Latest.PerKey"
 
         def expand(self, inputs: Collection) -> Collection:
-            """Combine values with their timestamps."""
+            """A collection with one pair (key, latest value) per key, window and pane."""
             return inputs | "Time" >> Map(_value_with_time) | "Latest" >> _PerKey(LatestCombineFn())
 
 

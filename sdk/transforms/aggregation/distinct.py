@@ -1,31 +1,37 @@
-"""What: each different element once (`apache_beam.Distinct`)."""
+"""What: each distinct element once (`apache_beam.Distinct`)."""
 
 from __future__ import annotations
 
 from typing import cast
 
-from headrace.sdk.ptransform import ptransform_fn
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import CombinePerKey
-from headrace.sdk.transforms.combinefn import AnyCombineFn
-from headrace.sdk.transforms.element import Map
-from headrace.sdk.transforms.numeric import CountCombineFn
-from headrace.sdk.transforms.pairs import Keys
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn
+from headrace.sdk.graph.ptransform import ptransform_fn
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.aggregation.combine import CombinePerKey
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.util.pairs import Keys
 
 
 @ptransform_fn
 def Distinct(inputs: PCollection[object]) -> PCollection[object]:
-    """Each different element of a window, once a pane.
+    """Emits each distinct element of a window once per pane.
 
-    Elements are grouped by themselves, so they must be what can be a key.
+    The elements become keys, so they must be of a type that can be a key.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["a", "b", "a"]) | beam.Distinct() | beam.Map(print)
+    a
+    b
     """
     pairs = inputs | "ToPairs" >> Map(lambda element: (element, None))
-    # That they are counted is of no use but speed: counts are added up as columns.
+    # The count is not used: counting is fast, as counts are added up as columns.
     combine_fn = cast(AnyCombineFn, CountCombineFn())
     return pairs | "Group" >> CombinePerKey(combine_fn) | "Distinct" >> Keys()
 
 
 @ptransform_fn
 def RemoveDuplicates(inputs: PCollection[object]) -> PCollection[object]:
-    """The old name of `Distinct`."""
+    """`Distinct`, under its older name in Beam."""
     return inputs | "RemoveDuplicates" >> Distinct()

@@ -1,27 +1,27 @@
-"""What: collections made of values in the program (`apache_beam.Create`)."""
+"""What: collections of values from the program (`apache_beam.Create`)."""
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Iterable, Mapping
 
-from headrace.lowlevel.injector import BoundedInjector
+from headrace.lowlevel.injectors.injector import BoundedInjector
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.pvalue import PBegin, PCollection
-from headrace.sdk.transforms.source import Source
-from headrace.sdk.types.hints import element
-from headrace.sdk.types.values import type_of_all
+from headrace.sdk.graph.pvalue import PBegin, PCollection
+from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.typehints.hints import element
+from headrace.sdk.typehints.values import type_of_all
 from headrace.sdk.windows import TimestampedValue
 
 
 class Create(Source):
-    """A collection of the values given.
+    """A collection of the given values.
 
-    An element has the least timestamp there is, unless it is given as a `TimestampedValue`.
+    The timestamp of an element is the least timestamp, unless the element is given as a `TimestampedValue`.
 
     Args:
-        values: The elements; of a dict, its items.
-        reshuffle: Accepted for Beam's sake: elements are spread over the workers in any case.
+        values: The elements; the items of a dict.
+        reshuffle: Accepted for compatibility with Beam, without effect: elements are spread over the workers anyway.
 
     Raises:
         TypeError: `values` is a str or bytes, or cannot be iterated over.
@@ -56,24 +56,24 @@ class Create(Source):
         return element(type_of_all([timestamped(value)[0] for value in self.values]))
 
     def injector(self) -> BoundedInjector:
-        """The values with their timestamps."""
+        """An injector of the values and their timestamps."""
         return BoundedInjector([timestamped(value) for value in self.values])
 
 
 class Impulse(Source):
-    """One empty bytes, to begin with something that is computed in a worker."""
+    """A collection with one element, `b""`, from which a `DoFn` can start to compute elements in a worker."""
 
     def infer_output_type(self, input_type: object) -> object:
         """See `PTransform`."""
         return bytes
 
     def injector(self) -> BoundedInjector:
-        """The one element."""
+        """An injector of the one element."""
         return BoundedInjector([(b"", MIN_TIMESTAMP)])
 
 
 def timestamped(value: object, otherwise: int = MIN_TIMESTAMP) -> tuple[object, int]:
-    """A value and its timestamp in microseconds, taken out of a `TimestampedValue`."""
+    """The value of an element and its timestamp in microseconds UTC, which is `otherwise` for a plain value."""
     if isinstance(value, TimestampedValue):
         return value.value, value.timestamp.micros
     return value, otherwise

@@ -1,29 +1,32 @@
-"""What: several collections as one (`apache_beam.Flatten`)."""
+"""What: the union of several collections (`apache_beam.Flatten`)."""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
-from headrace.sdk.ptransform import PTransform, collections_of
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.create import Create
-from headrace.sdk.windowing import contrast
-
-if TYPE_CHECKING:
-    from headrace.sdk.pipeline import Pipeline
+from headrace.sdk.graph.ptransform import PTransform, collections_of
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection
+from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.windows.windowing import contrast
 
 _log = logging.getLogger(__name__)
 
 
 class Flatten(PTransform[object, PCollection[object]]):
-    """All elements of the collections in a tuple or list, in one collection.
+    """Merges a tuple or list of collections into one collection.
 
     Args:
-        pipeline: The pipeline to be empty in, where there may be no collections.
+        pipeline: The pipeline of the empty output, if there may be no input collections.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     low, high = pipeline | "Low" >> beam.Create([1]), pipeline | "High" >> beam.Create([9])
+    ...     _ = (low, high) | beam.Flatten() | beam.Map(print)
+    1
+    9
     """
 
-    def __init__(self, *, pipeline: Pipeline | None = None) -> None:
+    def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
         super().__init__()
         if pipeline is not None:
             self.pipeline = pipeline
@@ -33,7 +36,7 @@ class Flatten(PTransform[object, PCollection[object]]):
         return input_type
 
     def expand(self, inputs: object) -> PCollection[object]:
-        """A collection in the windowing of the first."""
+        """A collection with the windowing of the first input. Raises `TypeError` if an input is not a collection."""
         if isinstance(inputs, PCollection) or any(isinstance(item, (tuple, list)) for item in _items(inputs)):
             raise TypeError(f"{self.label} takes a flat tuple or list of collections, got {inputs!r:.200}")
         for item in _items(inputs):
@@ -45,8 +48,10 @@ class Flatten(PTransform[object, PCollection[object]]):
             return self.pipeline | Create([])
         for other in collections[1:]:
             if other.windowing != collections[0].windowing:
-                first, its = collections[0].windowing, other.windowing
-                _log.warning("%s: %r has %s, unlike the first input, %s", self.label, other, *contrast(its, first))
+                first, other_windowing = collections[0].windowing, other.windowing
+                _log.warning(
+                    "%s: %r has %s, unlike the first input, %s", self.label, other, *contrast(other_windowing, first)
+                )
         is_bounded = all(collection.is_bounded for collection in collections)
         return PCollection(collections[0].pipeline, collections[0].windowing, is_bounded)
 
@@ -58,7 +63,7 @@ def _items(inputs: object) -> list[object]:
 
 
 class FlattenWith(PTransform[PCollection[object], PCollection[object]]):
-    """The input's elements and those of other collections, or of transforms that begin a pipeline."""
+    """Merges the input with other collections, or with the outputs of transforms that start at the pipeline."""
 
     def __init__(self, *others: PCollection[object] | PTransform[object, PCollection[object]]) -> None:
         super().__init__()
@@ -68,6 +73,6 @@ class FlattenWith(PTransform[PCollection[object], PCollection[object]]):
         self._others = others
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """One `Flatten` of all."""
+        """A collection of the elements of all inputs."""
         begun = [inputs.pipeline | other if isinstance(other, PTransform) else other for other in self._others]
         return (inputs, *begun) | Flatten()

@@ -1,197 +1,75 @@
-"""What: element-wise transforms, a function of the user's on each element (`apache_beam.transforms.core`)."""
+"""What: element-wise transforms, which apply a user function to each element, with handling of its exceptions.
+
+The source is `apache_beam.transforms.core`: `ParDo`, `Map` and the like, `with_exception_handling`.
+"""
 
 from __future__ import annotations
 
+import copy
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, cast
 
-from headrace.lowlevel.time import Timestamp
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.ptransform import PTransform, label_of
-from headrace.sdk.pvalue import DoOutputsTuple, PCollection
-from headrace.sdk.shipping import shipped
-from headrace.sdk.sides.arguments import never_ready, refuse_bare
-from headrace.sdk.stateful.inputs import check_stateful_input
-from headrace.sdk.stateful.signature import Signature, signature_of
-from headrace.sdk.stateful.spec import StateSpec, StateT
-from headrace.sdk.stateful.timer import UserTimer
-from headrace.sdk.stateful.timerspec import TimerSpec
-from headrace.sdk.transforms.parameters import Arguments, Given, StateArgument, TimerArgument, bind, side_inputs
-from headrace.sdk.types.runtime import check_elements
-from headrace.sdk.types.step import Gives, StepTyping, TypedStep
-from headrace.sdk.windowedvalue import WindowedValue
-from headrace.sdk.windows import IntervalWindow
+from headrace.lowlevel.code_pickling import shipped
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.expressions.pair_functions import Second, UnderNone
+from headrace.sdk.functions.arguments import Arguments, Given, bind
+from headrace.sdk.functions.declared_state import DeclaredState, declared_state_of
+from headrace.sdk.functions.do_fn import (
+    DoFn,
+    FilterFn,
+    FlatMapFn,
+    FlatMapTupleFn,
+    FunctionDoFn,
+    MapFn,
+    MapTupleFn,
+)
+from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
+from headrace.sdk.functions.runtime_check import check_elements
+from headrace.sdk.functions.step_types import StepTyping, TypedStep
+from headrace.sdk.graph.build_checks import check_stateful_input
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
+from headrace.sdk.graph.side_inputs import never_ready, refuse_bare, without_side_inputs
+from headrace.sdk.transforms.core.combine_by_key import CombineByKey
+from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.windows import WindowFn
+from headrace.sdk.windows.windowing import Windowing
 
-if TYPE_CHECKING:
-    from headrace.sdk.transforms.exceptions import ExceptionHandling, TakesErrors
-    from headrace.sdk.transforms.guard import OnFailure
-    from headrace.sdk.windowing import Windowing
-    from headrace.sdk.windows import WindowFn
-
-
+Collection = PCollection[object]
+Outputs = DoOutputsTuple | Collection
 _log = logging.getLogger(__name__)
 
 
-class DoFn:
-    """A function on elements with a life cycle. Subclass it and define `process`.
+class TakesErrors(Protocol):
+    """A consumer of bad elements, such as an `ErrorHandler`."""
 
-    `process` returns the outputs as an iterable (usually it is a generator), or None for none. An output is a value,
-    at its input's timestamp and in its windows, or a `TimestampedValue`, `WindowedValue` or `TaggedOutput`. Parameters
-    of `process` whose default is one of the names below get what the name says.
-
-    >>> class Words(DoFn):
-    ...     def process(self, line, window=DoFn.WindowParam):
-    ...         for word in line.split():
-    ...             yield word, window
-    >>> ParDo(Words()).label
-    'ParDo(Words)'
-    """
-
-    # The engine knows them by identity; their types are those of what a parameter gets.
-    ElementParam: object = Given.ELEMENT
-    KeyParam: object = Given.KEY
-    """The first item of the element."""
-    TimestampParam = cast(Timestamp, Given.TIMESTAMP)
-    """The element's timestamp."""
-    WindowParam = cast(IntervalWindow, Given.WINDOW)
-    """The element's window, of whatever kind. An element in several windows is processed once for each."""
-    PaneInfoParam = cast(PaneInfo, Given.PANE)
-    """The pane that the element came with."""
-    WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
-    """Element, timestamp, windows and pane as one."""
-    DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)
-    """In a method with `on_timer`: the tag that the timer was set with."""
-
-    @staticmethod
-    def StateParam(spec: StateSpec[StateT]) -> StateT:
-        """A piece of state of the element's key and window, as the default of a parameter."""
-        if not isinstance(spec, StateSpec):
-            raise ValueError(
-                f"DoFn.StateParam takes a StateSpec, got {spec!r:.200}; declare one, as BagStateSpec('name')"
-            )
-        return cast(StateT, StateArgument(spec))
-
-    @staticmethod
-    def TimerParam(spec: TimerSpec) -> UserTimer:
-        """A timer of the element's key and window, as the default of a parameter."""
-        if not isinstance(spec, TimerSpec):
-            raise ValueError(
-                f"DoFn.TimerParam takes a TimerSpec, got {spec!r:.200}; declare one: TimerSpec(name, domain)"
-            )
-        return cast(UserTimer, TimerArgument(spec))
-
-    handles_retractions: bool = False
-    """Whether a DoFn with state, or with a `finish_bundle`, looks at its pane parameter for retractions, and takes back
-    what they stand for. One that does not is refused where there may be any."""
-
-    strong_productions: bool = True
-    """Whether outputs become visible with the commit of their epoch only. False chooses weak productions: a sink that
-    they go to gets them at once, perhaps repeatedly. Our own addition; `headrace.lowlevel.weak` has the rules."""
-
-    gives = Gives.OUTPUTS
-
-    def setup(self) -> None:
-        """Called once in each process before the first bundle."""
-
-    def start_bundle(self) -> None:
-        """Called before the first element of a bundle."""
-
-    def finish_bundle(self) -> Iterable[object] | None:
-        """Called after the last element of a bundle; may return outputs as `WindowedValue`s."""
-
-    def has_finish_bundle(self) -> bool:
-        """Whether `finish_bundle` does anything."""
-        return type(self).finish_bundle is not DoFn.finish_bundle
-
-    def teardown(self) -> None:
-        """Called when the run is over, once for each `setup`; not in a process that is killed."""
-
-    if TYPE_CHECKING:
-        # To type checkers a method of any parameters will do.
-        process: Callable[..., Iterable[object] | None]
-    else:
-
-        def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
-            """Outputs of an element."""
-            raise TypeError(f"{type(self).__name__} does not define process(self, element)")
-
-    def default_label(self) -> str:
-        """The name in the label of a `ParDo` of it."""
-        return type(self).__name__
-
-    @staticmethod
-    def from_callable(function: Callable[..., object]) -> DoFn:
-        """The DoFn of a function from an element to its outputs."""
-        return FlatMapFn(function)
-
-
-class FunctionDoFn(DoFn):
-    """A DoFn made of a plain function; the subclasses differ in what its result means."""
-
-    spread = False
-    """Whether an element is spread over the function's parameters."""
-
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-
-    def default_label(self) -> str:
-        """The function's name."""
-        return label_of(self.function)
-
-
-class FlatMapFn(FunctionDoFn):
-    """Puts out what the function's result holds."""
-
-    gives = Gives.ITEMS
-
-    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
-        """Outputs of an element."""
-        return cast("Iterable[object] | None", self.function(*args, **kwargs))
-
-
-class MapFn(FunctionDoFn):
-    """Puts out the function's result."""
-
-    gives = Gives.VALUE
-
-    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
-        """Outputs of an element."""
-        return [self.function(*args, **kwargs)]
-
-
-class FilterFn(FunctionDoFn):
-    """Puts out the elements for which the function's result is true."""
-
-    gives = Gives.KEPT
-
-    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
-        """Outputs of an element."""
-        return [args[0]] if self.function(*args, **kwargs) else []
-
-
-class MapTupleFn(MapFn):
-    """`MapFn` of a function with a parameter for each item of the element."""
-
-    spread = True
-
-
-class FlatMapTupleFn(FlatMapFn):
-    """`FlatMapFn` of a function with a parameter for each item of the element."""
-
-    spread = True
+    def add_error_pcollection(self, errors: Collection) -> None:
+        """Take the collection of the bad elements of a step."""
 
 
 class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
-    """Puts each element through a `DoFn`.
+    """Applies a `DoFn` to each element.
 
     Args:
         fn: The `DoFn`, or a function that returns an iterable of outputs.
-        *args: Further positional arguments of `process`; an `AsList(collection)` or its like is a side input.
+        *args: Further positional arguments of `process`; they may be side inputs, such as `AsList(collection)`.
         **kwargs: Further named arguments of `process`, side inputs among them.
 
     Raises:
         TypeError: `fn` is neither, or `process` cannot be called with an element and these arguments.
+
+    >>> import headrace as beam
+    >>> class Words(beam.DoFn):
+    ...     def process(self, line):
+    ...         yield from line.split()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["to be"]) | beam.ParDo(Words()) | beam.Map(print)
+    to
+    be
     """
 
     def __init__(self, fn: DoFn | Callable[..., object], *args: object, **kwargs: object) -> None:
@@ -202,23 +80,23 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
             fn = FlatMapFn(_callable("ParDo", fn))
         refuse_bare(fn.default_label(), (*args, *kwargs.values()))
         self.fn = fn
-        self.signature: Signature | None = None
-        """State and timers that it uses; None for none."""
+        self.declared_state: DeclaredState | None = None
+        """The state and timers that the `DoFn` declares; None if it declares none."""
         called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
         try:
             bound = bind(called, args, kwargs, isinstance(fn, FunctionDoFn) and fn.spread)
         except TypeError as error:
-            what = "the function" if isinstance(fn, FunctionDoFn) else "process"
+            kind = "the function" if isinstance(fn, FunctionDoFn) else "process"
             raise TypeError(
-                f"{self.default_label()}: {what} cannot take an element and its arguments: {error}"
+                f"{self.default_label()}: {kind} cannot take an element and its arguments: {error}"
             ) from None
         self.arguments: Arguments
-        self.arguments, self.side_inputs = side_inputs(bound)
-        self.signature = signature_of(fn, self.default_label(), self.arguments)
+        self.arguments, self.side_inputs = without_side_inputs(bound)
+        self.declared_state = declared_state_of(fn, self.default_label(), self.arguments)
         stating = fn.function if isinstance(fn, FunctionDoFn) else fn
         spread = isinstance(fn, FunctionDoFn) and fn.spread
         self.typing = StepTyping(called, stating, fn.gives, spread, self.arguments)
-        """What is known of the types of its elements before it is applied."""
+        """The types that the function declares."""
 
     def default_label(self) -> str:
         """The kind of step and the function's name."""
@@ -230,7 +108,7 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         check_elements(self.fn, self.typing, self.input_hints, outputs)
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """One output collection; further ones come with `with_outputs`."""
+        """One output collection; `with_outputs` adds further outputs."""
         if not isinstance(inputs, PCollection):
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
         for side in self.side_inputs:
@@ -244,18 +122,21 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
                     side,
                 )
         label = inputs.pipeline.current_label
-        if self.signature is not None:
+        if self.declared_state is not None:
             check_stateful_input(inputs, label)
-        self.fn, self.arguments, self.signature = shipped((self.fn, self.arguments, self.signature), label)
+        self.fn, self.arguments, self.declared_state = shipped((self.fn, self.arguments, self.declared_state), label)
         return PCollection.like(inputs)
 
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> MultiParDo:
         """The same step with several outputs.
 
         Args:
-            *tags: Tags of `TaggedOutput`s; if none are given, any tag may be looked up later.
-            main: A name for the main output, which then comes first when the outputs are unpacked.
-            allow_unknown_tags: Whether other tags than these may be looked up; by default only if none are given.
+            *tags: Tags of `TaggedOutput`s; without tags, any tag may be looked up in the outputs.
+            main: Name of the main output, which then comes first when the outputs are unpacked.
+            allow_unknown_tags: Whether tags other than `tags` may be looked up; by default only if there are no `tags`.
+
+        Raises:
+            ValueError: `main` is one of the tags.
         """
         if main in tags:
             raise ValueError(f"main output tag {main!r} must differ from the other tags {tags}")
@@ -276,42 +157,107 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         on_failure_callback: OnFailure | None = None,
         allow_unsafe_userstate_in_process: bool = False,
     ) -> ExceptionHandling:
-        """The same step with an output for the elements that it fails for, instead of stopping the run.
+        """The same step with an output for the elements for which its function raises, instead of a failing run.
 
-        `good, bad = numbers | Map(f).with_exception_handling()`: the elements of `bad` are pairs (element, (class of
-        the error, its repr, lines of its traceback)).
+        In `good, bad = numbers | Map(f).with_exception_handling()` the elements of `bad` are pairs (element, (class of
+        the error, repr of the error, lines of the traceback)).
 
         Args:
             main_tag: Name of the main output.
             dead_letter_tag: Name of the output for bad elements.
-            exc_class: What is caught: a class of exceptions or a tuple of them.
-            partial: Whether what an element put out before it failed stays; otherwise it is all or nothing.
-            use_subprocess: Refused if true: a worker process that dies is replaced and its work done again anyway.
-            threshold: The greatest share of a window's elements that may be bad; with more the run stops.
-            threshold_windowing: Windows to count in for that, instead of the input's.
-            timeout: Seconds that one element may take; more is a `TimeoutError`.
-            error_handler: Takes the bad elements; the step's output then is the main output alone.
-            on_failure_callback: Called with error and element in the worker; what it raises is logged.
-            allow_unsafe_userstate_in_process: Accepted for Beam's sake: state and timers can be used in any case. What
-                an element wrote before it failed stays.
-        """
-        from headrace.sdk.transforms.exceptions import ExceptionHandling, check_guarded
-        from headrace.sdk.transforms.guard import GuardRules
+            exc_class: Class of the exceptions to catch, or a tuple of classes.
+            partial: Whether the outputs of an element before its error are kept; by default they are discarded.
+            use_subprocess: Refused if true, as a dead worker process is replaced and its work is done again anyway.
+            threshold: Greatest share of a window's elements that may be bad; the run stops if more are bad.
+            threshold_windowing: Windows in which `threshold` counts, instead of the windows of the input.
+            timeout: Greatest time for one element, in seconds; an element that takes longer raises `TimeoutError`.
+            error_handler: Consumer of the bad elements; the step's output is then the main output alone.
+            on_failure_callback: Function that the worker calls with (error, element); its own exceptions are logged.
+            allow_unsafe_userstate_in_process: Without effect: steps may use state, and keep what was written.
 
-        check_guarded(self, use_subprocess, timeout)
+        Raises:
+            ValueError: `use_subprocess` is true, `threshold` is negative, or a step with state has a timeout.
+        """
+        _check_guarded(self, use_subprocess, timeout)
         rules = GuardRules(dead_letter_tag, exc_class, partial, timeout, on_failure_callback)
         return ExceptionHandling(self, rules, main_tag, threshold, threshold_windowing, error_handler)
 
     def with_error_handler(self, error_handler: TakesErrors | None, **options: object) -> ParDo | ExceptionHandling:
-        """`with_exception_handling` with an error handler; without one the step as it is."""
+        """`with_exception_handling` with an error handler; the step itself if there is no error handler."""
         if error_handler is None:
             return self
         handling = cast("Callable[..., ExceptionHandling]", self.with_exception_handling)
         return handling(error_handler=error_handler, **options)
 
 
+class ExceptionHandling(PTransform[Collection, Outputs]):
+    """A `ParDo` with an output for bad elements, as pairs (element, (class, repr, traceback lines)).
+
+    `ParDo.with_exception_handling` makes it and explains the arguments.
+    """
+
+    def __init__(
+        self,
+        par_do: ParDo,
+        rules: GuardRules,
+        main_tag: str,
+        threshold: float,
+        threshold_windowing: WindowFn | Windowing | None,
+        error_handler: TakesErrors | None,
+    ) -> None:
+        super().__init__(par_do.label)
+        if threshold < 0:
+            raise ValueError(f"threshold is {threshold}; give a share of the elements, from 0 to 1")
+        if error_handler is not None and not hasattr(error_handler, "add_error_pcollection"):
+            raise TypeError(f"{par_do.label}: error_handler is {error_handler!r:.200}; give an ErrorHandler(transform)")
+        self._par_do, self._rules, self._main_tag, self._error_handler = par_do, rules, main_tag, error_handler
+        self._threshold, self._threshold_windowing = threshold, threshold_windowing
+        self._tags: tuple[str, ...] | None = None
+
+    def with_outputs(self, *tags: str, main: str | None = None) -> ExceptionHandling:
+        """The same step with tagged outputs, followed by the output for bad elements."""
+        clone = copy.copy(self)
+        clone._tags, clone._main_tag = tags, main or self._main_tag
+        return clone
+
+    def expand(self, inputs: Collection) -> Outputs:
+        """The main output, the tagged outputs and the bad elements.
+
+        If an error handler takes the bad elements and there are no tags, it is the main output alone.
+        """
+        tags = dict.fromkeys([*(self._tags or ()), self._rules.tag])
+        step = self._guarded().with_outputs(*tags, main=self._main_tag, allow_unknown_tags=True)
+        outputs = inputs | "Try" >> step
+        bad = outputs[self._rules.tag]
+        if self._threshold < 1:
+            self._check(inputs, bad)
+        if self._error_handler is None:
+            return outputs
+        self._error_handler.add_error_pcollection(bad)
+        return outputs[self._main_tag] if self._tags is None else outputs
+
+    def _guarded(self) -> ParDo:
+        """The step with a guarded function, which takes the element before the function's own arguments."""
+        guarded = copy.copy(self._par_do)
+        fn = self._par_do.fn
+        guarded.fn = GuardedFn(fn, self._rules) if isinstance(fn, FunctionDoFn) else GuardedDoFn(fn, self._rules)
+        arguments = self._par_do.arguments
+        guarded.arguments = replace(arguments, positional=(Given.ELEMENT, *arguments.positional))
+        return guarded
+
+    def _check(self, inputs: Collection, bad: Collection) -> None:
+        """Add a check that stops the run if too many elements of a window are bad."""
+        counted = (inputs | "All" >> Map(lambda _: (0, 1)), bad | "Bad" >> Map(lambda _: (1, 0))) | Flatten()
+        if self._threshold_windowing is not None:
+            counted |= "Window" >> WindowInto(self._threshold_windowing)
+        sums = CombineByKey(cast(AnyCombineFn, TupleCombineFn(sum, sum)))
+        # The labels are those of a CombineGlobally, as they name the state.
+        totals = counted | "Count/Key" >> Map(UnderNone()) | "Count/Combine" >> sums | "Count/Unkey" >> Map(Second())
+        _ = totals | "Check" >> Map(Threshold(self._threshold).check)
+
+
 class MultiParDo(TypedStep, PTransform[PCollection[object], DoOutputsTuple]):
-    """A `ParDo` whose tagged outputs are collections of their own."""
+    """A `ParDo` with several outputs: the main output and one collection for each tag."""
 
     def __init__(self, par_do: ParDo, tags: tuple[str, ...], main: str | None, open_tags: bool) -> None:
         super().__init__()
@@ -323,35 +269,52 @@ class MultiParDo(TypedStep, PTransform[PCollection[object], DoOutputsTuple]):
         self.par_do.check_elements(outputs)
 
     def default_label(self) -> str:
-        """That of the `ParDo`."""
+        """The label of the `ParDo`."""
         return self.par_do.label
 
     def expand(self, inputs: PCollection[object]) -> DoOutputsTuple:
-        """The `ParDo`'s outputs."""
+        """The outputs of the `ParDo`."""
         return DoOutputsTuple(self.par_do.expand(inputs), self._tags, self._main, self._open_tags)
 
 
 def Map(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
-    """`ParDo` that puts out the function's result for each element.
+    """A `ParDo` that emits the function's result for each element.
 
-    >>> Map(len).label
-    'Map(len)'
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["to", "be"]) | beam.Map(str.upper) | "Print" >> beam.Map(print)
+    TO
+    BE
     """
     return ParDo(MapFn(_callable("Map", fn)), *args, **kwargs)
 
 
 def FlatMap(fn: Callable[..., object] = iter, *args: object, **kwargs: object) -> ParDo:
-    """`ParDo` that puts out the items of the function's result for each element; without a function, of the element."""
+    """A `ParDo` that emits each item of the function's result for an element; by default, each item of the element.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["to be"]) | beam.FlatMap(str.split) | beam.Map(print)
+    to
+    be
+    """
     return ParDo(FlatMapFn(_callable("FlatMap", fn)), *args, **kwargs)
 
 
 def Filter(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
-    """`ParDo` that puts out the elements for which the function's result is true."""
+    """A `ParDo` that emits the elements for which the function's result is true.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([1, 2, 3]) | beam.Filter(lambda number: number > 1) | beam.Map(print)
+    2
+    3
+    """
     return ParDo(FilterFn(_callable("Filter", fn)), *args, **kwargs)
 
 
 def MapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
-    """`Map` of a function with a parameter for each item of the element.
+    """A `Map` of a function with a parameter for each item of the element.
 
     >>> MapTuple(max).label
     'MapTuple(max)'
@@ -360,7 +323,7 @@ def MapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParD
 
 
 def FlatMapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
-    """`FlatMap` of a function with a parameter for each item of the element."""
+    """A `FlatMap` of a function with a parameter for each item of the element."""
     return ParDo(FlatMapTupleFn(_callable("FlatMapTuple", fn)), *args, **kwargs)
 
 
@@ -377,3 +340,14 @@ def _callable(kind: str, fn: Callable[..., object]) -> Callable[..., object]:
     if not callable(fn):
         raise TypeError(f"{kind} takes a function, got {fn!r:.200} of type {type(fn).__name__}")
     return fn
+
+
+def _check_guarded(step: ParDo, use_subprocess: bool, timeout: float | None) -> None:
+    """Raise ValueError for settings of exception handling that the step cannot have."""
+    if use_subprocess:
+        raise ValueError(
+            f"{step.label}: use_subprocess is not supported; the engine replaces workers that die, and exceptions are "
+            "caught without it"
+        )
+    if timeout is not None and step.declared_state is not None:
+        raise ValueError(f"{step.label}: a step with state takes no timeout, as what takes too long could still write")

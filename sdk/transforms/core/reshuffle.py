@@ -1,15 +1,15 @@
-"""Where elements are processed: `Reshuffle` and `ReshufflePerKey` (`apache_beam.transforms.util`)."""
+"""Redistribution of elements over the workers: `Reshuffle` and `ReshufflePerKey` (`apache_beam.transforms.util`)."""
 
 from __future__ import annotations
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
 
 _BUCKETS = 1000
 
 
 class Shuffling(PTransform[PCollection[object], PCollection[object]]):
-    """Elements as they are, with timestamps, windows and panes, but processed elsewhere from here on."""
+    """Base of transforms that redistribute elements and leave values, timestamps, windows and panes unchanged."""
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """A collection of the same elements."""
@@ -19,16 +19,20 @@ class Shuffling(PTransform[PCollection[object], PCollection[object]]):
 
 
 class ReshufflePerKey(Shuffling):
-    """Pairs (key, value) as they are; those of one key are processed together from here on."""
+    """Redistributes pairs (key, value) by key: the steps that follow process the pairs of one key together."""
 
 
 class Reshuffle(Shuffling):
-    """Elements as they are, spread evenly from here on.
+    """Spreads elements evenly over the workers.
 
-    What comes before and behind is not fused: slow work behind a step that makes many elements of few is shared out.
+    Steps before and after a `Reshuffle` are not fused, so slow work after a step that makes many elements of few is
+    distributed.
 
     Args:
-        num_buckets: Into how many parts at most the elements are divided.
+        num_buckets: Greatest number of parts into which the elements are divided; 1000 if None.
+
+    Raises:
+        ValueError: `num_buckets` is not a whole number greater than 0.
 
     >>> Reshuffle(num_buckets=0)
     Traceback (most recent call last):

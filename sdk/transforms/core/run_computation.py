@@ -1,16 +1,16 @@
-"""What: a computation of the low level inside a pipeline (MillWheel's API between two transforms)."""
+"""What: a MillWheel computation as a transform of a pipeline."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.lowlevel.computation import Computation
-from headrace.lowlevel.record import KeyExtractor
-from headrace.sdk.fusion.plan import Form, plain_form
-from headrace.sdk.ptransform import PTransform, collections_of
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.shipping import shipped
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.topology.computation import Computation
+from headrace.sdk.graph.ptransform import PTransform, collections_of
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.element_form import ElementForm, plain_form
+from headrace.sdk.windows.windowing import Windowing
 
 Outputs = PCollection[object] | dict[str, PCollection[object]]
 
@@ -18,19 +18,23 @@ Outputs = PCollection[object] | dict[str, PCollection[object]]
 class RunComputation(PTransform[object, Outputs]):
     """Runs a `Computation` of `headrace.lowlevel` on one collection or several.
 
-    It gets the elements as records, with their timestamps but without their windows. What it produces to a stream
-    becomes a collection, in the windowing of the (first) input: each value is in the windows that its timestamp gives
-    it (or in the global window, where windows depend on more than the timestamp). Streams are known by name alone, so
-    each name is used by one step of a pipeline only.
+    The computation gets elements as records, with their timestamps but without their windows. Each stream that the
+    computation produces becomes a collection with the windowing of the first input: a value is in the windows that its
+    timestamp gives it, or in the global window if windows depend on more than the timestamp. Streams are identified by
+    name alone, so only one step of a pipeline may use a name.
 
     Args:
-        computation: An instance.
-        key: From an element to its key; for several inputs one for all, or a list with one for each.
-        outputs: The streams that it produces to. For one name the transform gives a collection, for several a dict.
-        dead_letters: A further stream, for elements that it raises for: they become `DeadLetter`s there instead of
-            stopping the run, and what they had done before is undone. The transform then gives a dict.
+        computation: An instance of a `Computation`.
+        key: Function from an element to its key; for several inputs, one function for all, or a list of one for each.
+        outputs: Names of the streams that the computation produces. The output is a collection for a single str, and a
+            dict of collections by name for a list.
+        dead_letters: Name of a further stream, for elements for which the computation raises: they become
+            `DeadLetter`s instead of stopping the run, and their effects are undone. The output is then a dict.
 
-    >>> from headrace.lowlevel.computation import Computation
+    Raises:
+        TypeError: `computation` is not an instance of a `Computation`, or `key` does not fit the inputs.
+
+    >>> from headrace.lowlevel.topology.computation import Computation
     >>> class Total(Computation):
     ...     def process_record(self, record, context):
     ...         context.state = (context.state or 0) + record.value[1]
@@ -61,11 +65,11 @@ class RunComputation(PTransform[object, Outputs]):
         self.dead_letters = dead_letters
 
     def default_label(self) -> str:
-        """The computation's class."""
+        """The name of the computation's class."""
         return type(self.computation).__name__
 
     def expand(self, inputs: object) -> Outputs:
-        """A collection for each output."""
+        """The output collection, or a dict of output collections by stream name."""
         collections = collections_of(inputs)
         if not collections:
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
@@ -75,18 +79,20 @@ class RunComputation(PTransform[object, Outputs]):
             raise TypeError(f"{self.label} has {len(collections)} inputs but {len(self.keys)} keys; give one for each")
         self.computation, self.keys = shipped((self.computation, self.keys), collections[0].pipeline.current_label)
         names = self.streams if self.dead_letters is None else [*self.streams, self.dead_letters]
-        made = {stream: self._output(stream, collections) for stream in names}
-        return made[self.streams[0]] if self._is_single else made
+        outputs = {stream: self._output(stream, collections) for stream in names}
+        return outputs[self.streams[0]] if self._is_single else outputs
 
     def _output(self, stream: str, inputs: list[PCollection[object]]) -> PCollection[object]:
         windowing = inputs[0].windowing
-        if plain_form(windowing) is not Form.PLAIN:
+        if plain_form(windowing) is not ElementForm.PLAIN:
             windowing = Windowing()
-        return PCollection(inputs[0].pipeline, windowing, all(one.is_bounded for one in inputs), tag=stream)
+        return PCollection(
+            inputs[0].pipeline, windowing, all(collection.is_bounded for collection in inputs), tag=stream
+        )
 
 
 def _several(key: object) -> list[KeyExtractor]:
-    """Key extractors as a list; an empty one of what is none."""
+    """Key extractors as a list; an empty list for anything else."""
     if callable(key):
         return [key]
     return list(key) if isinstance(key, Sequence) and not isinstance(key, str) else []

@@ -1,24 +1,24 @@
-"""What: where collections begin: an injector in the pipeline."""
+"""What: sources, the transforms that read input with an injector."""
 
 from __future__ import annotations
 
-from headrace.lowlevel.injector import Injector
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PBegin, PCollection
+from headrace.lowlevel.injectors.injector import Injector
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PBegin, PCollection
 
 
 class Source(PTransform[PBegin, PCollection[object]]):
-    """Brings records in from outside. Subclass it and define `injector`."""
+    """Base of the transforms that read input; a subclass defines `injector`."""
 
     is_bounded = True
-    """Whether the input comes to an end by itself."""
+    """Whether the input has an end."""
 
     def injector(self) -> Injector:
-        """What reads, and knows the watermark; made when the pipeline is compiled."""
+        """The injector, which reads records and gives the watermark; it is made when the pipeline is compiled."""
         raise TypeError(f"{type(self).__name__} does not define injector(self)")
 
     def injector_of(self, tag: str | None) -> Injector:
-        """The injector of an output; for sources with more than one."""
+        """The injector of the output with a tag; sources with several outputs override this method."""
         return self.injector()
 
     def expand(self, inputs: PBegin) -> PCollection[object]:
@@ -31,11 +31,11 @@ class Source(PTransform[PBegin, PCollection[object]]):
 
 
 class Read(Source):
-    """A collection of what an injector brings in.
+    """A collection of the records of an injector.
 
     Args:
-        injector: Any injector of the low level; its values become elements, its timestamps theirs.
-        is_bounded: Whether its input comes to an end.
+        injector: Any injector of the low level; its records become elements, with the same values and timestamps.
+        is_bounded: Whether the input has an end.
     """
 
     def __init__(self, injector: Injector, is_bounded: bool = True) -> None:
@@ -44,5 +44,5 @@ class Read(Source):
         self.is_bounded = is_bounded
 
     def injector(self) -> Injector:
-        """The injector given."""
+        """The given injector."""
         return self._injector

@@ -7,21 +7,24 @@ from typing import Self
 
 
 class PercentileWatermark:
-    """Groupings whose input low watermark may strip outliers."""
+    """Mixin of groupings whose input low watermark may ignore outliers."""
 
     watermark_percentile: float | None = None
-    """The share of recent records, in per cent, that the watermark waits for; None for all."""
+    """Percentile of recent records that the watermark waits for; None to wait for all records."""
 
     def with_watermark_percentile(self, percentile: float | None) -> Self:
-        """The same with a low watermark that waits for so many of 100 records only, and is faster for it.
+        """The same transform with a low watermark that waits only for this percentile of recent records.
 
-        It is not Beam's, but MillWheel's. Behind a source with `max_delay`, where lateness is bounded, windows end as
-        soon as that share of recent records needed, instead of after the whole `max_delay`. What comes later is late
-        for this step and those after it, and treated as its windowing says; other readers of the same collection do
-        not notice. Behind sources with a perfect watermark nothing changes.
+        The method is MillWheel's, not Beam's. After a source with `max_delay`, windows end after the delay that covers
+        this share of recent records, instead of after the whole `max_delay`. Later records are late for this step and
+        the steps after it, which treat them as their windowing says; other consumers of the same collection are not
+        affected. After sources with a perfect watermark the method has no effect.
 
         Args:
-            percentile: Between 0 and 100, say 99; None to wait for all.
+            percentile: Percentile between 0 and 100, such as 99; None to wait for all records.
+
+        Raises:
+            ValueError: The percentile is not between 0 and 100.
 
         >>> from headrace.transforms import GroupByKey
         >>> GroupByKey().with_watermark_percentile(99).watermark_percentile

@@ -1,36 +1,45 @@
-"""Where, When and How of the steps that follow (`apache_beam.WindowInto`)."""
+"""Where, When and How: the windowing of the steps that follow (`apache_beam.WindowInto`)."""
 
 from __future__ import annotations
 
 from enum import Enum
 
+from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.time import DurationTypes
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.shipping import shipped
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.triggers import AccumulationMode, Trigger
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import TimestampCombiner, WindowFn
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 
 
 class WindowInto(PTransform[PCollection[object], PCollection[object]]):
-    """Puts each element into the windows that a window function gives it; groupings that follow go by them.
+    """Assigns each element to the windows of a window function, for the groupings that follow.
 
-    An element that was in several windows is taken once for each.
+    An element that is in several windows of the input is assigned once for each of these windows.
 
     Args:
-        windowfn: The window function, or a whole `Windowing` that the further arguments change.
-        trigger: When a window's results are put out; by default once, when the watermark passes its end, and again
-            for late elements.
-        accumulation_mode: Whether a pane holds what earlier panes of its window held; required with a trigger.
-        timestamp_combiner: Which timestamp a result has; by default the end of its window.
-        allowed_lateness: Seconds after its end that a window still takes late elements.
-        closing_behavior: Whether a window that closes puts out a last, empty pane.
-        on_time_behavior: Whether the pane at the end of a window comes even if it is empty.
+        windowfn: The window function, or a `Windowing` whose parts the further arguments replace.
+        trigger: When a window emits results; by default when the watermark passes the window's end, and again for late
+            elements.
+        accumulation_mode: Whether a pane includes the elements of earlier panes of its window; required with a trigger.
+        timestamp_combiner: Which timestamp a result has; by default the end of the window.
+        allowed_lateness: Time after a window's end in which the window takes late elements, in seconds.
+        closing_behavior: Whether a window that closes emits a last pane even if the pane is empty.
+        on_time_behavior: Whether a window emits its on-time pane even if the pane is empty.
 
     Raises:
-        TopologyError: The parts do not fit together; it is a `ValueError`.
-        ShippingError: When applied: the trigger or the window function holds something that cannot be pickled.
+        TypeError: An argument is of the wrong type.
+        TopologyError: The arguments do not fit together; it is a `ValueError`.
+        ShippingError: The trigger or the window function cannot be pickled; raised when the transform is applied.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.window import FixedWindows, TimestampedValue
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     scores = pipeline | beam.Create([TimestampedValue(("red", 5), 10), TimestampedValue(("red", 4), 75)])
+    ...     _ = scores | beam.WindowInto(FixedWindows(60)) | beam.CombinePerKey(sum) | beam.MapTuple(print)
+    red 5
+    red 4
     """
 
     def __init__(
@@ -55,11 +64,7 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
             on_time_behavior = on_time_behavior or base.on_time_behavior
         if not isinstance(windowfn, WindowFn):
             raise TypeError(f"WindowInto takes a window function, got {windowfn!r:.200}; write FixedWindows(60), say")
-        if trigger is not None and not isinstance(trigger, Trigger):
-            raise TypeError(
-                f"WindowInto takes a trigger, got {trigger!r:.200}; write AfterWatermark(), say, or an instance of a "
-                "subclass of Trigger"
-            )
+        _require_trigger(trigger)
         _require_kind("an accumulation_mode", accumulation_mode, AccumulationMode)
         _require_kind("a timestamp_combiner", timestamp_combiner, TimestampCombiner)
         _require_kind("a closing_behavior", closing_behavior, ClosingBehavior)
@@ -78,6 +83,14 @@ class WindowInto(PTransform[PCollection[object], PCollection[object]]):
         """The same elements in their new windows."""
         shipped(self.windowing, inputs.pipeline.current_label)
         return PCollection(inputs.pipeline, self.windowing, inputs.is_bounded, element_type=inputs.element_type)
+
+
+def _require_trigger(given: object) -> None:
+    if given is not None and not isinstance(given, Trigger):
+        raise TypeError(
+            f"WindowInto takes a trigger, got {given!r:.200}; write AfterWatermark(), say, or an instance of a "
+            "subclass of Trigger"
+        )
 
 
 def _require_kind(what: str, given: object, kind: type[Enum]) -> None:

@@ -1,21 +1,22 @@
-"""What: where collections leave a pipeline."""
+"""What: the transform that writes a collection to a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.lowlevel.sink import Sink
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection, PDone, PValue
+from headrace.lowlevel.sinks.sink import Sink
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection, PDone, PValue
 
 
 class Write(PTransform[PCollection[object], PDone]):
-    """Hands elements, with their timestamps, to a sink once the epoch that made them is committed.
+    """Passes elements with their timestamps to a sink after the commit of the epoch that made them.
 
-    What a `DoFn` with weak productions puts out is handed to it at once; it must be a sink for that, as `SendSink`.
+    Outputs of a `DoFn` with weak productions are passed to the sink at once; the sink must support that, as `SendSink`
+    does.
 
     Args:
-        sink: Any sink of the low level, for instance `CallSink(function)`.
+        sink: Any sink of the low level, such as `CallSink(function)`.
     """
 
     def __init__(self, sink: Sink) -> None:
@@ -23,15 +24,15 @@ class Write(PTransform[PCollection[object], PDone]):
         self._sink = sink
 
     def sink(self) -> Sink:
-        """The sink given."""
+        """The given sink."""
         return self._sink
 
     def is_whole(self, inputs: Sequence[PValue]) -> bool:
-        """Whether the sink takes the elements of these inputs; False where `expand` makes other steps of it."""
+        """Whether the sink receives the elements of these inputs; False if `expand` applies other steps instead."""
         return True
 
     def expand(self, inputs: PCollection[object]) -> PDone:
-        """Nothing comes after it."""
+        """The end of a pipeline's branch."""
         if not isinstance(inputs, PCollection):
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")
         return PDone(inputs.pipeline)

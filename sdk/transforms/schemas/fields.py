@@ -1,49 +1,52 @@
-"""What: fields of elements, by name or by function (`apache_beam.transforms.core`, schema transforms)."""
+"""What: expressions, a field's name or a function (`apache_beam.transforms.core`, schema transforms)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
-from headrace.lowlevel.columns import Shape
-from headrace.sdk.columns.expression import Expression as ColumnExpression
-from headrace.sdk.columns.expression import col
-from headrace.sdk.columns.tree import FieldOf, Names, OneLine, source_of
-from headrace.sdk.types.annotations import annotations_of
-from headrace.sdk.types.fields import fields_of
-
-if TYPE_CHECKING:
-    from headrace.sdk.columns.view import View
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.expression import Expression as ColumnExpression
+from headrace.sdk.expressions.expression import col
+from headrace.sdk.expressions.expression_tree import FieldOf, Names, OneLine, source_of
+from headrace.sdk.typehints.annotations import annotations_of
+from headrace.sdk.typehints.row_type import fields_of
 
 Expression: TypeAlias = "str | Callable[[object], object]"
 """Name of a field, or a function of the element."""
 
 
 class Field(OneLine):
-    """Reads a field of rows, named tuples, dataclasses, or of dicts."""
+    """Function that reads a field of a row, named tuple, dataclass or dict."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def __call__(self, element: object) -> object:
-        """The field's value. Raises `AttributeError` naming the field and those that there are."""
+        """The value of the field.
+
+        Raises:
+            AttributeError: The element has no such field.
+            KeyError: The element is a dict without such a key.
+        """
         if isinstance(element, Mapping):
             return element[self.name]
         return getattr(element, self.name)
 
     def default_label(self) -> str:
-        """The name."""
+        """The name of the field."""
         return self.name
 
     def written(self, names: Names) -> str:
         """See `OneLine`."""
         return source_of(FieldOf(self.name), names)
 
-    def shape_in(self, shape: Shape) -> Shape | None:
+    def shape_in(self, shape: ValueSchema) -> ValueSchema | None:
         """See `ColumnExtractor`."""
         return col(self.name).shape_in(shape)
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return col(self.name).on_columns(view)
 
@@ -53,7 +56,7 @@ class Field(OneLine):
 
 
 def expression(what: Expression, step: str) -> Callable[[object], object]:
-    """The function of an expression. Raises `TypeError` for what is none."""
+    """The function of an expression. Raises `TypeError` for a value that is not an expression."""
     if isinstance(what, str):
         return Field(what)
     if not callable(what):
@@ -62,7 +65,7 @@ def expression(what: Expression, step: str) -> Callable[[object], object]:
 
 
 def expression_type(function: Callable[[object], object], input_type: object) -> object:
-    """The type of what an expression gives for elements of a type; `Any` where it is not known."""
+    """The type of an expression's value for elements of a type; `Any` if not known."""
     if isinstance(function, Field):
         return (fields_of(input_type) or {}).get(function.name, Any)
     if isinstance(function, ColumnExpression):
@@ -72,7 +75,7 @@ def expression_type(function: Callable[[object], object], input_type: object) ->
 
 
 def missing_field(functions: Mapping[str, Callable[[object], object]], input_type: object) -> str | None:
-    """What is wrong with the names of fields, if elements of a type are known not to have one."""
+    """The phrase for an error that names an unknown field; None if no field is known to be missing."""
     known = fields_of(input_type)
     if known is None:
         return None
@@ -84,7 +87,7 @@ def missing_field(functions: Mapping[str, Callable[[object], object]], input_typ
 
 
 def _names(function: Callable[[object], object]) -> list[str]:
-    """The fields that a function is known to take."""
+    """The fields that a function is known to read."""
     if isinstance(function, Field):
         return [function.name]
     return function.fields() if isinstance(function, ColumnExpression) else []

@@ -1,46 +1,45 @@
-"""What: grouping, aggregating and choosing by fields (`apache_beam.GroupBy`, `apache_beam.Select`)."""
+"""What: grouping, aggregation and selection by fields (`apache_beam.GroupBy`, `apache_beam.Select`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TypeAlias, cast
 
-from headrace.lowlevel.columns import Shape
-from headrace.lowlevel.keykinds import dynamic_named_tuple
-from headrace.lowlevel.record import new_tuple
-from headrace.sdk.columns.expression import Expression as ColumnExpression
-from headrace.sdk.columns.expression import names_from_engine, take_from_engine
-from headrace.sdk.columns.shape import Fields, FieldsKind, Tuple, pair
-from headrace.sdk.columns.tree import Names, OneLine, written
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.combine import CombinePerKey
-from headrace.sdk.transforms.combinefn import CombineFn, SomeCombineFn
-from headrace.sdk.transforms.element import Map, MapTuple
-from headrace.sdk.transforms.fields import Expression, expression, expression_type, missing_field
-from headrace.sdk.transforms.group import GroupByKey
-from headrace.sdk.transforms.tuples import TupleCombineFn
-from headrace.sdk.types.errors import TypeCheckError
-from headrace.sdk.types.fields import RowTypeConstraint
-from headrace.sdk.types.hints import shown, tuple_of
-
-if TYPE_CHECKING:
-    from headrace.sdk.columns.view import View
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.records.record import new_tuple
+from headrace.sdk.combinefns.combine_fn import CombineFn, SomeCombineFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Tuple, pair
+from headrace.sdk.expressions.expression import Expression as ColumnExpression
+from headrace.sdk.expressions.expression import names_from_engine, take_from_engine
+from headrace.sdk.expressions.expression_tree import Names, OneLine, written
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.aggregation.combine import CombinePerKey
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import Map, MapTuple
+from headrace.sdk.transforms.schemas.fields import Expression, expression, expression_type, missing_field
+from headrace.sdk.typehints.errors import TypeCheckError
+from headrace.sdk.typehints.hints import tuple_of
+from headrace.sdk.typehints.row_type import RowTypeConstraint
+from headrace.sdk.typehints.type_names import type_name
 
 Collection = PCollection[object]
 Functions = dict[str, Callable[[object], object]]
 Combiner: TypeAlias = "SomeCombineFn | Callable[..., object]"
 Aggregation: TypeAlias = tuple[Callable[[object], object], Combiner, str]
-"""What is combined, how, and the name of the result."""
+"""The expression to combine, the combiner, and the name of the result's field."""
 
 
 class Select(PTransform[Collection, Collection]):
-    """Rows of the fields and expressions given.
+    """Turns elements into rows of the given fields and expressions.
 
     Args:
         *fields: Names of fields to keep; functions of the element become fields `arg00`, `arg01`, ….
-        **named: New fields: a field's name or a function of the element.
+        **named: Name of a new field -> the name of a field, or a function of the element.
 
     >>> Select("carrier", late=lambda flight: flight.delay > 15).label
     'ToRows(carrier, late)'
@@ -57,21 +56,21 @@ class Select(PTransform[Collection, Collection]):
         return f"ToRows({', '.join(self._fields)})"
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection of as many rows."""
+        """A collection with one row for each element."""
         _check_fields(inputs, self._fields)
         kind = _row_type(self._fields, inputs.element_type)
         return inputs | "Select" >> Map(_ToRow(self._fields)).with_output_types(kind)
 
 
 class GroupBy(PTransform[Collection, Collection]):
-    """Elements by a key made of fields and expressions: pairs (key, elements).
+    """Groups elements by a key of fields and expressions, into pairs (key, elements).
 
-    One expression alone is the key itself; several make a named tuple of them, and none an empty one: all elements are
-    one group.
+    The key is the value of the expression if there is a single positional one; otherwise it is a named tuple. Without
+    expressions the tuple is empty, and all elements are in one group.
 
     Args:
         *fields: Names of fields, or functions of the element (named `key0`, `key1`, …).
-        **named: Parts of the key: a field's name or a function of the element.
+        **named: Name of a part of the key -> the name of a field, or a function of the element.
 
     >>> GroupBy("carrier").aggregate_field("delay", max, "worst").label
     'GroupBy(carrier)'
@@ -83,44 +82,47 @@ class GroupBy(PTransform[Collection, Collection]):
         self._tuple_keys = len(self._fields) != 1 or bool(named)
 
     def default_label(self) -> str:
-        """The parts of the key."""
+        """The names of the parts of the key."""
         return f"GroupBy({', '.join(self._fields)})"
 
     def force_tuple_keys(self, value: bool = True) -> GroupBy:
-        """The same, with a named tuple as the key also of one expression."""
+        """The same transform with a named tuple as the key, even for a single expression."""
         clone = copy(self)
         clone._tuple_keys = value
         return clone
 
     def aggregate_field(self, field: Expression, combine_fn: Combiner, dest: str) -> GroupAndAggregate:
-        """Combine a field's values instead of keeping the elements; call it again for more fields.
+        """A transform that combines a field's values instead of keeping the elements; it can be called again for more.
 
         Args:
             field: The field's name, or a function of the element.
-            combine_fn: A `CombineFn` or a function of an iterable.
+            combine_fn: A `CombineFn`, or a function from an iterable of values to a value.
             dest: Name of the result's field.
+
+        Raises:
+            ValueError: `dest` is not an identifier, or is the name of another field of the result.
         """
         return GroupAndAggregate(self, ()).aggregate_field(field, combine_fn, dest)
 
     def key_function(self) -> Callable[[object], object]:
-        """From an element to its key."""
+        """The function from an element to its key."""
         if self._tuple_keys or len(self._fields) != 1:
             return _ToTuple("Key", self._fields)
         return next(iter(self._fields.values()))
 
     def key_type(self, input_type: object) -> object:
-        """The type of the keys of elements of a type."""
+        """The key type for elements of a type."""
         if self._tuple_keys or len(self._fields) != 1:
             return _row_type(self._fields, input_type)
         return expression_type(next(iter(self._fields.values())), input_type)
 
     @property
     def fields(self) -> Functions:
-        """The parts of the key."""
+        """Name -> expression of each part of the key."""
         return self._fields
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection in the same windows."""
+        """A collection of pairs (key, elements) in the same windows."""
         _check_fields(inputs, self._fields)
         kinds = tuple_of([self.key_type(inputs.element_type), inputs.element_type])
         keyed = inputs | "Key" >> Map(_Keyed(self.key_function())).with_output_types(kinds)
@@ -128,7 +130,10 @@ class GroupBy(PTransform[Collection, Collection]):
 
 
 class GroupAndAggregate(PTransform[Collection, Collection]):
-    """Named tuples of the parts of a key and of combined fields; made with `GroupBy(...).aggregate_field(...)`."""
+    """Groups and combines: gives named tuples of the parts of a key and the combined fields.
+
+    `GroupBy(...).aggregate_field(...)` makes it.
+    """
 
     def __init__(
         self, grouping: GroupBy, aggregations: tuple[tuple[Callable[[object], object], object, str], ...]
@@ -137,21 +142,21 @@ class GroupAndAggregate(PTransform[Collection, Collection]):
         self._grouping, self._aggregations = grouping, aggregations
 
     def default_label(self) -> str:
-        """That of the grouping."""
+        """The label of the grouping."""
         return self._grouping.label
 
     def aggregate_field(self, field: Expression, combine_fn: Combiner, dest: str) -> GroupAndAggregate:
-        """The same with one more field combined; see `GroupBy.aggregate_field`."""
-        taken = [*self._grouping.fields, *(name for _, _, name in self._aggregations)]
-        if not dest.isidentifier() or dest in taken:
-            raise ValueError(f"dest must be a field's name other than {', '.join(taken)}, got {dest!r:.80}")
+        """The same transform with one more combined field; see `GroupBy.aggregate_field`."""
+        names = [*self._grouping.fields, *(name for _, _, name in self._aggregations)]
+        if not dest.isidentifier() or dest in names:
+            raise ValueError(f"dest must be a field's name other than {', '.join(names)}, got {dest!r:.80}")
         if isinstance(combine_fn, type) and issubclass(combine_fn, CombineFn):
             combine_fn = combine_fn()
         added = (expression(field, "aggregate_field"), combine_fn, dest)
         return GroupAndAggregate(self._grouping, (*self._aggregations, added))
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection in the same windows."""
+        """A collection of named tuples in the same windows."""
         values = {dest: function for function, _, dest in self._aggregations}
         _check_fields(inputs, {**self._grouping.fields, **values})
         grouping = self._grouping.force_tuple_keys()
@@ -164,7 +169,10 @@ class GroupAndAggregate(PTransform[Collection, Collection]):
 
 
 class _Made(OneLine):
-    """What is made of the results of functions of the element, some of which may look at its window or timestamp."""
+    """Base of functions that build a value from results of other functions of the element.
+
+    Some of these functions may also take the window or the timestamp of the element.
+    """
 
     from_engine: tuple[str, ...]
 
@@ -184,7 +192,7 @@ class _Made(OneLine):
 
 
 class _ToRow(_Made):
-    """A row of expressions."""
+    """Builds a row from expressions."""
 
     def __init__(self, fields: Functions) -> None:
         super().__init__(fields.values())
@@ -195,13 +203,13 @@ class _ToRow(_Made):
         items = ", ".join(f"{name!r}: {written(function, names)}" for name, function in self._fields.items())
         return f"Row.of({{{items}}})"
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return Fields(tuple(self._fields), tuple(map(view.shape_of, self._functions)), FieldsKind.ROW)
 
 
 class _ToTuple(_Made):
-    """A named tuple of expressions, whose type is the same in every process."""
+    """Builds a named tuple from expressions; the tuple's type is the same in every process."""
 
     def __init__(self, name: str, fields: Functions) -> None:
         super().__init__(fields.values())
@@ -213,14 +221,14 @@ class _ToTuple(_Made):
         kind = names.of(dynamic_named_tuple(self._name, tuple(self._fields)))
         return f"{names.of(new_tuple)}({kind}, ({items}))"
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         shapes = tuple(map(view.shape_of, self._functions))
         return Fields(tuple(self._fields), shapes, FieldsKind.TUPLE, self._name)
 
 
 class _Keyed(_Made):
-    """Pairs of an element's key and the element, or values of it."""
+    """Builds a pair of an element's key and the element, or a pair of the key and values from the element."""
 
     def __init__(self, key: Callable[[object], object], values: Functions | None = None) -> None:
         super().__init__([key, *(values or {}).values()])
@@ -231,17 +239,17 @@ class _Keyed(_Made):
         key, *values = (written(function, names) for function in self._functions)
         return f"({key}, e)" if self._values is None else f"({key}, ({''.join(f'{value}, ' for value in values)}))"
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         key, *values = map(view.shape_of, self._functions)
         return pair(key, view.shape if self._values is None else Tuple(tuple(values)))
 
 
 class _Result:
-    """The named tuple of a key and combined values."""
+    """Builds the named tuple of a key's parts and the combined values."""
 
     takes_items = True
-    """For `MapTuple`: called with key and values, not with the pair of them."""
+    """Marker for `MapTuple`: the key and the values are two arguments."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -249,7 +257,7 @@ class _Result:
     def __call__(self, key: Iterable[object], values: Iterable[object]) -> tuple[object, ...]:
         return dynamic_named_tuple("Result", self._names)(*key, *values)
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         shapes = tuple(shape for part in view.pair() for shape in view.items(part))
         return Fields(self._names, shapes, FieldsKind.TUPLE, "Result")
@@ -275,10 +283,10 @@ def _row_type(fields: Functions, input_type: object) -> object:
 
 
 def _check_fields(inputs: Collection, fields: Functions) -> None:
-    """Refuse names of fields that the elements are known not to have."""
+    """Raise TypeCheckError for a field that the elements, by their known type, do not have."""
     if problem := missing_field(fields, inputs.element_type):
         producer = inputs.producer.full_label if inputs.producer else ""
         raise TypeCheckError(
             f"step {inputs.pipeline.current_label!r}: what step {producer!r} puts out, "
-            f"{shown(inputs.element_type)}, {problem}"
+            f"{type_name(inputs.element_type)}, {problem}"
         )

@@ -1,37 +1,37 @@
-"""What: collections of rows joined by fields of the same value (Beam's `Join` and `CoGroup` of schema transforms)."""
+"""What: joins of collections on fields with equal values (Beam's `Join` and `CoGroup` of schema transforms)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from headrace.lowlevel.keykinds import dynamic_named_tuple
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.row import Row
-from headrace.sdk.transforms.element import FlatMapTuple, Map
-from headrace.sdk.transforms.fields import Field
-from headrace.sdk.transforms.group import CoGroupByKey
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.row import Row
+from headrace.sdk.transforms.core.par_do import FlatMapTuple, Map
+from headrace.sdk.transforms.schemas.fields import Field
+from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
 
 Collection = PCollection[object]
 _KINDS = {"inner": (False, False), "left": (True, False), "right": (False, True), "outer": (True, True)}
-"""Kind -> whether elements of the left, and of the right, stay that have no partner."""
+"""Kind of join -> whether left elements without a partner are kept, and whether right ones are."""
 
 
 class Join(PTransform[Collection, Collection]):
-    """Rows `Row(left=..., right=...)` of elements with equal values in some fields, per window and pane.
+    """Joins two collections on fields, into rows `Row(left=..., right=...)`, per window and pane.
 
-    An element without a partner stays, with None at its side, if the kind says so. A field that is None has no
-    partner, as in SQL.
+    An element without a partner is paired with None if the kind of join keeps it. A field that is None has no partner,
+    as in SQL.
 
     Args:
         right: The collection to join with.
-        on: Name of the field, or of several; a pair of names where the right side has another.
+        on: Name of the field, or list of fields; an item is a pair of names if the right side has another name.
         how: `inner`, `left`, `right` or `outer`.
         names: Names of the two fields of the result.
 
     Raises:
-        ValueError: `how` is none of these, or there is no field.
+        ValueError: `how` is none of these, or `on` names no field.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class Join(PTransform[Collection, Collection]):
         self._left_fields, self._right_fields = (tuple(name for name, _ in pairs), tuple(name for _, name in pairs))
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection in the windows of both."""
+        """A collection of rows in the windows of both inputs."""
         left = inputs | "Left" >> Map(_ByFields(self._left_fields, 0))
         right = self._right | "Right" >> Map(_ByFields(self._right_fields, 1))
         matched = FlatMapTuple(_Matched(*_KINDS[self._how], self._names))
@@ -60,7 +60,7 @@ class Join(PTransform[Collection, Collection]):
 
 
 class _ByFields:
-    """Pairs of an element's fields and the element; one that can have no partner is alone with its side."""
+    """Pairs an element with its join fields; a field that is None makes the key differ from all of the other side."""
 
     def __init__(self, names: tuple[str, ...], side: int) -> None:
         self._fields = [Field(name) for name in names]
@@ -72,7 +72,7 @@ class _ByFields:
 
 
 class _Matched:
-    """Every left element with every right one of a key."""
+    """Pairs each left element with each right element of a key."""
 
     def __init__(self, keep_left: bool, keep_right: bool, names: tuple[str, str]) -> None:
         self._keep_left, self._keep_right, self._names = keep_left, keep_right, names
@@ -88,12 +88,15 @@ class _Matched:
 
 
 class CoGroup(PTransform[dict[str, Collection], Collection]):
-    """Rows of a key's fields and, for each collection of a dict, the elements that have it.
+    """Groups several collections by fields: rows of the key's fields and, for each collection, a list of elements.
 
     `{"orders": orders, "payments": payments} | CoGroup("user")` gives `Row(user=..., orders=[...], payments=[...])`.
 
     Args:
-        *fields: Names of the fields that are the key, the same in all collections.
+        *fields: Names of the fields of the key, which are the same in all collections.
+
+    Raises:
+        ValueError: There are no fields, or a field has the name of a collection.
     """
 
     def __init__(self, *fields: str) -> None:
@@ -103,7 +106,7 @@ class CoGroup(PTransform[dict[str, Collection], Collection]):
         self._fields = fields
 
     def expand(self, inputs: dict[str, Collection]) -> Collection:
-        """A collection in the windows of all."""
+        """A collection of rows in the windows of all inputs."""
         if taken := set(self._fields) & set(inputs):
             raise ValueError(
                 f"{self.label}: {taken} name both a field and a collection; call the collections otherwise"
@@ -114,7 +117,7 @@ class CoGroup(PTransform[dict[str, Collection], Collection]):
 
 
 class _Key:
-    """Pairs of a named tuple of fields and the element."""
+    """Pairs an element with a named tuple of its key fields."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names, self._fields = names, [Field(name) for name in names]

@@ -1,4 +1,4 @@
-"""What: elements as lists, for code that is quicker on many at once (`apache_beam.BatchElements`)."""
+"""What: elements in batches, for code that is faster on many elements at once (`apache_beam.BatchElements`)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.metrics.metric import Metrics
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.batches import GroupIntoBatches
-from headrace.sdk.transforms.batchsize import BatchLimits, BatchSize
-from headrace.sdk.transforms.element import DoFn, Map, ParDo
-from headrace.sdk.transforms.pairs import Values
-from headrace.sdk.windowedvalue import WindowedValue
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.transforms.core.par_do import Map, ParDo
+from headrace.sdk.transforms.util.batch_size import BatchLimits, BatchSize
+from headrace.sdk.transforms.util.group_into_batches import GroupIntoBatches
+from headrace.sdk.transforms.util.pairs import Values
 from headrace.sdk.windows import BoundedWindow
 
 Collection = PCollection[object]
@@ -30,28 +31,29 @@ def _one(element: object) -> int:
 
 
 class BatchElements(PTransform[Collection, Collection]):
-    """Lists of elements of a window, at the end of the window.
+    """Gathers the elements of a window into lists, whose timestamp is the end of the window.
 
-    How many are best is learnt from how long lists of different lengths take in the steps that follow in the same
-    stage. Lists do not go beyond a bundle, unless `max_batch_duration_secs` is given: then they are `max_batch_size`
-    long, or shorter where an element has waited that long, or at the end of the window.
+    The best size is learned from the times that batches of different sizes take in the steps that follow in the same
+    stage. A batch does not span bundles, unless `max_batch_duration_secs` is given: then a batch has `max_batch_size`
+    elements, or fewer if an element has waited that long or the window ends.
 
     Args:
-        min_batch_size: Least number of elements, but for the rest of a bundle.
-        max_batch_size: Greatest number.
-        target_batch_overhead: What share of a batch's time its fixed part may be.
-        target_batch_duration_secs: Seconds that a batch's elements may take, its fixed time left out.
-        target_batch_duration_secs_including_fixed_cost: Seconds that a batch may take in all.
-        max_batch_duration_secs: How long an element may wait, in seconds of real time.
-        element_size_fn: From an element to what it counts for in the size of a batch.
-        variance: By what share sizes are varied, to learn from the difference.
-        clock: Gives seconds; another one than the machine's is for tests.
-        record_metrics: Whether distributions of sizes and times are kept.
-        length_fn: With `max_batch_duration_secs`: from an element to its length; elements of like lengths go together.
-        bucket_boundaries: Least lengths of the second class of lengths, the third, …
+        min_batch_size: Least number of elements in a batch, except for the last one of a bundle.
+        max_batch_size: Greatest number of elements in a batch.
+        target_batch_overhead: Target share of a batch's fixed time in its total time, above 0 and up to 1.
+        target_batch_duration_secs: Target time of a batch without its fixed time, in seconds.
+        target_batch_duration_secs_including_fixed_cost: Target total time of a batch, in seconds.
+        max_batch_duration_secs: Greatest time that an element waits, in seconds of processing time.
+        element_size_fn: Function from an element to the size that it adds to a batch; 1 by default.
+        variance: Share by which sizes are varied, so that the effect of the size can be measured.
+        clock: Function that gives the time in seconds; a clock other than the machine's is for tests.
+        record_metrics: Whether distributions of batch sizes and times are recorded.
+        length_fn: With `max_batch_duration_secs`, function from an element to its length; elements of similar length
+            are batched together.
+        bucket_boundaries: Least lengths of the second class of lengths, the third class, and so on.
 
     Raises:
-        ValueError: Sizes, targets or boundaries do not fit together.
+        ValueError: The sizes, the targets or the boundaries are out of range or contradict each other.
     """
 
     def __init__(
@@ -84,7 +86,7 @@ class BatchElements(PTransform[Collection, Collection]):
         self._length_of, self._boundaries = length_fn, _boundaries(length_fn, bucket_boundaries)
 
     def expand(self, inputs: Collection) -> Collection:
-        """A collection of lists, in the same windows."""
+        """A collection of lists of elements, in the same windows."""
         if self._longest is None:
             gather = _Gather(BatchSize(self._limits, self._clock), self._size_of)
             return inputs | "Gather" >> ParDo(gather) | "Begin" >> Map(_Begin(self._record_metrics))
@@ -107,19 +109,19 @@ _Begun = tuple[BatchSize, int, list[object]]
 
 
 class _Gather(DoFn):
-    """Gathers a bundle's elements by window."""
+    """Gathers the elements of a bundle into batches by window."""
 
     def __init__(self, size: BatchSize, size_of: Callable[[object], int]) -> None:
         self._size, self._size_of = size, size_of
 
     def start_bundle(self) -> None:
-        """Nothing is gathered yet."""
+        """Begin without batches."""
         self._batches: dict[BoundedWindow, tuple[list[object], int]] = {}
         self._target = self._size.next()
         self._size.ends()
 
     def process(self, element: object, window: BoundedWindow = DoFn.WindowParam) -> Iterable[object] | None:
-        """Put a batch out before it gets too large, or when there are batches of too many windows."""
+        """Add the element to a batch; emit a batch that would become too large, or one of too many windows."""
         outputs: list[object] | None = None
         batch, size = self._batches.get(window) or ([], 0)
         more = self._size_of(element)
@@ -134,7 +136,7 @@ class _Gather(DoFn):
         return outputs
 
     def finish_bundle(self) -> Iterable[object]:
-        """Put the rest out."""
+        """Emit the remaining batches."""
         return [self._complete(window) for window in list(self._batches)]
 
     def _complete(self, window: BoundedWindow) -> WindowedValue:
@@ -144,7 +146,7 @@ class _Gather(DoFn):
 
 
 class _Begin:
-    """Notes when each batch begins to be worked on: when the next one begins, it has been."""
+    """Records when work on each batch begins; the start of the next batch is the end of the one before."""
 
     def __init__(self, record_metrics: bool) -> None:
         self._record_metrics = record_metrics
@@ -160,13 +162,13 @@ class _Begin:
 
 
 class _KeyByProcess(DoFn):
-    """A key for each process, and within it for each class of lengths."""
+    """Pairs elements with a key for each process and class of lengths."""
 
     def __init__(self, length_of: Callable[[object], int] | None, boundaries: Sequence[int]) -> None:
         self._length_of, self._boundaries = length_of, boundaries
 
     def setup(self) -> None:
-        """Choose the key."""
+        """Choose the random part of the key, once in each process."""
         self._process = uuid.uuid4().bytes
 
     def process(self, element: object) -> Iterable[object]:

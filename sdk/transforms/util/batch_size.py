@@ -1,4 +1,4 @@
-"""How large batches should be, learnt from how long they take (`BatchElements`)."""
+"""Choice of batch sizes, learned from the times that batches take (`BatchElements`)."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 _REMEMBERED = 100
 _GROWTH = 2
 _BLIND_GROWTH = 64
-"""How many times the least size a batch may have before any was timed."""
+"""Greatest ratio of a batch's size to the least size before two sizes were timed."""
 _KEPT = 0.8
-"""Share of the timings that count: the slowest are noise."""
+"""Share of the timings that are used; the slowest ones are noise."""
 _GOLDEN = 0.618034
-"""Its multiples, without their whole parts, are spread evenly however many there are."""
+"""The golden ratio's fractional part: the fractional parts of its multiples are spread evenly, for any count."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """What a batch's size is chosen by; durations in seconds.
+    """The rules by which batch sizes are chosen; durations in seconds.
 
-    A batch takes a fixed time and a time for each element. Its size is the greatest for which the share of the fixed
-    time is still at least `overhead`, all elements take at most `duration`, and the whole at most `duration_in_all`.
+    A batch takes a fixed time and a time for each element. The size of a batch is the greatest one for which the share
+    of the fixed time is at least `overhead`, the elements take at most `duration`, and the whole batch takes at most
+    `duration_in_all`. `ValueError` is raised for limits that are out of range or contradict each other.
     """
 
     least: int = 1
@@ -31,7 +32,7 @@ class BatchLimits:
     duration: float | None = 10
     duration_in_all: float | None = None
     variance: float = 0.25
-    """By what share sizes are varied, to learn from the difference."""
+    """The share by which sizes are varied, to measure the effect of the size."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.least <= self.greatest:
@@ -47,7 +48,7 @@ class BatchLimits:
             raise ValueError("give a target_batch_overhead, a target_batch_duration_secs, or one including fixed cost")
 
     def target(self, fixed: float, each: float) -> float:
-        """The size for batches that take `fixed` seconds and `each` for every element."""
+        """The target size if a batch takes `fixed` seconds and `each` seconds for every element."""
         targets = [float(self.greatest)]
         if self.overhead is not None:
             targets.append(fixed / each * (1 / self.overhead - 1))
@@ -59,7 +60,7 @@ class BatchLimits:
 
 
 class BatchSize:
-    """Chooses sizes. It is part of a step's function: what it has learnt stays in its process.
+    """Chooses batch sizes from measurements. It is part of a step's function, so measurements stay in one process.
 
     >>> size = BatchSize(BatchLimits(least=4, greatest=4), clock=lambda: 0.0)
     >>> size.next()
@@ -74,7 +75,7 @@ class BatchSize:
         self._begun: tuple[int, float] | None = None
 
     def begins(self, size: int) -> float | None:
-        """A batch is about to be worked on; the seconds that the one before took, if there was one in this bundle."""
+        """Start timing a batch; the result is the time of the batch before it in the bundle, in seconds."""
         now = self._clock()
         before, self._begun = self._begun, (size, now)
         if before is None:
@@ -84,17 +85,17 @@ class BatchSize:
         return elapsed
 
     def ends(self) -> None:
-        """The bundle ends: what comes until the next one is no batch's time."""
+        """End a bundle, so that the time until the next bundle is not counted."""
         self._begun = None
 
     def next(self) -> int:
-        """How many elements the next batch should have."""
+        """The size that the next batch should have."""
         limits = self._limits
         self._chosen += 1
         if limits.least == limits.greatest:
             return limits.least
         if len({size for size, _ in self._timings}) < 2:
-            # Without a difference nothing can be learnt, so there is one.
+            # Nothing can be learned from batches of a single size, so the size grows.
             grown = max(_GROWTH * self._last, limits.least)
             self._last = min(grown, _BLIND_GROWTH * limits.least, limits.greatest)
             return self._last
@@ -105,7 +106,7 @@ class BatchSize:
         return self._last
 
     def _costs(self) -> tuple[float, float]:
-        """Fixed seconds of a batch and seconds for each element: a line through the timings."""
+        """Fixed time of a batch and time for each element, in seconds, by linear regression of the timings."""
         by_element = sorted(self._timings, key=lambda timing: timing[1] / max(timing[0], 1))
         kept = by_element[: max(2, int(len(by_element) * _KEPT))]
         if len({size for size, _ in kept}) < 2:

@@ -1,29 +1,31 @@
-"""What: elements that came a short while before are left out (`apache_beam.transforms.deduplicate`)."""
+"""What: removal of duplicates within a period (`apache_beam.transforms.deduplicate`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from headrace.lowlevel.time import Duration, DurationTypes
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.stateful.timer import UserTimer
-from headrace.sdk.stateful.timerspec import TimerSpec, on_timer
-from headrace.sdk.stateful.value import ReadModifyWriteState, ReadModifyWriteStateSpec
-from headrace.sdk.timedomain import TimeDomain
-from headrace.sdk.transforms.element import DoFn, Map, ParDo
-from headrace.sdk.windows.function import positive
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.transforms.core.par_do import Map, ParDo
+from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
+from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
+from headrace.sdk.windows.window_fn import positive
 
 
 class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
-    """Of the pairs (key, value) of a key and window those that come within a while of one that was put out are dropped.
+    """Drops pairs (key, value) that arrive within a period after an emitted pair of the same key and window.
 
     Args:
-        processing_time_duration: The while in real time, in seconds or as a `Duration`; None for no bound.
-        event_time_duration: The while in event time. Of two given, the shorter one counts.
+        processing_time_duration: The period in processing time, in seconds or as a `Duration`; None for no bound.
+        event_time_duration: The period in event time, in seconds or as a `Duration`. If both periods are given, the
+            first to end counts.
 
     Raises:
-        ValueError: Neither is given.
+        ValueError: Neither period is given, or a period is not positive.
     """
 
     def __init__(
@@ -40,15 +42,15 @@ class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
         self._real, self._event = processing_time_duration, event_time_duration
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """A step with state."""
+        """A collection of the pairs that are not dropped, made by a step with state."""
         return inputs | "Deduplicate" >> ParDo(_FirstOnly(self._real, self._event))
 
 
 class Deduplicate(DeduplicatePerKey):
-    """The same for elements of any kind that can be keys: equal ones within a while become one."""
+    """Drops elements that arrive within a period after an equal element was emitted; elements become keys."""
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """Each element as a key."""
+        """A collection of the elements that are not dropped; each element becomes a key."""
         pairs = inputs | "Key" >> Map(_as_key)
         return super().expand(pairs) | "Element" >> Map(_key_of)
 
@@ -76,7 +78,7 @@ class _FirstOnly(DoFn):
         real: UserTimer = DoFn.TimerParam(REAL),
         event: UserTimer = DoFn.TimerParam(EVENT),
     ) -> Iterable[object] | None:
-        """The pair, if there was none lately."""
+        """Emit the pair, unless a pair of the key was emitted within the period."""
         if seen.read():
             return None
         seen.write(True)
@@ -90,7 +92,7 @@ class _FirstOnly(DoFn):
     def on_real_time(
         self, seen: ReadModifyWriteState = DoFn.StateParam(SEEN), event: UserTimer = DoFn.TimerParam(EVENT)
     ) -> None:
-        """The while is over."""
+        """Forget the key, as its period is over."""
         seen.clear()
         event.clear()
 
@@ -98,6 +100,6 @@ class _FirstOnly(DoFn):
     def on_event_time(
         self, seen: ReadModifyWriteState = DoFn.StateParam(SEEN), real: UserTimer = DoFn.TimerParam(REAL)
     ) -> None:
-        """The while is over."""
+        """Forget the key, as its period is over."""
         seen.clear()
         real.clear()

@@ -1,24 +1,24 @@
-"""What: one place for the bad elements of many steps (`apache_beam.transforms.error_handling`)."""
+"""What: one consumer for the bad elements of many steps (`apache_beam.transforms.error_handling`)."""
 
 from __future__ import annotations
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.flatten import Flatten
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.flatten import Flatten
 
 Collection = PCollection[object]
 
 
 class ErrorHandler:
-    """Gives the bad elements of all steps that name it to a transform. Used in a `with` block around these steps.
+    """Passes the bad elements of the steps in a `with` block to a transform; each step names it as `error_handler`.
 
     Args:
-        consumer: What is applied to them; None for nothing.
+        consumer: Transform that is applied to the bad elements; None to only collect them.
 
-    >>> from headrace.sdk.pipeline import Pipeline
-    >>> from headrace.sdk.transforms.create import Create
-    >>> from headrace.sdk.transforms.element import Map
+    >>> from headrace.sdk.pipeline.pipeline import Pipeline
+    >>> from headrace.sdk.transforms.core.create import Create
+    >>> from headrace.sdk.transforms.core.par_do import Map
     >>> with Pipeline("LocalRunner") as pipeline:
     ...     with ErrorHandler(Map(lambda bad: print(bad[0], bad[1][1]))) as errors:
     ...         _ = pipeline | Create([1, 0]) | Map(lambda n: 1 / n).with_exception_handling(error_handler=errors)
@@ -40,7 +40,7 @@ class ErrorHandler:
             self.close()
 
     def close(self) -> None:
-        """Say that no further steps come; the consumer is applied now."""
+        """Apply the consumer to the bad elements of all steps so far. Raises `TopologyError` if there is no step."""
         if not self._errors:
             raise TopologyError("an ErrorHandler was closed with no step that names it; give it as error_handler=")
         errors = tuple(self._errors) | Flatten()
@@ -48,18 +48,18 @@ class ErrorHandler:
         self._is_closed = True
 
     def output(self) -> object:
-        """What the consumer gives."""
+        """The output of the consumer. Raises `RuntimeError` before the handler is closed."""
         if not self._is_closed:
             raise RuntimeError("an ErrorHandler has no output before it is closed, at the end of its with block")
         return self._output
 
     def add_error_pcollection(self, errors: Collection) -> None:
-        """Called with the bad elements of a step."""
+        """Add the collection of the bad elements of a step."""
         errors.pipeline.checks.append(self.verify_closed)
         self._errors.append(errors)
 
     def verify_closed(self) -> None:
-        """Called before the pipeline runs."""
+        """Raise RuntimeError if the handler is not closed; called before the pipeline runs."""
         if not self._is_closed:
             raise RuntimeError("an ErrorHandler was not closed, so bad elements would be lost; use it in a with block")
 
@@ -72,12 +72,12 @@ class CollectingErrorHandler(ErrorHandler):
         self._is_read = False
 
     def output(self) -> object:
-        """All bad elements, a collection."""
+        """The collection of all bad elements."""
         self._is_read = True
         return super().output()
 
     def verify_closed(self) -> None:
-        """Called before the pipeline runs."""
+        """Raise RuntimeError if the output is not read; called before the pipeline runs."""
         if not self._is_read:
             raise RuntimeError("nothing reads the output() of a CollectingErrorHandler, so bad elements would be lost")
         super().verify_closed()

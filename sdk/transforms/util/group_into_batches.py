@@ -1,4 +1,4 @@
-"""What: elements of a key gathered into batches (`apache_beam.GroupIntoBatches`)."""
+"""What: batches of the values of a key (`apache_beam.GroupIntoBatches`)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from headrace.lowlevel.time import Duration, DurationTypes
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.shardedkey import ShardedKey
-from headrace.sdk.stateful.bag import BagState, BagStateSpec
-from headrace.sdk.stateful.timer import UserTimer
-from headrace.sdk.stateful.timerspec import TimerSpec, on_timer
-from headrace.sdk.stateful.value import ReadModifyWriteState, ReadModifyWriteStateSpec
-from headrace.sdk.timedomain import TimeDomain
-from headrace.sdk.transforms.element import DoFn, ParDo
-from headrace.sdk.transforms.numbers import is_whole
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.sharded_key import ShardedKey
+from headrace.sdk.model.time_domain import TimeDomain
+from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.typehints.values import is_whole
+from headrace.sdk.userstate.bag import BagState, BagStateSpec
+from headrace.sdk.userstate.timer_spec import TimerSpec, on_timer
+from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.userstate.value import ReadModifyWriteState, ReadModifyWriteStateSpec
 from headrace.sdk.windows import IntervalWindow
 
 Pair = tuple[object, object]
@@ -25,14 +26,16 @@ Clock = Callable[[], float]
 
 
 class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
-    """Pairs (key, value) become pairs (key, list of values), each of a key and window, `batch_size` values long.
+    """Gathers values by key and window: pairs (key, value) become pairs (key, list of `batch_size` values).
 
-    A shorter batch is put out at the end of its window, and when its first value has waited long enough.
+    A smaller batch is emitted at the end of its window, and when its first value has waited for the maximum time.
 
     Args:
-        batch_size: Values in a batch.
-        max_buffering_duration_secs: How long, in seconds of real time, a value waits at most; None or 0 for ever.
-        clock: Gives the real time in seconds since 1970; another clock than the runner's is for tests.
+        batch_size: Number of values in a batch.
+        max_buffering_duration_secs: Greatest time that a value waits, in seconds of processing time; None or 0 for no
+            limit.
+        clock: Function that gives the processing time in seconds since 1970; a clock other than the runner's is for
+            tests.
 
     Raises:
         ValueError: `batch_size` is below 1, or the duration below 0.
@@ -53,13 +56,13 @@ class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
             self._fn = _Batches(batch_size)
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """A step with state."""
+        """A collection of pairs (key, list of values), made by a step with state."""
         return inputs | "Batch" >> ParDo(self._fn)
 
     class WithShardedKey(PTransform[PCollection[object], PCollection[object]]):
-        """The same with each key cut into shards, so that a key with many values is worked on in parallel.
+        """The same transform with each key split into shards, which are processed in parallel.
 
-        What comes out are pairs (`ShardedKey`, list of values). The arguments are those of `GroupIntoBatches`.
+        The output is pairs (`ShardedKey`, list of values). The arguments are those of `GroupIntoBatches`.
         """
 
         def __init__(
@@ -69,15 +72,15 @@ class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
             self._batches = GroupIntoBatches(batch_size, max_buffering_duration_secs, clock)
 
         def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-            """A shard for each process, then batches."""
+            """A collection of pairs (`ShardedKey`, list of values), with one shard of a key for each process."""
             return inputs | "Shard" >> ParDo(_Shard()) | self._batches
 
 
 class _Shard(DoFn):
-    """Every process has a shard of its own of each key."""
+    """Splits keys into one shard for each process."""
 
     def setup(self) -> None:
-        """Choose the shard."""
+        """Choose the id of the shard, once in each process."""
         self._shard = uuid.uuid4().bytes
 
     def process(self, pair: Pair) -> Iterable[object]:
@@ -102,7 +105,7 @@ class _Batches(DoFn):
         count: ReadModifyWriteState = DoFn.StateParam(COUNT),
         end: UserTimer = DoFn.TimerParam(END),
     ) -> Iterable[Batch] | None:
-        """Keep the value; put the batch out if it is complete."""
+        """Store the value; emit the batch if the batch is complete."""
         number = self._keep(pair, values, count)
         if number == 1:
             end.set(window.end)
@@ -110,7 +113,7 @@ class _Batches(DoFn):
 
     @staticmethod
     def _keep(pair: Pair, values: BagState, count: ReadModifyWriteState) -> int:
-        """Add a value; how many there are now."""
+        """Store a value; the result is the number of stored values."""
         values.add(pair[1])
         before = count.read()
         number = before + 1 if isinstance(before, int) else 1
@@ -124,7 +127,7 @@ class _Batches(DoFn):
         values: BagState = DoFn.StateParam(VALUES),
         count: ReadModifyWriteState = DoFn.StateParam(COUNT),
     ) -> Iterable[Batch]:
-        """The window ends: put out what there is."""
+        """Emit the values that are left at the end of the window."""
         return _flushed(key, values, count)
 
 
@@ -145,7 +148,7 @@ class _TimedBatches(_Batches):
         end: UserTimer = DoFn.TimerParam(_Batches.END),
         wait: UserTimer = DoFn.TimerParam(WAIT),
     ) -> Iterable[Batch] | None:
-        """Keep the value; put the batch out if it is complete."""
+        """Store the value; emit the batch if the batch is complete."""
         number = self._keep(pair, values, count)
         if number == 1:
             end.set(window.end)
@@ -168,12 +171,12 @@ class _TimedBatches(_Batches):
         values: BagState = DoFn.StateParam(_Batches.VALUES),
         count: ReadModifyWriteState = DoFn.StateParam(_Batches.COUNT),
     ) -> Iterable[Batch]:
-        """The first value has waited long enough: put out what there is."""
+        """Emit the values when the first one has waited for the maximum time."""
         return _flushed(key, values, count)
 
 
 def _flushed(key: object, values: BagState, count: ReadModifyWriteState) -> list[Batch]:
-    """The batch of what there is, if there is anything; it is kept no longer."""
+    """A list with the batch of the stored values, empty if there are none; the state is cleared."""
     batch = values.read()
     values.clear()
     count.clear()

@@ -1,4 +1,4 @@
-"""What: elements written to the log or the terminal on their way (`apache_beam.LogElements`)."""
+"""What: elements written to the log or to standard output (`apache_beam.LogElements`)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,30 @@ import logging
 from collections.abc import Callable
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.panes import PaneInfo
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.element import DoFn, Map
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.windows import IntervalWindow
 
 _log = logging.getLogger(__name__)
 
 
 class LogElements(PTransform[PCollection[object], PCollection[object]]):
-    """Gives its input on as it is and writes each element where it is processed.
+    """Writes each element on the worker that processes the element, and passes the element on unchanged.
 
     Args:
         label: The step's label.
-        prefix: Put before each element.
-        with_timestamp: Whether its timestamp is written too.
-        with_window: Whether its window is.
-        level: The level to log at, as `logging.INFO`; None to print.
-        with_pane_info: Whether its pane is written too.
-        use_epoch_time: Whether times are whole seconds since 1970 instead of RFC 3339.
+        prefix: Text before each element.
+        with_timestamp: Whether the element's timestamp is written too.
+        with_window: Whether the element's window is written too.
+        level: The log level, such as `logging.INFO`; None to print to standard output.
+        with_pane_info: Whether the element's pane is written too.
+        use_epoch_time: Whether times are written as whole seconds since 1970 UTC instead of RFC 3339.
 
-    >>> from headrace.sdk.pipeline import Pipeline
-    >>> from headrace.sdk.transforms.create import Create
+    >>> from headrace.sdk.pipeline.pipeline import Pipeline
+    >>> from headrace.sdk.transforms.core.create import Create
     >>> with Pipeline("LocalRunner") as pipeline:
     ...     _ = pipeline | Create(["a"]) | LogElements(prefix="got ")
     got a
@@ -48,13 +49,13 @@ class LogElements(PTransform[PCollection[object], PCollection[object]]):
         self._write = _Write(prefix, with_timestamp, with_window, level, with_pane_info, use_epoch_time)
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
-        """The same elements."""
+        """A collection of the same elements."""
         look = self._write.in_its_window if self._write.with_window else self._write.anywhere
         return inputs | Map(look)
 
 
 class _Write:
-    """Writes an element; that it looks at the window only if it has to spares taking windows apart."""
+    """Writes an element; windows are costly to make, so the window is taken only if it is written."""
 
     def __init__(
         self, prefix: str, with_timestamp: bool, with_window: bool, level: int | None, with_pane: bool, as_epoch: bool

@@ -1,28 +1,25 @@
-"""What: pairs (key, value), taken apart and put together (`Keys`, `Values`, `KvSwap`, `WithKeys`)."""
+"""What: transforms that make pairs (key, value) and take them apart (`Keys`, `Values`, `KvSwap`, `WithKeys`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from headrace.lowlevel.columns import Shape
-from headrace.sdk.columns.expression import col
-from headrace.sdk.columns.shape import pair
-from headrace.sdk.ptransform import ptransform_fn
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.element import Map
-from headrace.sdk.types.hints import pair as pair_type
-from headrace.sdk.types.hints import tuple_of
-
-if TYPE_CHECKING:
-    from headrace.sdk.columns.view import View
-
-Pair = tuple[object, object]
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.element_schema import pair
+from headrace.sdk.expressions.expression import col
+from headrace.sdk.expressions.pair_functions import Pair, PairFunction
+from headrace.sdk.graph.ptransform import ptransform_fn
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.typehints.hints import pair as pair_type
+from headrace.sdk.typehints.hints import tuple_of
 
 
 @ptransform_fn
 def Keys(pairs: PCollection[object], label: str = "Keys") -> PCollection[object]:
-    """The keys of pairs.
+    """Emits the key of each pair (key, value).
 
     >>> Keys().label
     'Keys'
@@ -32,26 +29,29 @@ def Keys(pairs: PCollection[object], label: str = "Keys") -> PCollection[object]
 
 @ptransform_fn
 def Values(pairs: PCollection[object], label: str = "Values") -> PCollection[object]:
-    """The values of pairs."""
+    """Emits the value of each pair (key, value)."""
     return pairs | label >> Map(_Value()).with_input_types(Any).with_output_types(_types(pairs)[1])
 
 
 @ptransform_fn
 def KvSwap(pairs: PCollection[object], label: str = "KvSwap") -> PCollection[object]:
-    """Pairs (value, key) of pairs (key, value)."""
+    """Turns each pair (key, value) into a pair (value, key)."""
     key, value = _types(pairs)
     return pairs | label >> Map(_Swapped()).with_input_types(Any).with_output_types(tuple_of([value, key]))
 
 
 @ptransform_fn
 def WithKeys(values: PCollection[object], /, k: object, *args: object, **kwargs: object) -> PCollection[object]:
-    """Pairs (key, element).
+    """Turns each element into a pair (key, element).
 
     Args:
         values: The collection.
-        k: The key of all, or a function from an element to its key.
+        k: The key of all elements, or a function from an element to its key.
         *args: Further positional arguments of the function.
         **kwargs: Further named arguments of the function.
+
+    Raises:
+        TypeError: Further arguments are given for a key that is not a function.
 
     >>> WithKeys(len).label
     'WithKeys(len)'
@@ -64,7 +64,7 @@ def WithKeys(values: PCollection[object], /, k: object, *args: object, **kwargs:
 
 
 class _KeyedBy:
-    """Puts its key before an element."""
+    """Pairs an element with the key that a function gives for it."""
 
     def __init__(self, key_of: Callable[..., object]) -> None:
         self._key_of = key_of
@@ -72,7 +72,7 @@ class _KeyedBy:
     def __call__(self, element: object, *args: object, **kwargs: object) -> Pair:
         return self._key_of(element, *args, **kwargs), element
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return pair(view.shape_of(self._key_of), view.shape)
 
@@ -82,7 +82,7 @@ class _KeyedBy:
 
 
 class _Under:
-    """Puts the same key before every element."""
+    """Pairs every element with the same key."""
 
     def __init__(self, key: object) -> None:
         self._key = key
@@ -90,7 +90,7 @@ class _Under:
     def __call__(self, element: object) -> Pair:
         return self._key, element
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return pair(view.nothing() if self._key is None else view.shape_of(col.literal(self._key)), view.shape)
 
@@ -100,7 +100,7 @@ class _Under:
 
 
 def _types(pairs: PCollection[object]) -> tuple[object, object]:
-    """Types of keys and values; what is no pair is refused where it is met, as anything that unpacks will do."""
+    """The types of keys and values; `Any` for both if the elements are not known to be pairs."""
     return pair_type(pairs.element_type) or (Any, Any)
 
 
@@ -108,15 +108,7 @@ def _no_pair(element: object) -> str:
     return f"{element!r:.200} is no pair (key, value); make pairs with Map first"
 
 
-class _OfPairs:
-    """A function of pairs, known by what it does with their columns."""
-
-    def column_parts(self) -> tuple[()]:
-        """See `ColumnFunction`."""
-        return ()
-
-
-class _Key(_OfPairs):
+class _Key(PairFunction):
     def __call__(self, both: Pair) -> object:
         try:
             key, _ = both
@@ -124,12 +116,12 @@ class _Key(_OfPairs):
             raise TypeError(_no_pair(both)) from None
         return key
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return view.pair()[0]
 
 
-class _Value(_OfPairs):
+class _Value(PairFunction):
     def __call__(self, both: Pair) -> object:
         try:
             _, value = both
@@ -137,12 +129,12 @@ class _Value(_OfPairs):
             raise TypeError(_no_pair(both)) from None
         return value
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         return view.pair()[1]
 
 
-class _Swapped(_OfPairs):
+class _Swapped(PairFunction):
     def __call__(self, both: Pair) -> Pair:
         try:
             key, value = both
@@ -150,43 +142,7 @@ class _Swapped(_OfPairs):
             raise TypeError(_no_pair(both)) from None
         return value, key
 
-    def on_columns(self, view: View) -> Shape:
+    def on_columns(self, view: BatchView) -> ValueSchema:
         """See `ColumnFunction`."""
         key, value = view.pair()
         return pair(value, key)
-
-
-class Second(_OfPairs):
-    """The value of a pair, as of key and value."""
-
-    def __call__(self, both: Pair) -> object:
-        """See the class."""
-        return both[1]
-
-    def on_columns(self, view: View) -> Shape:
-        """See `ColumnFunction`."""
-        return view.pair()[1]
-
-
-class UnderNone(_OfPairs):
-    """Pairs of None and the element: all elements under one key."""
-
-    def __call__(self, element: object) -> tuple[None, object]:
-        """See the class."""
-        return None, element
-
-    def on_columns(self, view: View) -> Shape:
-        """See `ColumnFunction`."""
-        return pair(view.nothing(), view.shape)
-
-
-class WithNothing(_OfPairs):
-    """Pairs of the element and None: only how often it comes is asked for."""
-
-    def __call__(self, element: object) -> tuple[object, None]:
-        """See the class."""
-        return element, None
-
-    def on_columns(self, view: View) -> Shape:
-        """See `ColumnFunction`."""
-        return pair(view.shape, view.nothing())

@@ -1,4 +1,4 @@
-"""What: one collection as several, each element in the one that a function chooses (`apache_beam.Partition`)."""
+"""What: a collection divided by a function into several collections (`apache_beam.Partition`)."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ from collections.abc import Callable, Iterable
 from operator import index
 from typing import SupportsIndex
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import DoOutputsTuple, PCollection, TaggedOutput
-from headrace.sdk.transforms.element import DoFn, ParDo
-from headrace.sdk.transforms.numbers import is_whole
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.typehints.values import is_whole
 
 
 class PartitionFn:
-    """Chooses the part for an element. Subclass it, or give `Partition` a function."""
+    """Base of objects that choose the partition of an element; `Partition` takes a plain function, too."""
 
     def default_label(self) -> str:
         """The name in the label of a `Partition`."""
         return type(self).__name__
 
     def partition_for(self, element: object, num_partitions: int, *args: object, **kwargs: object) -> int:
-        """The number of the element's part: 0 or more, less than `num_partitions`."""
+        """The number of the element's partition, from 0 to `num_partitions` - 1."""
         raise TypeError(f"{type(self).__name__} does not define partition_for(self, element, num_partitions)")
 
 
 class CallableWrapperPartitionFn(PartitionFn):
-    """A `PartitionFn` made of a function."""
+    """A `PartitionFn` that calls a function."""
 
     def __init__(self, function: Callable[..., int]) -> None:
         if not callable(function):
@@ -33,18 +35,22 @@ class CallableWrapperPartitionFn(PartitionFn):
         self._function = function
 
     def partition_for(self, element: object, num_partitions: int, *args: object, **kwargs: object) -> int:
-        """What the function says."""
+        """The result of the function."""
         return self._function(element, num_partitions, *args, **kwargs)
 
 
 class Partition(PTransform[PCollection[object], DoOutputsTuple]):
-    """A list of collections; each element goes into one of them.
+    """Divides a collection into `n` collections, each element in one of them.
 
     Args:
-        fn: A `PartitionFn`, or a function from an element and the number of parts to the number of its part.
-        n: How many parts.
+        fn: A `PartitionFn`, or a function (element, n) that gives the number of the element's partition.
+        n: Number of partitions.
         *args: Further positional arguments of the function.
         **kwargs: Further named arguments of the function.
+
+    Raises:
+        TypeError: `fn` is neither a `PartitionFn` nor a function.
+        ValueError: `n` is not a whole number of at least 1.
 
     >>> Partition(lambda number, n: number % n, 2).label
     'Partition(CallableWrapperPartitionFn)'
@@ -62,7 +68,7 @@ class Partition(PTransform[PCollection[object], DoOutputsTuple]):
         return f"Partition({self._fn.default_label()})"
 
     def expand(self, inputs: PCollection[object]) -> DoOutputsTuple:
-        """A collection for each part, in order."""
+        """The collections, in the order of their numbers."""
         choose = ParDo(_Choose(self._fn, self._n), *self._args, **self._kwargs)
         return inputs | choose.with_outputs(*map(str, range(self._n)))
 

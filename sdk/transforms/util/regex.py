@@ -1,13 +1,13 @@
-"""What: what a regular expression finds in lines of text (`apache_beam.transforms.util.Regex`)."""
+"""What: matches of a regular expression in lines of text (`apache_beam.transforms.util.Regex`)."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
 
-from headrace.sdk.ptransform import ptransform_fn
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.element import FlatMap, Map
+from headrace.sdk.graph.ptransform import ptransform_fn
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import FlatMap, Map
 
 Lines = PCollection[object]
 Pattern = str | re.Pattern[str]
@@ -15,7 +15,7 @@ Group = int | str
 
 
 def _compiled(regex: Pattern, *groups: Group) -> re.Pattern[str]:
-    """The expression; refuses a group that it does not have."""
+    """The compiled expression. Raises `ValueError` for an invalid expression, `IndexError` for an unknown group."""
     try:
         pattern = re.compile(regex)
     except (re.error, TypeError) as error:
@@ -32,25 +32,28 @@ def _compiled(regex: Pattern, *groups: Group) -> re.Pattern[str]:
 
 
 class Regex:
-    """Transforms of text by regular expressions, each given as text or compiled; groups by number or name.
+    """Transforms of lines of text by a regular expression.
+
+    An expression is text or a compiled pattern, and a group is a number or a name. `ValueError` is raised for an
+    invalid expression, and `IndexError` for a group that the expression does not have.
 
     >>> Regex.find("a+").label
     'find(a+)'
     """
 
     ALL = "__regex_all_groups"
-    """For `find_all`: pairs of the whole match and the first group."""
+    """Group for `find_all` that stands for pairs (whole match, first group)."""
 
     @staticmethod
     @ptransform_fn
     def matches(lines: Lines, regex: Pattern, group: Group = 0) -> Lines:
-        """The group of the match at the beginning of each line, where there is one."""
+        """Emits the group of the match at the beginning of each line; lines without a match are dropped."""
         return lines | FlatMap(_group_of(_compiled(regex, group).match, group))
 
     @staticmethod
     @ptransform_fn
     def all_matches(lines: Lines, regex: Pattern) -> Lines:
-        """The match at the beginning of each line and its groups, up to the one that was closed last, as a list."""
+        """Emits the match at the beginning of each line and its groups, up to the last one that matched, as a list."""
         match = _compiled(regex).match
 
         def process(line: str) -> Iterable[object]:
@@ -62,7 +65,7 @@ class Regex:
     @staticmethod
     @ptransform_fn
     def matches_kv(lines: Lines, regex: Pattern, keyGroup: Group, valueGroup: Group = 0) -> Lines:
-        """Pairs of two groups of the match at the beginning of each line."""
+        """Emits a pair of two groups of the match at the beginning of each line."""
         match = _compiled(regex, keyGroup, valueGroup).match
 
         def process(line: str) -> Iterable[object]:
@@ -74,19 +77,19 @@ class Regex:
     @staticmethod
     @ptransform_fn
     def find(lines: Lines, regex: Pattern, group: Group = 0) -> Lines:
-        """The group of the first match in each line, where there is one."""
+        """Emits the group of the first match in each line; lines without a match are dropped."""
         return lines | FlatMap(_group_of(_compiled(regex, group).search, group))
 
     @staticmethod
     @ptransform_fn
     def find_all(lines: Lines, regex: Pattern, group: Group = 0, outputEmpty: bool = True) -> Lines:
-        """The group of all matches in each line as a list; with `Regex.ALL` pairs of whole match and first group.
+        """Emits the list of the groups of all matches in each line; `Regex.ALL` gives pairs (whole match, first group).
 
         Args:
             lines: The collection.
             regex: The expression.
-            group: Which group, or `Regex.ALL`.
-            outputEmpty: Whether matches whose group is empty are in the list.
+            group: Number or name of the group, or `Regex.ALL`.
+            outputEmpty: Whether the list includes matches whose group is empty.
         """
         both = group == Regex.ALL
         finditer = _compiled(regex, 1 if both else group).finditer
@@ -101,7 +104,7 @@ class Regex:
     @staticmethod
     @ptransform_fn
     def find_kv(lines: Lines, regex: Pattern, keyGroup: Group, valueGroup: Group = 0) -> Lines:
-        """Pairs of two groups of every match in each line."""
+        """Emits a pair of two groups for every match in each line."""
         finditer = _compiled(regex, keyGroup, valueGroup).finditer
 
         def process(line: str) -> Iterable[object]:
@@ -112,27 +115,27 @@ class Regex:
     @staticmethod
     @ptransform_fn
     def replace_all(lines: Lines, regex: Pattern, replacement: str) -> Lines:
-        """Each line with all matches replaced."""
+        """Replaces all matches in each line."""
         pattern = _compiled(regex)
         return lines | "Replace" >> Map(lambda line: pattern.sub(replacement, line))
 
     @staticmethod
     @ptransform_fn
     def replace_first(lines: Lines, regex: Pattern, replacement: str) -> Lines:
-        """Each line with the first match replaced."""
+        """Replaces the first match in each line."""
         pattern = _compiled(regex)
         return lines | "Replace" >> Map(lambda line: pattern.sub(replacement, line, count=1))
 
     @staticmethod
     @ptransform_fn
     def split(lines: Lines, regex: Pattern, outputEmpty: bool = False) -> Lines:
-        """What is between the matches in each line, as a list; empty text only if `outputEmpty`."""
+        """Splits each line at the matches into a list of texts; empty texts are kept only if `outputEmpty` is true."""
         pattern = _compiled(regex)
         return lines | "Split" >> Map(lambda line: [part for part in pattern.split(line) if part or outputEmpty])
 
 
 def _group_of(find: Callable[[str], re.Match[str] | None], group: Group) -> Callable[[str], Iterable[object]]:
-    """From a line to the group of its match, if there is one."""
+    """A function from a line to a list with the group of its match, empty if there is no match."""
 
     def process(line: str) -> Iterable[object]:
         found = find(line)

@@ -1,11 +1,12 @@
-"""Where and when an element is, as values (`apache_beam.transforms.util.Reify`)."""
+"""What: timestamps and windows of elements as part of their values (`apache_beam.transforms.util.Reify`)."""
 
 from __future__ import annotations
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.element import DoFn, Map
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.windows import IntervalWindow, TimestampedValue
 
 Collection = PCollection[object]
@@ -16,31 +17,31 @@ class Reify:
     """Transforms that put timestamp and window of elements into their values."""
 
     class Timestamp(PTransform[Collection, Collection]):
-        """Elements as they are, each at its timestamp again."""
+        """Emits each element again at its timestamp, unchanged."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """As many elements."""
+            """A collection of the same elements."""
             return inputs | Map(_stamped)
 
     class Window(PTransform[Collection, Collection]):
-        """Triples (element, timestamp, window), each in the windows that its timestamp gives it."""
+        """Turns elements into triples (element, timestamp, window), in the windows that the timestamp gives."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """A triple for each window that an element is in."""
+            """A collection with one triple for each window of each element."""
             return inputs | Map(_placed)
 
     class TimestampInValue(PTransform[Collection, Collection]):
-        """Pairs whose value has become a `TimestampedValue`."""
+        """Turns pairs (key, value) into pairs (key, `TimestampedValue`)."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """As many pairs."""
+            """A collection with one pair for each pair."""
             return inputs | Map(_value_stamped)
 
     class WindowInValue(PTransform[Collection, Collection]):
-        """Pairs whose value has become a triple (value, timestamp, window), in the windows of the timestamp."""
+        """Turns pairs (key, value) into (key, (value, timestamp, window)), in the windows that the timestamp gives."""
 
         def expand(self, inputs: Collection) -> Collection:
-            """A pair for each window that one is in."""
+            """A collection with one pair for each window of each pair."""
             return inputs | Map(_value_placed)
 
 

@@ -1,20 +1,23 @@
-"""What: a collection for a further consumer, without leaving the chain (`apache_beam.transforms.util.Tee`)."""
+"""What: further consumers of a collection in a chain of transforms (`apache_beam.transforms.util.Tee`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.sdk.ptransform import PTransform, ptransform_fn
-from headrace.sdk.pvalue import PCollection
+from headrace.sdk.graph.ptransform import PTransform, ptransform_fn
+from headrace.sdk.graph.pvalue import PCollection
 
 Consumer = PTransform[PCollection[object], object] | Callable[[PCollection[object]], object]
 
 
 class Tee(PTransform[PCollection[object], PCollection[object]]):
-    """Gives its input on as it is, after having applied other transforms to it too.
+    """Applies further transforms to its input, and outputs the input itself.
 
     Args:
-        *consumers: Transforms, or functions of a collection.
+        *consumers: Transforms, or functions of a collection, whose outputs are discarded.
+
+    Raises:
+        TypeError: A consumer is neither a transform nor a function.
     """
 
     def __init__(self, *consumers: Consumer) -> None:

@@ -1,16 +1,16 @@
-"""What: elements as text (`apache_beam.transforms.util.ToString`)."""
+"""What: conversion of elements to text (`apache_beam.transforms.util.ToString`)."""
 
 from __future__ import annotations
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.element import Map
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import Map
 
 Transform = PTransform[PCollection[object], PCollection[object]]
 
 
 class ToString:
-    """Transforms that make text of elements.
+    """Transforms that turn elements into text.
 
     >>> ToString.Element().label, ToString.Iterables().label
     ('ElementToString', 'IterablesToString')
@@ -18,16 +18,16 @@ class ToString:
 
     @staticmethod
     def Element() -> Transform:
-        """Each element's `str`."""
+        """Turns each element into its `str`."""
         return "ElementToString" >> Map(str)
 
     @staticmethod
     def Iterables(delimiter: str | None = None) -> Transform:
-        """The items of each element with the delimiter (a comma if none is given) between them."""
+        """Joins the items of each element by a delimiter, which is a comma by default."""
         between = "," if delimiter is None else delimiter
         return "IterablesToString" >> Map(lambda items: between.join(map(str, items)))
 
     @staticmethod
     def Kvs(delimiter: str | None = None) -> Transform:
-        """Key and value of each pair; the same as `Iterables`."""
+        """Joins the key and the value of each pair by a delimiter, as `Iterables` does."""
         return ToString.Iterables(delimiter)

@@ -1,23 +1,27 @@
-"""When elements may go on: once others have been worked on (`apache_beam.transforms.util.WaitOn`)."""
+"""When: elements that wait until other collections are complete (`apache_beam.transforms.util.WaitOn`)."""
 
 from __future__ import annotations
 
-from headrace.sdk.ptransform import PTransform
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.sides.arguments import AsIter
-from headrace.sdk.transforms.element import FlatMap, Map
-from headrace.sdk.transforms.group import GroupByKey
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.graph.side_inputs import AsIter
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import FlatMap, Map
 
 Collection = PCollection[object]
 
 
 class WaitOn(PTransform[Collection, Collection]):
-    """Elements as they are, each once the other collections are complete for its window.
+    """Emits each element, unchanged, as soon as the other collections are complete for the element's window.
 
-    Of these only their watermark counts: the steps that make them have then done all that they do for the window.
+    Only the watermarks of the other collections count: their elements may be empty. Once a watermark has passed the
+    window's end, the steps before that collection have done all their work for the window.
 
     Args:
-        *to_be_waited_on: Collections.
+        *to_be_waited_on: Collections to wait for.
+
+    Raises:
+        TypeError: An argument is not a collection.
     """
 
     def __init__(self, *to_be_waited_on: Collection) -> None:
@@ -28,14 +32,14 @@ class WaitOn(PTransform[Collection, Collection]):
         self._others = to_be_waited_on
 
     def expand(self, inputs: Collection) -> Collection:
-        """The same elements; the others are side inputs without anything in them."""
-        ready = [AsIter(self._nothing_of(other, place)) for place, other in enumerate(self._others)]
+        """A collection of the same elements; the other collections become empty side inputs."""
+        ready = [AsIter(self._nothing_of(other, index)) for index, other in enumerate(self._others)]
         return inputs | "Wait" >> Map(_first, *ready)
 
     @staticmethod
-    def _nothing_of(other: Collection, place: int) -> Collection:
-        nothing = other | f"Nothing of {place}" >> FlatMap(_nothing)
-        return nothing | f"End of {place}" >> GroupByKey()
+    def _nothing_of(other: Collection, index: int) -> Collection:
+        nothing = other | f"Nothing of {index}" >> FlatMap(_nothing)
+        return nothing | f"End of {index}" >> GroupByKey()
 
 
 def _nothing(element: object) -> tuple[()]:

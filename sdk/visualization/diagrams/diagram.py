@@ -1,4 +1,4 @@
-"""A program as boxes and arrows, before anybody has decided how to draw them."""
+"""A program as boxes and arrows, independent of the output format."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a box stands for."""
+    """The kind of step that a box shows."""
 
     SOURCE = "source"
     STEP = "step"
-    """Runs where its input is made."""
+    """A step that runs in the task that produces its input."""
     KEYED = "keyed"
-    """Has state by key: its input is shuffled to it."""
+    """A step that works by key: its input is shuffled."""
     SINK = "sink"
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A step, or what several steps have become."""
+    """A step, or several steps joined to one."""
 
     name: str
-    """Unique in its drawing."""
+    """Unique in the diagram."""
     lines: tuple[str, ...]
-    """What is written in it; the first is its title."""
+    """The lines of text; the first is the title."""
     kind: Kind
     group: tuple[str, ...] = ()
-    """Labels of the composite transforms around it, the outermost first."""
+    """Labels of the composite transforms around the step, the outermost first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrow:
-    """What flows from a box to another."""
+    """A stream or collection that flows from one box to another."""
 
     source: str
     target: str
     label: str = ""
     shuffled: bool = False
-    """Whether records travel to where their key is."""
+    """Whether records travel to the owners of their keys."""
     beside: bool = False
-    """Whether it is a side input."""
+    """Whether the arrow is a side input."""
 
 
 @dataclass(slots=True)
-class Drawing:
-    """Boxes in the order of the flow, and arrows."""
+class Diagram:
+    """Boxes in topological order, and arrows."""
 
     title: str
     boxes: list[Box] = field(default_factory=list)

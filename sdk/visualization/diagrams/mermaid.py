@@ -1,10 +1,10 @@
-"""A drawing as Mermaid text, which GitHub, GitLab and many editors show as a picture."""
+"""A diagram as Mermaid text, which GitHub, GitLab and many editors render."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.sdk.drawing.drawing import Arrow, Box, Drawing, Kind
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
 
 _SHAPES = {
     Kind.SOURCE: ("([", "])"),
@@ -20,27 +20,27 @@ _STYLES = {
 }
 
 
-def mermaid(drawing: Drawing) -> str:
-    """A `flowchart` from left to right.
+def mermaid(diagram: Diagram) -> str:
+    """A Mermaid `flowchart` from left to right.
 
-    >>> drawing = Drawing("", [Box("a", ("a",), Kind.SOURCE), Box("b", ("b", "GroupByKey"), Kind.KEYED)])
-    >>> drawing.arrows.append(Arrow("a", "b", shuffled=True))
-    >>> print(mermaid(drawing).partition("classDef")[0].rstrip())
+    >>> diagram = Diagram("", [Box("a", ("a",), Kind.SOURCE), Box("b", ("b", "GroupByKey"), Kind.KEYED)])
+    >>> diagram.arrows.append(Arrow("a", "b", shuffled=True))
+    >>> print(mermaid(diagram).partition("classDef")[0].rstrip())
     flowchart LR
       n0(["a"]):::source
       n1[["b<br/>GroupByKey"]]:::keyed
       n0 ==>|shuffle| n1
     """
-    numbers = {box.name: f"n{place}" for place, box in enumerate(drawing.boxes)}
+    numbers = {box.name: f"n{index}" for index, box in enumerate(diagram.boxes)}
     lines = ["flowchart LR"]
-    lines += _boxes(drawing.boxes, numbers, (), 1)
-    lines += [f"  {_arrow(arrow, numbers)}" for arrow in drawing.arrows]
+    lines += _boxes(diagram.boxes, numbers, (), 1)
+    lines += [f"  {_arrow(arrow, numbers)}" for arrow in diagram.arrows]
     lines += [f"  classDef {kind.value} {style}" for kind, style in _STYLES.items()]
     return "\n".join(lines)
 
 
 def _boxes(boxes: list[Box], numbers: dict[str, str], around: tuple[str, ...], depth: int) -> Iterator[str]:
-    """Boxes of one group; groups in it as subgraphs."""
+    """The lines of the boxes of one group; groups inside it are subgraphs."""
     indent = "  " * depth
     inner: dict[tuple[str, ...], list[Box]] = {}
     for box in boxes:
@@ -50,9 +50,9 @@ def _boxes(boxes: list[Box], numbers: dict[str, str], around: tuple[str, ...], d
             yield f'{indent}{numbers[box.name]}{begin}"{text}"{end}:::{box.kind.value}'
         else:
             inner.setdefault(box.group[: len(around) + 1], []).append(box)
-    for group, its in inner.items():
-        yield f'{indent}subgraph g{numbers[its[0].name]}x{depth} ["{_escaped(group[-1])}"]'
-        yield from _boxes(its, numbers, group, depth + 1)
+    for group, members in inner.items():
+        yield f'{indent}subgraph g{numbers[members[0].name]}x{depth} ["{_escaped(group[-1])}"]'
+        yield from _boxes(members, numbers, group, depth + 1)
         yield f"{indent}end"
 
 
@@ -64,6 +64,6 @@ def _arrow(arrow: Arrow, numbers: dict[str, str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that Mermaid takes as it is."""
+    """Escape the characters of a text that Mermaid would interpret."""
     marks = {"&": "&amp;", '"': "&quot;", "<": "&lt;", ">": "&gt;", "#": "&#35;"}
     return "".join(marks.get(mark, mark) for mark in text)

@@ -1,75 +1,77 @@
-"""The pipeline as the program has it: a box for each transform that does something, composites around them."""
+"""The diagram of a pipeline as written: a box for each step of the program, composites around them."""
 
 from __future__ import annotations
 
-from headrace.sdk.drawing.drawing import Arrow, Box, Drawing, Kind
-from headrace.sdk.drawing.words import short
-from headrace.sdk.graph import GROUPING, Graph, sides_of, stateful_signature
-from headrace.sdk.pipeline import Pipeline, Step
-from headrace.sdk.ptransform import is_function
-from headrace.sdk.pvalue import PCollection
-from headrace.sdk.transforms.computation import RunComputation
-from headrace.sdk.transforms.reshuffle import Shuffling
-from headrace.sdk.transforms.source import Source
-from headrace.sdk.transforms.window_into import WindowInto
-from headrace.sdk.transforms.write import Write
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.compiler.collection_graph import CollectionGraph
+from headrace.sdk.graph.ptransform import is_function
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
+from headrace.sdk.transforms.core.reshuffle import Shuffling
+from headrace.sdk.transforms.core.run_computation import RunComputation
+from headrace.sdk.transforms.core.source import Source
+from headrace.sdk.transforms.core.steps import GROUPING, declared_state, side_inputs_of
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.transforms.core.write import Write
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
+from headrace.sdk.visualization.diagrams.words import short
+from headrace.sdk.windows.windowing import Windowing
 
 
-def written(pipeline: Pipeline) -> Drawing:
-    """The drawing of a pipeline as written: its own steps, each in one box, whatever it is made of.
+def pipeline_diagram(pipeline: BasePipeline) -> Diagram:
+    """The diagram of a pipeline; a composite of Headrace is one box, composites of the user are groups of boxes.
 
-    >>> from headrace.sdk.transforms.create import Create
-    >>> from headrace.sdk.transforms.element import Map
-    >>> pipeline = Pipeline("LocalRunner")
+    >>> from headrace.sdk.transforms.core.create import Create
+    >>> from headrace.sdk.transforms.core.par_do import Map
+    >>> from headrace.sdk.graph.pipeline_graph import PipelineGraph
+    >>> from headrace.sdk.options import PipelineOptions
+    >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | "Numbers" >> Create([1, 2]) | "Double" >> Map(lambda number: 2 * number)
-    >>> drawing = written(pipeline)
-    >>> [box.name for box in drawing.boxes], [(arrow.source, arrow.target) for arrow in drawing.arrows]
+    >>> diagram = pipeline_diagram(pipeline)
+    >>> [box.name for box in diagram.boxes], [(arrow.source, arrow.target) for arrow in diagram.arrows]
     (['Numbers', 'Double'], [('Numbers', 'Double')])
     """
-    drawing, whole = Drawing("as written"), _Whole(pipeline)
+    diagram, visible_steps = Diagram("as written"), _VisibleSteps(pipeline)
     boxes: dict[str, Box] = {}
     arrows: dict[Arrow, None] = {}
-    for step in Graph(pipeline.steps).steps:
-        shown = whole.of(step)
-        name = shown.full_label
-        kind = _kind_of(step, shown, boxes.get(name))
-        boxes[name] = Box(name, _lines(shown), kind, _around(shown))
+    for step in CollectionGraph(pipeline.steps).steps:
+        visible = visible_steps.of(step)
+        name = visible.full_label
+        kind = _kind_of(step, visible, boxes.get(name))
+        boxes[name] = Box(name, _lines(visible), kind, _around(visible))
         for value in step.inputs:
             if isinstance(value, PCollection):
-                arrows[_arrow(value, step, whole, shuffled=_kind(step) is Kind.KEYED)] = None
-        arrows |= dict.fromkeys(_arrow(side.pvalue, step, whole, beside=True) for side in sides_of(step))
-    drawing.boxes += boxes.values()
-    drawing.arrows += [arrow for arrow in arrows if arrow.source != arrow.target]
-    return drawing
+                arrows[_arrow(value, step, visible_steps, shuffled=_kind(step) is Kind.KEYED)] = None
+        arrows |= dict.fromkeys(_arrow(side.pvalue, step, visible_steps, beside=True) for side in side_inputs_of(step))
+    diagram.boxes += boxes.values()
+    diagram.arrows += [arrow for arrow in arrows if arrow.source != arrow.target]
+    return diagram
 
 
-_TELLING = (Kind.STEP, Kind.SOURCE, Kind.KEYED, Kind.SINK)
-"""Of what several steps are, the last one here says what they are together."""
+_PRECEDENCE = (Kind.STEP, Kind.SOURCE, Kind.KEYED, Kind.SINK)
+"""The kind of a box for several steps is the last of their kinds in this order."""
 
 
-class _Whole:
-    """Which step of the program a step is a part of: those that a transform of Headrace is made of are none."""
+class _VisibleSteps:
+    """The steps that get a box: all but the parts of Headrace's own composites."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
-        self._made = {
+    def __init__(self, pipeline: BasePipeline) -> None:
+        self._composites = {
             step.full_label: step
             for step in pipeline.steps
             if type(step.transform).__module__.startswith("headrace.") and not is_function(step.transform)
         }
 
     def of(self, step: Step) -> Step:
-        """The step, or the outermost transform of Headrace around it."""
+        """The outermost transform of Headrace around a step, or the step itself."""
         parts = step.full_label.split("/")
         around = ("/".join(parts[:length]) for length in range(1, len(parts)))
-        return next((self._made[label] for label in around if label in self._made), step)
+        return next((self._composites[label] for label in around if label in self._composites), step)
 
 
 def _arrow(
-    value: PCollection[object], step: Step, whole: _Whole, shuffled: bool = False, beside: bool = False
+    value: PCollection[object], step: Step, visible_steps: _VisibleSteps, shuffled: bool = False, beside: bool = False
 ) -> Arrow:
     assert value.producer is not None
-    source, target = whole.of(value.producer).full_label, whole.of(step).full_label
+    source, target = visible_steps.of(value.producer).full_label, visible_steps.of(step).full_label
     return Arrow(source, target, value.tag or "", shuffled, beside)
 
 
@@ -79,16 +81,16 @@ def _kind(step: Step) -> Kind:
         return Kind.SOURCE
     if isinstance(transform, Write):
         return Kind.SINK
-    keyed = isinstance(transform, (*GROUPING, Shuffling, RunComputation)) or stateful_signature(step) is not None
+    keyed = isinstance(transform, (*GROUPING, Shuffling, RunComputation)) or declared_state(step) is not None
     return Kind.KEYED if keyed else Kind.STEP
 
 
-def _kind_of(step: Step, shown: Step, known: Box | None) -> Kind:
-    """What a step is, or one that it is a part of, together with the parts of it that are known already."""
-    if shown is not step and not any(isinstance(value, PCollection) for value in shown.inputs):
+def _kind_of(step: Step, visible: Step, known: Box | None) -> Kind:
+    """The kind of a step, or of the composite around it, given the kind of its parts so far."""
+    if visible is not step and not any(isinstance(value, PCollection) for value in visible.inputs):
         return Kind.SOURCE
     kind = _kind(step)
-    return kind if known is None else max(kind, known.kind, key=_TELLING.index)
+    return kind if known is None else max(kind, known.kind, key=_PRECEDENCE.index)
 
 
 def _around(step: Step) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ def _lines(step: Step) -> tuple[str, ...]:
 
 
 def _where_when_how(windowing: Windowing) -> list[str]:
-    """What differs from the defaults, a line each."""
+    """A line for the window function and for each setting that differs from its default."""
     default, lines = Windowing(), [short(windowing.window_fn)]
     if windowing.trigger != default.trigger:
         lines += [short(windowing.trigger), windowing.accumulation_mode.name.lower().replace("_", " ")]

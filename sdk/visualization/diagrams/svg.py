@@ -1,4 +1,4 @@
-"""A drawing as SVG: ranks from left to right, laid out by fast-sugiyama (`pip install headrace[plot]`)."""
+"""A diagram as SVG: ranks from left to right, arranged by fast-sugiyama (`pip install headrace[plot]`)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from html import escape
 from itertools import pairwise
 from typing import cast
 
-from headrace.sdk.drawing.drawing import Arrow, Box, Drawing, Kind
+from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
 
 _CHARACTER, _BOLD, _LINE, _PADDING = 6.4, 7.2, 16, 10
-"""Width of a character, of a bold one, and height of a line at 11 px; room around the text, px."""
+"""Pixels: width of a character and of a bold one, height of a line (font size 11), padding around the text."""
 _BETWEEN_RANKS, _BETWEEN_BOXES, _MARGIN = 70, 26, 20
 _LONGEST = 44
-"""Characters of a line."""
+"""Most characters in a line."""
 _FILL = {Kind.SOURCE: "#e8f4ec", Kind.STEP: "#ffffff", Kind.KEYED: "#e6f1fa", Kind.SINK: "#fdf1e3"}
 _STROKE = {Kind.SOURCE: "#009e73", Kind.STEP: "#777777", Kind.KEYED: "#0072b2", Kind.SINK: "#d55e00"}
 _ROUND = {Kind.SOURCE: 16, Kind.STEP: 3, Kind.KEYED: 3, Kind.SINK: 16}
@@ -24,43 +24,43 @@ _HEAD = (
 Point = tuple[float, float]
 
 
-def svg(drawing: Drawing) -> str:
-    """The picture, complete in itself. Raises `ImportError` naming the extra where the layout library is missing."""
-    placed = _Placed(drawing)
-    parts = [_arrow(arrow, placed) for arrow in drawing.arrows]
-    parts += [_box(box, placed.boxes[box.name]) for box in drawing.boxes]
-    width, height = (f"{size:.0f}" for size in placed.size)
+def svg(diagram: Diagram) -> str:
+    """A complete SVG document. Raises `ImportError`, which names the extra, if the layout library is missing."""
+    layout = _Layout(diagram)
+    parts = [_arrow(arrow, layout) for arrow in diagram.arrows]
+    parts += [_box(box, layout.boxes[box.name]) for box in diagram.boxes]
+    width, height = (f"{size:.0f}" for size in layout.size)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'font-family="system-ui, sans-serif" font-size="11" role="img"><title>{escape(drawing.title)}</title>{_HEAD}'
+        f'font-family="system-ui, sans-serif" font-size="11" role="img"><title>{escape(diagram.title)}</title>{_HEAD}'
         f'<rect width="100%" height="100%" fill="#fff"/>{"".join(parts)}</svg>'
     )
 
 
 class _Rect:
-    """Where a box is: its middle and its size."""
+    """Lines, size and centre of a box."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = [_short(line) for line in lines]
-        widths = [len(line) * (_BOLD if place == 0 else _CHARACTER) for place, line in enumerate(self.lines)]
+        widths = [len(line) * (_BOLD if index == 0 else _CHARACTER) for index, line in enumerate(self.lines)]
         self.width = 2 * _PADDING + max(widths, default=_CHARACTER)
         self.height = 2 * _PADDING + _LINE * len(self.lines)
         self.x = self.y = 0.0
 
 
-class _Placed:
-    """Boxes and the ways of arrows, placed."""
+class _Layout:
+    """The positions of the boxes and arrows of a diagram."""
 
-    def __init__(self, drawing: Drawing) -> None:
-        self.boxes = {box.name: _Rect(box.lines) for box in drawing.boxes}
-        self.ways: dict[tuple[str, str], list[Point]] = {}
-        """Of arrows that pass by other ranks: where they bend."""
-        self._numbers = {box.name: number for number, box in enumerate(drawing.boxes)}
+    def __init__(self, diagram: Diagram) -> None:
+        self.boxes = {box.name: _Rect(box.lines) for box in diagram.boxes}
+        self.bends: dict[tuple[str, str], list[Point]] = {}
+        """Source and target -> points at which an arrow bends to pass the ranks between."""
+        self._numbers = {box.name: number for number, box in enumerate(diagram.boxes)}
         self._names = {number: name for name, number in self._numbers.items()}
         below = float(_MARGIN)
-        for vertices, edges in _layouts(drawing, self._numbers, self._tallest() + _BETWEEN_BOXES):
+        for vertices, edges in _layouts(diagram, self._numbers, self._tallest() + _BETWEEN_BOXES):
             below = self._place(vertices, edges, below) + _BETWEEN_BOXES
-        bends = [point for way in self.ways.values() for point in way]
+        bends = [point for points in self.bends.values() for point in points]
         rights = [rect.x + rect.width / 2 for rect in self.boxes.values()] + [x for x, _ in bends]
         bottoms = [rect.y + rect.height / 2 for rect in self.boxes.values()] + [y for _, y in bends]
         self.size = (max(rights, default=0) + _MARGIN, max(bottoms, default=0) + _MARGIN)
@@ -69,7 +69,7 @@ class _Placed:
         return max((rect.height for rect in self.boxes.values()), default=0)
 
     def _place(self, vertices: dict[int, Point], edges: Iterable[tuple[int, int]], above: float) -> float:
-        """Place a connected part below what is there; returns where it ends."""
+        """Place a connected part of the diagram below y = `above`; returns the y of its lower end."""
         ranks = sorted({-y for _, y in vertices.values()})
         widths = {rank: 0.0 for rank in ranks}
         for number, (_, y) in vertices.items():
@@ -89,24 +89,24 @@ class _Placed:
         return max(y for _, y in points.values()) + self._tallest() / 2
 
     def _bend(self, points: Mapping[int, Point], edges: Iterable[tuple[int, int]]) -> None:
-        """Follow each arrow through the places that the layout has made for it between other boxes."""
+        """Find the bends of each arrow, which lead it between the boxes of other ranks."""
         following: dict[int, list[int]] = {}
         for source, target in edges:
             following.setdefault(source, []).append(target)
         for number, name in self._names.items():
             for target in following.get(number, ()) if number in points else ():
-                way: list[Point] = []
+                bends: list[Point] = []
                 while target not in self._names:
-                    way.append(points[target])
+                    bends.append(points[target])
                     target = following[target][0]
-                self.ways[name, self._names[target]] = way
+                self.bends[name, self._names[target]] = bends
 
 
 def _layouts(
-    drawing: Drawing, numbers: Mapping[str, int], spacing: float
+    diagram: Diagram, numbers: Mapping[str, int], spacing: float
 ) -> Iterator[tuple[dict[int, Point], list[tuple[int, int]]]]:
-    """Connected parts: where each vertex is, the rank downwards, and edges by way of vertices between."""
-    edges = {(numbers[arrow.source], numbers[arrow.target]) for arrow in drawing.arrows}
+    """For each connected part the points of its vertices (y is minus the rank) and its edges, split at bends."""
+    edges = {(numbers[arrow.source], numbers[arrow.target]) for arrow in diagram.arrows}
     edges = {(source, target) for source, target in edges if source != target}
     alone = set(numbers.values()).difference(*edges) if edges else set(numbers.values())
     if edges:
@@ -128,23 +128,23 @@ def _box(box: Box, rect: _Rect) -> str:
         f'stroke-width="{2 if box.kind is Kind.KEYED else 1}"><title>{escape(box.name)}</title></rect>'
     )
     texts = [
-        f'<text x="{rect.x:.1f}" y="{top + _PADDING + _LINE * (place + 0.7):.1f}" text-anchor="middle" fill="#111"'
-        f"{' font-weight=' + chr(34) + '600' + chr(34) if place == 0 else ''}>{escape(line)}</text>"
-        for place, line in enumerate(rect.lines)
+        f'<text x="{rect.x:.1f}" y="{top + _PADDING + _LINE * (index + 0.7):.1f}" text-anchor="middle" fill="#111"'
+        f"{' font-weight=' + chr(34) + '600' + chr(34) if index == 0 else ''}>{escape(line)}</text>"
+        for index, line in enumerate(rect.lines)
     ]
     return frame + "".join(texts)
 
 
-def _arrow(arrow: Arrow, placed: _Placed) -> str:
-    source, target = placed.boxes[arrow.source], placed.boxes[arrow.target]
-    bends = placed.ways.get((arrow.source, arrow.target), [])
+def _arrow(arrow: Arrow, layout: _Layout) -> str:
+    source, target = layout.boxes[arrow.source], layout.boxes[arrow.target]
+    bends = layout.bends.get((arrow.source, arrow.target), [])
     points = [(source.x + source.width / 2, source.y), *bends, (target.x - target.width / 2, target.y)]
     style = 'stroke-dasharray="4 3"' if arrow.beside else 'stroke-width="2.5"' if arrow.shuffled else ""
     return f'<path d="{_curve(points)}" fill="none" stroke="#555" {style} marker-end="url(#end)"/>'
 
 
 def _curve(points: list[Point]) -> str:
-    """Through all points, level at each."""
+    """A curve through all points, horizontal at each."""
     path = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (x, y), (to_x, to_y) in pairwise(points):
         middle = (x + to_x) / 2

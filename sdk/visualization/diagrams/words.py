@@ -1,4 +1,4 @@
-"""Window functions and triggers in as few words as it takes to tell them apart."""
+"""Window functions and triggers in short form."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headrace.lowlevel.time import Duration, Timestamp
 
 
 def short(value: object) -> str:
-    """A value as a program would write it: what is not given is left out, times are seconds.
+    """A value as a program would write it, without default arguments; times are seconds.
 
     >>> from headrace.sdk.triggers import AfterCount, AfterWatermark
     >>> from headrace.sdk.windows import FixedWindows, SlidingWindows
@@ -21,20 +21,20 @@ def short(value: object) -> str:
         return ", ".join(map(short, value))
     if isinstance(value, type) or not is_dataclass(value):
         return str(value)
-    parts, whole = [], True
-    for each in (each for each in fields(value) if not each.name.startswith("_")):
-        own = getattr(value, each.name)
-        if _is_default(each, own):
-            whole = False
+    parts, positional = [], True
+    for argument in (argument for argument in fields(value) if not argument.name.startswith("_")):
+        content = getattr(value, argument.name)
+        if _is_default(argument, content):
+            # The arguments after one that is left out need names.
+            positional = False
         else:
-            # Behind one that is left out, names are needed.
-            parts.append(short(own) if whole else f"{each.name}={short(own)}")
+            parts.append(short(content) if positional else f"{argument.name}={short(content)}")
     return f"{type(value).__name__}({', '.join(parts)})"
 
 
-def _is_default(given: Field[object], value: object) -> bool:
-    if given.default_factory is not MISSING:
-        return value == given.default_factory()
-    # Where there is none, nothing or zero is what is not said.
-    default = None if given.default is MISSING else given.default
+def _is_default(argument: Field[object], value: object) -> bool:
+    if argument.default_factory is not MISSING:
+        return value == argument.default_factory()
+    # None and a time of zero always count as defaults.
+    default = None if argument.default is MISSING else argument.default
     return value is None or value == default or (isinstance(value, Duration | Timestamp) and value.micros == 0)

@@ -1,4 +1,4 @@
-"""A static picture, drawn by matplotlib: one unit of its axes is one unit of the scene's canvas."""
+"""A static plot, drawn by matplotlib: one unit of its axes is one unit of the scene's canvas."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.sdk.pictures import style
-from headrace.sdk.pictures.boxes import Box
-from headrace.sdk.pictures.figuremarks import draw_marks, entries_of_marks
-from headrace.sdk.pictures.panel import LINE, Panel
-from headrace.sdk.pictures.placing import GAP, around, width_of
-from headrace.sdk.pictures.scene import Point, Scene
-from headrace.sdk.pictures.style import DPI, LOOKS, Look, points
+from headrace.sdk.visualization.plots import style
+from headrace.sdk.visualization.plots.boxes import Box
+from headrace.sdk.visualization.plots.figure_marks import draw_marks, entries_of_marks
+from headrace.sdk.visualization.plots.label_placement import GAP, around, width_of
+from headrace.sdk.visualization.plots.panel import LINE, Panel
+from headrace.sdk.visualization.plots.scene import Point, Scene
+from headrace.sdk.visualization.plots.style import DPI, LOOKS, Look, points
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -27,39 +27,39 @@ _ENTRY = 132.0
 """Width of an entry of the legend."""
 Dashes = tuple[float, tuple[float, ...]]
 _DASHES: Dashes = (0.0, (1.2, 0.8))
-"""Of the ideal watermark, in its width."""
+"""Dash pattern of the ideal watermark: offset, then lengths of dash and gap in units of the line's width."""
 _HATCHES = {"rising": "///", "crossed": "xxx", "plain": ""}
 
 
 def draw(panels: Sequence[Panel]) -> Figure:
-    """A figure of some scenes, side by side. Raises `ImportError` without matplotlib."""
+    """A figure with panels side by side. Raises `ImportError` if matplotlib is not installed."""
     try:
         import_module("matplotlib")
     except ImportError as missing:
         raise ImportError(
-            "matplotlib is missing, which draws the figures: pip install 'headrace[plot]'; plot.html needs none"
+            "figures need matplotlib, which is not installed: pip install 'headrace[plot]'; plot.html works without it"
         ) from missing
     from matplotlib import rc_context
 
     with rc_context({"font.family": _families()}):
-        return _drawn(panels)
+        return _figure(panels)
 
 
 def _families() -> list[str]:
-    """Fonts of ours that there are: what one has no letters for is written in the next."""
+    """The available fonts; a glyph missing in one is taken from the next."""
     from matplotlib.font_manager import fontManager
 
-    there = {font.name for font in fontManager.ttflist}
-    return [name for name in style.FONTS if name in there] or ["sans-serif"]
+    available = {font.name for font in fontManager.ttflist}
+    return [name for name in style.FONTS if name in available] or ["sans-serif"]
 
 
-def _drawn(panels: Sequence[Panel]) -> Figure:
+def _figure(panels: Sequence[Panel]) -> Figure:
     from matplotlib.figure import Figure
 
     width = sum(_LEFT + panel.scene.width + _RIGHT for panel in panels)
     entries = _entries(panels)
     rows = -(-len(entries) // max(1, int(width / _ENTRY)))
-    # As many in each row, so that they stand below each other.
+    # Each row has the same number of columns, so that entries are aligned.
     columns = -(-len(entries) // max(1, rows))
     legend = 8 + _ROW * rows
     top = _TOP + LINE * max(len(panel.remarks) for panel in panels)
@@ -68,8 +68,8 @@ def _drawn(panels: Sequence[Panel]) -> Figure:
     left = 0.0
     for panel in panels:
         scene = panel.scene
-        place = (left + _LEFT, _BOTTOM + legend, scene.width, scene.height)
-        axes = figure.add_axes((place[0] / width, place[1] / height, place[2] / width, place[3] / height))
+        x, y = left + _LEFT, _BOTTOM + legend
+        axes = figure.add_axes((x / width, y / height, scene.width / width, scene.height / height))
         _draw_panel(axes, panel)
         left += _LEFT + scene.width + _RIGHT
     _legend(figure, entries, columns)
@@ -89,7 +89,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
         axes.text(0, y, line, size=points(style.REMARK), color="#555555", parse_math=False)
     for box in scene.boxes:
         _box(axes, box)
-    # They coincide where the watermark is perfect, so the wide one is below.
+    # The lines coincide where the watermark is perfect, so the wide line is drawn first.
     _line(axes, scene.ideal, style.IDEAL, _DASHES, style.IDEAL_WIDTH)
     _line(axes, scene.actual, style.ACTUAL, "-", style.ACTUAL_WIDTH)
     for dot in scene.dots:
@@ -111,8 +111,8 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
 def _axes(axes: Axes, scene: Scene) -> None:
     across, up = scene.event_time, scene.processing_time
     times, heights = across.ticks(62), up.ticks(34)
-    axes.set_xticks([across.place(time) for time, _ in times], [text for _, text in times])
-    axes.set_yticks([up.place(time) for time, _ in heights], [text for _, text in heights])
+    axes.set_xticks([across.position(time) for time, _ in times], [text for _, text in times])
+    axes.set_yticks([up.position(time) for time, _ in heights], [text for _, text in heights])
     axes.tick_params(labelsize=points(style.TICK), colors=style.INK)
     axes.grid(color=style.FAINT, linewidth=0.7)
     axes.set_axisbelow(True)
@@ -151,7 +151,7 @@ def _patch(look: Look, corner: Point, width: float, height: float) -> Patch:
 
 
 def _label(axes: Axes, box: Box) -> None:
-    """The value, and in red what is taken back, in one line."""
+    """Write the value, and in red the retracted values, in one line."""
     if box.label is None:
         return
     x, y = box.label
@@ -166,7 +166,7 @@ def _label(axes: Axes, box: Box) -> None:
 
 
 def _value(axes: Axes, x: float, y: float, text: str, colour: str) -> None:
-    """A text that can be read on anything; what is around it is drawn apart, so that a file has the text as text."""
+    """Write a text with an outline, readable on any background; drawn separately, so that files contain the text."""
     from matplotlib.patheffects import Stroke
 
     for ink, effects in ((style.PAPER, [Stroke(linewidth=3.5, foreground=style.PAPER)]), (colour, None)):
@@ -176,17 +176,17 @@ def _value(axes: Axes, x: float, y: float, text: str, colour: str) -> None:
         )  # fmt: skip
 
 
-Entry = tuple["Artist", str]
+LegendEntry = tuple["Artist", str]
 
 
-def _entries(panels: Sequence[Panel]) -> list[Entry]:
-    """The legend: what is in the picture, and nothing else."""
+def _entries(panels: Sequence[Panel]) -> list[LegendEntry]:
+    """The legend's entries for everything that is in some panel."""
     from matplotlib.lines import Line2D
 
     scenes = [panel.scene for panel in panels]
     boxes = [box for scene in scenes for box in scene.boxes]
     dot = Line2D([], [], marker="o", linestyle="", markerfacecolor=style.PAPER, markeredgecolor=style.INK, markersize=9)
-    entries: list[Entry] = [(dot, "input")] if any(scene.dots for scene in scenes) else []
+    entries: list[LegendEntry] = [(dot, "input")] if any(scene.dots for scene in scenes) else []
     if any(scene.actual for scene in scenes):
         entries.append((Line2D([], [], color=style.ACTUAL, linewidth=points(style.ACTUAL_WIDTH)), "actual watermark"))
     if any(scene.ideal for scene in scenes):
@@ -200,7 +200,7 @@ def _entries(panels: Sequence[Panel]) -> list[Entry]:
     return entries + entries_of_marks(scenes)
 
 
-def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> None:
+def _legend(figure: Figure, entries: Sequence[LegendEntry], columns: int) -> None:
     if not entries:
         return
     handles, names = zip(*entries, strict=True)
@@ -211,10 +211,10 @@ def _legend(figure: Figure, entries: Sequence[Entry], columns: int) -> None:
 
 
 def write(figure: Figure, path: Path) -> None:
-    """Save a figure; what is saved twice is the same."""
+    """Save a figure; equal figures give equal files."""
     from matplotlib import rc_context
 
-    # As text, so that it can be searched and read aloud.
+    # Text is saved as text, so that it can be searched and read aloud.
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "headrace"}):
         kind = path.suffix.lower()
         undated = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(kind, {})

@@ -1,14 +1,14 @@
-"""Flags, bells and bars in a static picture, by matplotlib."""
+"""Flags, timers and open windows in a static plot, drawn by matplotlib."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headrace.sdk.pictures import style
-from headrace.sdk.pictures.marks import Bar, Bell, Flag
-from headrace.sdk.pictures.scene import Scene
-from headrace.sdk.pictures.style import KINDS, points
+from headrace.sdk.visualization.plots import style
+from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
+from headrace.sdk.visualization.plots.scene import Scene
+from headrace.sdk.visualization.plots.style import KINDS, points
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def draw_marks(axes: Axes, scene: Scene) -> None:
-    """All that a scene has."""
+    """Draw all marks of a scene."""
     for bar in scene.bars:
         _bar(axes, bar)
     for height, _ in scene.restarts:
@@ -75,7 +75,7 @@ def _flag(axes: Axes, flag: Flag) -> None:
 
 
 def entries_of_marks(scenes: Sequence[Scene]) -> list[tuple[Artist, str]]:
-    """Those of the legend."""
+    """The legend's entries for the kinds of marks in the scenes."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 

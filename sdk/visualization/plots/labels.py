@@ -1,18 +1,18 @@
-"""Texts of a picture: values as they are written, and what has no place in a file taken out."""
+"""Texts in a plot: labels of values, shortened and without unprintable characters."""
 
 from __future__ import annotations
 
 import unicodedata
 
-from headrace.sdk.pictures.placing import width_of
-from headrace.sdk.recording import Value
+from headrace.sdk.recording.recording import Value
+from headrace.sdk.visualization.plots.label_placement import width_of
 
 _LONG = 14
 _TURNING = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
 def printable(text: str) -> str:
-    r"""A text on one line, whose characters can stand in any file.
+    r"""A text on one line, with unprintable characters replaced.
 
     >>> printable("a\nb"), ascii(printable("\x1b[1m")), ascii(printable("\ud800"))
     ('a b', "'\\ufffd[1m'", "'\\ufffd'")
@@ -24,14 +24,14 @@ def printable(text: str) -> str:
 
 
 def _is_bad(letter: str) -> bool:
-    """Whether it is no character of a text, or would turn the direction of all that follows."""
+    """Whether a character is unprintable, or would change the direction of the text behind it."""
     return unicodedata.category(letter) in ("Cc", "Cs", "Cn", "Co") or letter in _TURNING
 
 
-def shown(value: Value) -> str:
-    """A value as a picture says it.
+def value_label(value: Value) -> str:
+    """The label of a value, at most 14 characters.
 
-    >>> shown(22), shown(0.1 + 0.2), shown(51849.5), shown("a long, long story")
+    >>> value_label(22), value_label(0.1 + 0.2), value_label(51849.5), value_label("a long, long story")
     ('22', '0.3', '51850', 'a long, long …')
     """
     text = printable(_number(value) if isinstance(value, float) else str(value))
@@ -39,23 +39,23 @@ def shown(value: Value) -> str:
 
 
 def _number(value: float) -> str:
-    """Four digits, or all before the point where there are more."""
+    """A number with four digits, or with all digits before the point if there are more."""
     return f"{value:.0f}" if 1e4 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
-def minus(value: Value) -> str:
-    """A value that is taken back.
+def retracted_label(value: Value) -> str:
+    """The label of a retracted value.
 
-    >>> minus(7), minus("[1, 2]")
+    >>> retracted_label(7), retracted_label("[1, 2]")
     ('−7', '− [1, 2]')
     """
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"−{shown(value)}" if value >= 0 else f"−({shown(value)})"
-    return f"− {shown(value)}"
+        return f"−{value_label(value)}" if value >= 0 else f"−({value_label(value)})"
+    return f"− {value_label(value)}"
 
 
 def fitted(text: str, width: float, size: float) -> str:
-    """A text that is no wider than it may be.
+    """A text, shortened to a width in a font size.
 
     >>> fitted("Sum of all", 500, 14), fitted("Sum of all", 50, 14)
     ('Sum of all', 'Sum …')
@@ -69,7 +69,7 @@ def fitted(text: str, width: float, size: float) -> str:
 
 
 def wrapped(text: str, width: float, size: float) -> list[str]:
-    """The lines of a text, none wider than it may be.
+    """The lines of a text, none wider than a width in a font size.
 
     >>> wrapped("one two three", 70, 12)
     ['one two', 'three']

@@ -1,4 +1,4 @@
-"""What else a picture may have: productions as flags, timers as triangles, and what waits in a checkpoint as bars."""
+"""Marks in a plot besides dots and panes: productions as flags, timers as triangles, open windows as bars."""
 
 from __future__ import annotations
 
@@ -6,139 +6,145 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.sdk.pictures.axis import Axis, briefly
-from headrace.sdk.pictures.placing import Rectangle, width_of
-from headrace.sdk.pictures.style import FLAG
-from headrace.sdk.pictures.thinning import apart, evenly
-from headrace.sdk.pictures.words import fitted, printable, shown
-from headrace.sdk.recording import FiredTimer, Production
-from headrace.sdk.standing import Standing
+from headrace.sdk.recording.recording import FiredTimer, Production
+from headrace.sdk.recording.state_snapshot import StateSnapshot
+from headrace.sdk.visualization.plots.axis import Axis, briefly
+from headrace.sdk.visualization.plots.downsampling import distinguishable, evenly
+from headrace.sdk.visualization.plots.label_placement import Rectangle, width_of
+from headrace.sdk.visualization.plots.labels import fitted, printable, value_label
+from headrace.sdk.visualization.plots.style import FLAG
 
 _POLE, _FLAG_HEIGHT = 11.0, 19.0
 _BAR, _LANE = 20.0, 23.0
+"""Height of a bar and of a lane, pixels."""
 _SHORTEST = 9.0
-"""Of a bar, and of the gap between two in a lane; pixels."""
+"""Least width of a bar, pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A production: a small square where it is, and above it its value on a flag, where there is room."""
+    """A production: a small square at its times, and above it a flag with the value if there is room."""
 
     x: float
     y: float
-    """Where it is; or the upper edge of the input that is there."""
+    """Position of the square, or the upper edge of an input at this position."""
     room: Rectangle | None
+    """The area of the flag; None if there is no room."""
     text: str
     production: Production
     on_input: bool = False
-    """Whether an input is where it is, so that a square would hide that one's value."""
+    """Whether an input has the same position, so that a square would hide the input's value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bell:
-    """A timer: one on event time where it was set to, one on the wall clock at the left edge; hollow if it waits."""
+    """A timer: at its timestamp for event time, at the left edge for wall time; hollow while it waits."""
 
     x: float
     y: float
     is_wall: bool
     fired_at: int | None
-    """Processing time; None for one that waits."""
-    told: str
+    """Processing time, microseconds UTC; None for a waiting timer."""
+    tooltip: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """An open window of a checkpoint, with how many keys hold something in it."""
+    """An open window in a checkpoint, with the number of its keys."""
 
     room: Rectangle
     text: str
-    told: str
+    tooltip: str
 
 
-def flags(productions: Sequence[Production], across: Axis, up: Axis, taken: list[Rectangle]) -> tuple[Flag, ...]:
-    """Of all, or of those that can be told apart; flags cover neither each other nor what is in `taken`."""
+def flags(productions: Sequence[Production], across: Axis, up: Axis, occupied: list[Rectangle]) -> tuple[Flag, ...]:
+    """The flags of productions; of very many, only of those that can be distinguished.
 
-    def place(its: Production) -> tuple[float, float]:
-        return across.place(its.event_time), up.place(its.processing_time)
+    A flag covers neither another flag nor a rectangle in `occupied`, to which the areas of the flags are added.
+    """
 
-    inputs = list(taken)
-    made: list[Flag] = []
-    for its in apart(productions, place):
-        x, y = place(its)
-        below = next((one for one in inputs if one.left <= x <= one.right and one.top <= y <= one.bottom), None)
+    def position(production: Production) -> tuple[float, float]:
+        return across.position(production.event_time), up.position(production.processing_time)
+
+    inputs = list(occupied)
+    placed: list[Flag] = []
+    for production in distinguishable(productions, position):
+        x, y = position(production)
+        below = next((area for area in inputs if area.left <= x <= area.right and area.top <= y <= area.bottom), None)
         if below is not None:
             y = below.top
-        text = shown(its.value)
+        text = value_label(production.value)
         room = _room(x, y, text, across)
-        free = room.top >= up.at_last and not any(room.overlap(other) for other in taken)
+        free = room.top >= up.at_last and not any(room.overlap(other) for other in occupied)
         if free:
-            taken.append(room)
-        made.append(Flag(x, y, room if free else None, text, its, below is not None and free))
-    return tuple(made)
+            occupied.append(room)
+        placed.append(Flag(x, y, room if free else None, text, production, below is not None and free))
+    return tuple(placed)
 
 
 def _room(x: float, y: float, text: str, across: Axis) -> Rectangle:
-    """That of a flag, within the canvas."""
+    """The area of a flag above (x, y), within the canvas."""
     half = max(width_of(text, FLAG) / 2, 7.0) + 3
     middle = min(max(x, across.at_first + half), across.at_last - half)
     return Rectangle(middle - half, y - _POLE - _FLAG_HEIGHT, middle + half, y - _POLE)
 
 
 def bells(timers: Sequence[FiredTimer], across: Axis, up: Axis) -> tuple[Bell, ...]:
-    """Timers that fired."""
+    """The marks of timers that fired."""
 
-    def place(its: FiredTimer) -> tuple[float, float]:
-        return across.at_first if its.is_wall else across.place(its.timestamp), up.place(its.processing_time)
+    def position(timer: FiredTimer) -> tuple[float, float]:
+        x = across.at_first if timer.is_wall else across.position(timer.timestamp)
+        return x, up.position(timer.processing_time)
 
     return tuple(
-        Bell(*place(its), its.is_wall, its.processing_time, _told_of(its.tag, its.timestamp, "fired"))
-        for its in apart(timers, place)
+        Bell(*position(timer), timer.is_wall, timer.processing_time, _tooltip(timer.tag, timer.timestamp, "fired"))
+        for timer in distinguishable(timers, position)
     )
 
 
-def waiting(standing: Standing, across: Axis, up: Axis) -> tuple[Bell, ...]:
-    """Timers that wait, those on event time at the instant of the last commit."""
-    now = up.place(standing.clock)
+def waiting(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[Bell, ...]:
+    """The marks of waiting timers; those on event time are at the height of the last commit."""
+    now = up.position(snapshot.clock)
     return tuple(
         Bell(
-            across.at_first if its.is_wall else across.place(its.timestamp),
-            up.place(its.timestamp) if its.is_wall else now,
-            its.is_wall,
+            across.at_first if timer.is_wall else across.position(timer.timestamp),
+            up.position(timer.timestamp) if timer.is_wall else now,
+            timer.is_wall,
             None,
-            _told_of(its.tag, its.timestamp, f"of key {its.key} waits"),
+            _tooltip(timer.tag, timer.timestamp, f"of key {timer.key} waits"),
         )
-        for its in evenly(standing.timers, 200)
+        for timer in evenly(snapshot.timers, 200)
     )
 
 
-def _told_of(tag: str, timestamp: int, does: str) -> str:
+def _tooltip(tag: str, timestamp: int, verb: str) -> str:
     name = f" {printable(tag)}" if tag else ""
-    return f"timer{name} for {briefly(timestamp)} {does}"
+    return f"timer{name} for {briefly(timestamp)} {verb}"
 
 
-def bars(standing: Standing, across: Axis, up: Axis) -> tuple[tuple[Bar, ...], int]:
-    """Open windows in as few lanes as can be, above the last commit; and how many there are, drawn or not.
+def bars(snapshot: StateSnapshot, across: Axis, up: Axis) -> tuple[tuple[Bar, ...], int]:
+    """The bars of open windows, in as few lanes as possible above the last commit; and the number of open windows.
 
-    Of one that says its end only, the last part is drawn.
+    Of a window whose start is unknown, the last part is drawn.
     """
-    counts = Counter((its.start, its.end) for its in set(standing.windows))
-    one = {(its.start, its.end): its.key for its in standing.windows}
-    top = up.place(standing.clock) - _LANE - 4
+    counts = Counter((window.start, window.end) for window in set(snapshot.windows))
+    sample_keys = {(window.start, window.end): window.key for window in snapshot.windows}
+    top = up.position(snapshot.clock) - _LANE - 4
     ends: list[float] = []
-    made: list[Bar] = []
+    placed: list[Bar] = []
     for window in sorted(counts, key=_order):
-        left = across.place(window[0], across.at_first if window[1] is None else across.place(window[1]) - 60)
-        right = max(across.place(window[1], across.at_last), left + _SHORTEST)
+        left = across.position(window[0], across.at_first if window[1] is None else across.position(window[1]) - 60)
+        right = max(across.position(window[1], across.at_last), left + _SHORTEST)
         lane = next((n for n, end in enumerate(ends) if end + 2 <= left), len(ends))
         y = top - lane * _LANE
         if y < up.at_last:
             continue
         ends[lane:] = [right, *ends[lane + 1 :]]
-        keys = f"{counts[window]:,} keys" if counts[window] > 1 else printable(one[window])
+        keys = f"{counts[window]:,} keys" if counts[window] > 1 else printable(sample_keys[window])
         room = Rectangle(left, y, right, y + _BAR)
-        since_when = "… " if window[0] is None and window[1] is not None else ""
-        made.append(Bar(room, _fitting(since_when + keys, right - left), f"{_named(*window)} is open: {keys}"))
-    return tuple(made), len(counts)
+        ellipsis = "… " if window[0] is None and window[1] is not None else ""
+        placed.append(Bar(room, _fitting(ellipsis + keys, right - left), f"{_named(*window)} is open: {keys}"))
+    return tuple(placed), len(counts)
 
 
 def _fitting(text: str, width: float) -> str:

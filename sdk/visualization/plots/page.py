@@ -1,4 +1,4 @@
-"""A page that plays a run: drawings, a slider over processing time, and a small program, all in one file."""
+"""An HTML page that plays a run: plots, a slider over processing time, and a script, all in one file."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from html import escape
 from importlib.resources import files
 from string import Template
 
-from headrace.sdk.pictures import style
-from headrace.sdk.pictures.panel import Panel
-from headrace.sdk.pictures.style import KINDS, LOOKS
-from headrace.sdk.pictures.svg import drawing, events, styles
-from headrace.sdk.pictures.svgmarks import SIDEWAYS, TRIANGLE
+from headrace.sdk.visualization.plots import style
+from headrace.sdk.visualization.plots.panel import Panel
+from headrace.sdk.visualization.plots.style import KINDS, LOOKS
+from headrace.sdk.visualization.plots.svg import drawing, events, styles
+from headrace.sdk.visualization.plots.svg_marks import SIDEWAYS, TRIANGLE
 
 _SECONDS = 20
-"""That playing takes."""
+"""Duration of playing, seconds."""
 
 
 def page(panels: Sequence[Panel]) -> str:
-    """The page of some scenes, side by side, which move together."""
+    """The page with panels side by side, which play together."""
     lines = max(len(panel.remarks) for panel in panels)
     template = Template(files(__package__).joinpath("page.html").read_text(encoding="utf-8"))
     return template.substitute(
@@ -27,7 +27,7 @@ def page(panels: Sequence[Panel]) -> str:
         drawings="\n".join(drawing(panel, number, lines) for number, panel in enumerate(panels)),
         legend="\n".join(f"<li>{entry}</li>" for entry in _legend(panels)),
         styles=styles(),
-        # A value must not end the script that it stands in.
+        # A value that contains `</script>` must not end the script.
         events=json.dumps(events(panels)).replace("<", "\\u003c"),
         seconds=_SECONDS,
     )

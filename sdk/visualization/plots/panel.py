@@ -1,36 +1,36 @@
-"""What a picture shows: scenes with their titles, side by side on the same axes."""
+"""The panels of a plot: scenes with titles, side by side on the same axes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from headrace.sdk.pictures.scene import Scene, Spans, of_key, scene
-from headrace.sdk.pictures.style import REMARK, TITLE
-from headrace.sdk.pictures.words import fitted, printable, wrapped
-from headrace.sdk.recording import Recording, RecordingError, StepRecording
+from headrace.sdk.recording.recording import Recording, RecordingError, StepRecording
+from headrace.sdk.visualization.plots.labels import fitted, printable, wrapped
+from headrace.sdk.visualization.plots.scene import Scene, Spans, of_key, scene
+from headrace.sdk.visualization.plots.style import REMARK, TITLE
 
 _HEIGHT = 430.0
 _WIDTHS = (600.0, 460.0, 360.0)
-"""Of a panel, where there are one, two or more; pixels."""
-_ROOM = 1.15
-"""By how much a line of words is narrower than one of digits."""
+"""Width of a panel if there are one, two, or more; pixels."""
+_WORDS_RATIO = 1.15
+"""Ratio of the width of a line of digits to that of a line of words with as many letters."""
 LINE = 16.0
 """Height of a line of remarks; pixels."""
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """A scene with what is written above it."""
+    """A scene with title and remarks."""
 
     title: str
     remarks: tuple[str, ...]
-    """Lines: which key it is, and what was dropped, left out, or not recorded."""
+    """Lines of text: the key, and the number of items dropped, left out or not recorded."""
     scene: Scene
 
     @property
     def remark(self) -> str:
-        """In one line."""
+        """The remarks in one line."""
         return " ".join(self.remarks)
 
 
@@ -40,52 +40,58 @@ def panels(
     key: str | None,
     titles: str | Sequence[str] | None,
 ) -> list[Panel]:
-    """A panel for each recording. Raises `RecordingError`, or `ValueError` for another number of titles."""
+    """A panel for each recording.
+
+    Raises `RecordingError` for an object that is no recording or has nothing to draw, and `ValueError` for no recording
+    or another number of titles.
+    """
     given = [recordings] if isinstance(recordings, (Recording, StepRecording)) else list(recordings)
     if not given:
-        raise ValueError("there is no recording to draw; give one, or several")
-    steps = [_step(its, step) for its in given]
-    names = [titles] if isinstance(titles, str) else [its.label for its in steps] if titles is None else list(titles)
+        raise ValueError("there is no recording to draw; give one or more")
+    steps = [_step(recording, step) for recording in given]
+    labels = [recording.label for recording in steps]
+    names = [titles] if isinstance(titles, str) else labels if titles is None else list(titles)
     if len(names) != len(steps):
         raise ValueError(f"there are {len(names)} titles for {len(steps)} recordings; give one for each")
-    chosen = [of_key(its, key) for its in steps]
+    chosen = [of_key(recording, key) for recording in steps]
     spans = Spans.of(chosen)
     width = _WIDTHS[min(len(steps), len(_WIDTHS)) - 1]
     return [
-        _panel(name, whole, one, scene(one, spans, width, _HEIGHT))
-        for name, whole, one in zip(names, steps, chosen, strict=True)
+        _panel(name, whole, part, scene(part, spans, width, _HEIGHT))
+        for name, whole, part in zip(names, steps, chosen, strict=True)
     ]
 
 
-def _step(its: Recording | StepRecording, label: str | None) -> StepRecording:
-    if isinstance(its, StepRecording):
-        return its
-    if isinstance(its, Recording):
-        return its.step(label)
+def _step(recording: Recording | StepRecording, label: str | None) -> StepRecording:
+    if isinstance(recording, StepRecording):
+        return recording
+    if isinstance(recording, Recording):
+        return recording.step(label)
     raise RecordingError(
-        f"a picture is drawn of a recording, got {its!r:.80}; give result.recording of a run with record=True"
+        f"a picture is drawn of a recording, got {recording!r:.80}; give result.recording of a run with record=True"
     )
 
 
-def _panel(title: str, whole: StepRecording, one: StepRecording, made: Scene) -> Panel:
-    width = made.width
-    text = "; ".join([*_remarks(whole, one), *made.remarks])
-    return Panel(fitted(title, width, TITLE), tuple(wrapped(text, width * _ROOM, REMARK)), made)
+def _panel(title: str, whole: StepRecording, part: StepRecording, layout: Scene) -> Panel:
+    text = "; ".join([*_remarks(whole, part), *layout.remarks])
+    remarks = tuple(wrapped(text, layout.width * _WORDS_RATIO, REMARK))
+    return Panel(fitted(title, layout.width, TITLE), remarks, layout)
 
 
-def _remarks(whole: StepRecording, one: StepRecording) -> Iterator[str]:
+def _remarks(whole: StepRecording, part: StepRecording) -> Iterator[str]:
+    """The remarks on a recording, of which `part` is drawn."""
     keys = whole.keys()
-    if (standing := whole.standing) is not None:
-        yield "not recorded: of inputs and results nothing is known"
-        if len(one.keys()) == 1 and len(keys) > 1:
-            yield f"key {printable(one.keys()[0])} of {len(keys):,} keys"
-        if standing.pending:
-            yield f"{standing.pending:,} records on their way"
-        if standing.beyond:
-            yield f"{standing.beyond:,} more windows and timers"
-        yield "to have all, run with --record"
-    elif len(keys) > 1 and one.keys():
-        yield f"key {printable(one.keys()[0])} of {len(keys):,} keys"
+    if (snapshot := whole.standing) is not None:
+        yield "not recorded: inputs and results are unknown"
+        if len(part.keys()) == 1 and len(keys) > 1:
+            yield f"key {printable(part.keys()[0])} of {len(keys):,} keys"
+        if snapshot.pending:
+            yield f"{snapshot.pending:,} records on their way"
+        if snapshot.beyond:
+            yield f"{snapshot.beyond:,} more windows and timers"
+        yield "for the whole plot, run with --record"
+    elif len(keys) > 1 and part.keys():
+        yield f"key {printable(part.keys()[0])} of {len(keys):,} keys"
     if whole.dropped:
         yield f"{whole.dropped:,} dropped, as the window was closed"
     if whole.left_out:
@@ -94,11 +100,11 @@ def _remarks(whole: StepRecording, one: StepRecording) -> Iterator[str]:
         yield f"not recorded: {_named(missing)}"
 
 
-def _named(runs: Sequence[tuple[int, int]]) -> str:
-    """Runs of epochs, in words.
+def _named(ranges: Sequence[tuple[int, int]]) -> str:
+    """Ranges of epochs (first and last), in words; at most three of them.
 
     >>> _named([(4, 4), (6, 9)])
     'epoch 4, epochs 6 to 9'
     """
-    named = [f"epoch {first:,}" if first == last else f"epochs {first:,} to {last:,}" for first, last in runs[:3]]
-    return ", ".join(named) + (", …" if len(runs) > 3 else "")
+    named = [f"epoch {first:,}" if first == last else f"epochs {first:,} to {last:,}" for first, last in ranges[:3]]
+    return ", ".join(named) + (", …" if len(ranges) > 3 else "")

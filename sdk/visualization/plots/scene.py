@@ -1,4 +1,4 @@
-"""Where: the things in a picture of one step, on a canvas (x to the right, y down, one unit a pixel)."""
+"""The scene of one step: everything in its plot, placed on a canvas (x to the right, y down, in pixels)."""
 
 from __future__ import annotations
 
@@ -7,45 +7,45 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import hypot
 
-from headrace.sdk.pictures import lines, marks, thinning
-from headrace.sdk.pictures.axis import Axis
-from headrace.sdk.pictures.boxes import Box, Boxes
-from headrace.sdk.pictures.lines import Point
-from headrace.sdk.pictures.marks import Bar, Bell, Flag
-from headrace.sdk.pictures.placing import Labels, Rectangle
-from headrace.sdk.pictures.thinning import apart
-from headrace.sdk.pictures.words import minus, shown
-from headrace.sdk.recording import Arrival, RecordingError, StepRecording
+from headrace.sdk.recording.recording import Arrival, RecordingError, StepRecording
+from headrace.sdk.visualization.plots import downsampling, marks, watermark_lines
+from headrace.sdk.visualization.plots.axis import Axis
+from headrace.sdk.visualization.plots.boxes import Box, Boxes
+from headrace.sdk.visualization.plots.downsampling import distinguishable
+from headrace.sdk.visualization.plots.label_placement import Labels, Rectangle
+from headrace.sdk.visualization.plots.labels import retracted_label, value_label
+from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
+from headrace.sdk.visualization.plots.watermark_lines import Point
 
 __all__ = ["Box", "Dot", "Point", "Scene", "Spans", "of_key", "scene"]
 
 _RADIUS, _SMALL_RADIUS, _TINY_RADIUS = 10.0, 4.0, 2.0
 _CROWD, _FEW, _MANY = 30, 80, 300
-"""Arrivals: beyond the first number none may cover another, up to the second they have their values, and beyond the
-third they are points."""
+"""Numbers of arrivals: above the first, dots must not overlap; up to the second, dots have values; above the third,
+dots are tiny."""
 _GAP = 3.0
-"""Between two circles with values in a crowd, pixels."""
+"""Gap between two dots with values where there are many, pixels."""
 _AROUND = 30_000_000
-"""Before and after, where everything is at one time; microseconds."""
+"""Span of the axis before and after a single instant, microseconds."""
 _FAR = 250_000_000_000_000_000
-"""Microseconds from 1970 that no calendar has; what is beyond, such as elements without a time, is at the edge."""
+"""Microseconds from 1970 outside any calendar; elements beyond, such as those without a timestamp, are at the edge."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dot:
-    """An arrival."""
+    """The dot of an arrival."""
 
     x: float
     y: float
     radius: float
     text: str
-    """Its value, or nothing where there is no room."""
+    """The value; empty if there is no room for it."""
     arrival: Arrival
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Everything in the picture of one step and key."""
+    """Everything in the plot of one step and key."""
 
     width: float
     height: float
@@ -54,65 +54,66 @@ class Scene:
     dots: tuple[Dot, ...]
     boxes: tuple[Box, ...]
     actual: tuple[Point, ...]
-    """The watermark."""
+    """The line of the watermark."""
     ideal: tuple[Point, ...]
-    """One that knows all that is to come."""
+    """The line of the ideal watermark, which knows all later arrivals."""
     flags: tuple[Flag, ...] = ()
     bells: tuple[Bell, ...] = ()
     bars: tuple[Bar, ...] = ()
     now: float | None = None
-    """Height of the last commit, in a picture of what a checkpoint knows."""
+    """Height of the last commit in a plot of a checkpoint's state; None in other plots."""
     inputs: tuple[Arrival, ...] = ()
-    """Arrivals, also those that have no dot; of very many those that have one."""
+    """All arrivals; if there are more than `MOST_DOTS`, those that have a dot."""
     restarts: tuple[tuple[float, int], ...] = ()
-    """Heights, and times, at which another driver began."""
+    """Height and processing time at which each later driver began."""
     remarks: tuple[str, ...] = ()
-    """What is not drawn, or not where it is."""
+    """Sentences about items that are not drawn, or not at their position."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spans:
-    """The times that a picture, or several side by side, show; microseconds."""
+    """First and last times on the axes that the panels of a plot share, microseconds UTC."""
 
     event_time: tuple[int, int]
     processing_time: tuple[int, int]
 
     @classmethod
     def of(cls, steps: Sequence[StepRecording]) -> Spans:
-        """Room for everything. Raises `RecordingError` if there is nothing."""
-        seen = [time for step in steps for time in _processing_times(step)]
-        if not seen:
+        """The spans that contain everything. Raises `RecordingError` if nothing was recorded."""
+        times = [time for step in steps for time in _processing_times(step)]
+        if not times:
             raise RecordingError(
                 "the recording has no arrivals and no panes, so there is nothing to draw; "
                 "record a run in which elements reach the grouping"
             )
         events = [time for step in steps for time in _event_times(step) if abs(time) < _FAR]
-        # The flags of results stand above their instant.
+        # The flags of results are above their instant.
         above = 0.1 if any(step.productions for step in steps) else 0.05
-        return cls(_padded(events, 0.035, 0.035), _padded(seen, 0.07, above))
+        return cls(_padded(events, 0.035, 0.035), _padded(times, 0.07, above))
 
 
 def _event_times(step: StepRecording) -> Iterable[int]:
-    yield from (its.event_time for its in step.arrivals)
-    yield from (its.event_time for its in step.productions)
+    yield from (item.event_time for item in step.arrivals)
+    yield from (item.event_time for item in step.productions)
     yield from (end for pane in step.panes for end in (pane.start, pane.end) if end is not None)
-    yield from (its.timestamp for its in step.timers if not its.is_wall)
-    if (standing := step.standing) is not None:
-        yield from (end for window in standing.windows for end in (window.start, window.end) if end is not None)
-        yield from (its.timestamp for its in standing.timers if not its.is_wall)
-        yield from (its.watermark for its in step.watermarks)
+    yield from (timer.timestamp for timer in step.timers if not timer.is_wall)
+    if (snapshot := step.standing) is not None:
+        yield from (end for window in snapshot.windows for end in (window.start, window.end) if end is not None)
+        yield from (timer.timestamp for timer in snapshot.timers if not timer.is_wall)
+        yield from (move.watermark for move in step.watermarks)
 
 
 def _processing_times(step: StepRecording) -> Iterable[int]:
-    for things in (step.arrivals, step.panes, step.productions, step.timers):
-        yield from (its.processing_time for its in things)
+    for items in (step.arrivals, step.panes, step.productions, step.timers):
+        yield from (item.processing_time for item in items)
     yield from step.restarts
-    if (standing := step.standing) is not None:
-        times = [standing.clock, *(its.processing_time for its in step.watermarks)]
+    if (snapshot := step.standing) is not None:
+        times = [snapshot.clock, *(move.processing_time for move in step.watermarks)]
         first, last = min(times), max(times)
-        # Above the last commit there is room for what is to come.
+        # Open windows and waiting timers are above the last commit.
         yield from (first, last + max(last - first, _AROUND))
-        yield from (its.timestamp for its in standing.timers if its.is_wall and its.timestamp - last < 10 * _AROUND)
+        walls = (timer.timestamp for timer in snapshot.timers if timer.is_wall)
+        yield from (time for time in walls if time - last < 10 * _AROUND)
 
 
 def _padded(times: Sequence[int], before: float, after: float) -> tuple[int, int]:
@@ -123,9 +124,9 @@ def _padded(times: Sequence[int], before: float, after: float) -> tuple[int, int
 
 
 def of_key(step: StepRecording, key: str | None) -> StepRecording:
-    """What was seen of one key: the one named, or else the one with most arrivals. Raises `RecordingError`.
+    """The part of a recording for one key: the key given, or the key with most arrivals.
 
-    What a checkpoint knows is for all keys, unless one is named.
+    The state of a checkpoint stays for all keys unless a key is given. Raises `RecordingError` for an unknown key.
     """
     keys = step.keys()
     if key is None:
@@ -137,25 +138,25 @@ def of_key(step: StepRecording, key: str | None) -> StepRecording:
         raise RecordingError(f"step {step.label!r} has seen no key {key!r}; it has seen {known or 'none'}")
     chosen = replace(
         step,
-        arrivals=tuple(its for its in step.arrivals if its.key == key),
-        panes=tuple(its for its in step.panes if its.key == key),
-        productions=tuple(its for its in step.productions if its.key in (key, "")),
-        timers=tuple(its for its in step.timers if its.key == key),
+        arrivals=tuple(arrival for arrival in step.arrivals if arrival.key == key),
+        panes=tuple(pane for pane in step.panes if pane.key == key),
+        productions=tuple(production for production in step.productions if production.key in (key, "")),
+        timers=tuple(timer for timer in step.timers if timer.key == key),
     )
-    if (standing := step.standing) is None:
+    if (snapshot := step.standing) is None:
         return chosen
-    windows = tuple(its for its in standing.windows if its.key == key)
-    timers = tuple(its for its in standing.timers if its.key == key)
-    return replace(chosen, standing=replace(standing, windows=windows, timers=timers))
+    windows = tuple(window for window in snapshot.windows if window.key == key)
+    timers = tuple(timer for timer in snapshot.timers if timer.key == key)
+    return replace(chosen, standing=replace(snapshot, windows=windows, timers=timers))
 
 
 def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Scene:
-    """Lay out what was seen (of one key) of a step."""
+    """Lay out a recording (of one key) on a canvas of a width and height in pixels."""
     across = Axis(*spans.event_time, 0.0, width)
     up = Axis(*spans.processing_time, height, 0.0)
     until = up.last if step.standing is None else step.standing.clock
-    actual = lines.actual(step.watermarks, across, up, until)
-    ideal = lines.ideal(step.arrivals, across, up)
+    actual = watermark_lines.actual(step.watermarks, across, up, until)
+    ideal = watermark_lines.ideal(step.arrivals, across, up)
     dots = _dots(step.arrivals, across, up)
     squares = [_square(dot) for dot in dots]
     flags = marks.flags(step.productions, across, up, list(squares))
@@ -165,38 +166,38 @@ def scene(step: StepRecording, spans: Spans, width: float, height: float) -> Sce
     drawn = boxes.all()
     remarks = [
         *_inputs(dots, len(step.arrivals)),
-        *thinning.remark(len(drawn), boxes.number, "panes"),
-        *thinning.remark(sum(box.label is not None for box in drawn), len(drawn), "panes' values"),
-        *thinning.remark(len(flags), len(step.productions), "results"),
-        *thinning.remark(len(bells), len(step.timers), "timers"),
+        *downsampling.remark(len(drawn), boxes.number, "panes"),
+        *downsampling.remark(sum(box.label is not None for box in drawn), len(drawn), "panes' values"),
+        *downsampling.remark(len(flags), len(step.productions), "results"),
+        *downsampling.remark(len(bells), len(step.timers), "timers"),
         *_beyond(step.arrivals),
     ]
-    restarts = tuple((up.place(time), time) for time in step.restarts)
-    made = Scene(
+    restarts = tuple((up.position(time), time) for time in step.restarts)
+    layout = Scene(
         *(width, height, across, up, dots, drawn, actual, ideal, flags, bells),
-        inputs=step.arrivals if len(step.arrivals) <= thinning.MOST_DOTS else tuple(dot.arrival for dot in dots),
+        inputs=step.arrivals if len(step.arrivals) <= downsampling.MOST_DOTS else tuple(dot.arrival for dot in dots),
         restarts=restarts,
         remarks=tuple(remarks),
     )
-    return made if step.standing is None else _with_standing(made, step)
+    return layout if step.standing is None else _with_standing(layout, step)
 
 
-def _with_standing(made: Scene, step: StepRecording) -> Scene:
-    assert step.standing is not None, "that is what is drawn"
-    bars, windows = marks.bars(step.standing, made.event_time, made.processing_time)
-    bells = marks.waiting(step.standing, made.event_time, made.processing_time)
+def _with_standing(layout: Scene, step: StepRecording) -> Scene:
+    assert step.standing is not None, "scene() checks that there is a snapshot"
+    bars, windows = marks.bars(step.standing, layout.event_time, layout.processing_time)
+    bells = marks.waiting(step.standing, layout.event_time, layout.processing_time)
     remarks = [
-        *thinning.remark(len(bars), windows, "open windows"),
-        *thinning.remark(len(bells), len(step.standing.timers), "waiting timers"),
+        *downsampling.remark(len(bars), windows, "open windows"),
+        *downsampling.remark(len(bells), len(step.standing.timers), "waiting timers"),
     ]
-    now = made.processing_time.place(step.standing.clock)
-    return replace(made, bars=bars, bells=bells, now=now, remarks=(*made.remarks, *remarks))
+    now = layout.processing_time.position(step.standing.clock)
+    return replace(layout, bars=bars, bells=bells, now=now, remarks=(*layout.remarks, *remarks))
 
 
 def _beyond(arrivals: Sequence[Arrival]) -> list[str]:
-    far = sum(abs(its.event_time) >= _FAR for its in arrivals)
+    far = sum(abs(arrival.event_time) >= _FAR for arrival in arrivals)
     inputs = "1 input" if far == 1 else f"{far:,} inputs"
-    return [f"{inputs} without a time of their own, or beyond all calendars, at the edge"] if far else []
+    return [f"{inputs} without timestamp, or outside the calendar, at the edge"] if far else []
 
 
 def _segments(points: Sequence[Point]) -> list[Rectangle]:
@@ -210,52 +211,52 @@ def _segments(points: Sequence[Point]) -> list[Rectangle]:
 
 
 def _dots(arrivals: Sequence[Arrival], across: Axis, up: Axis) -> tuple[Dot, ...]:
-    def place(its: Arrival) -> Point:
-        return across.place(its.event_time), up.place(its.processing_time)
+    def position(arrival: Arrival) -> Point:
+        return across.position(arrival.event_time), up.position(arrival.processing_time)
 
-    drawn = apart(arrivals, place)
+    drawn = distinguishable(arrivals, position)
     is_crowd, few = len(drawn) > _CROWD, len(drawn) <= _FEW
     small = _SMALL_RADIUS if len(drawn) <= _MANY else _TINY_RADIUS
     named: list[Dot] = []
     others: list[Dot] = []
     for arrival in drawn:
-        x, y = place(arrival)
-        text = minus(arrival.value) if arrival.is_retraction else shown(arrival.value)
-        if few and len(text) <= 3 and all(_are_apart(x, y, other, is_crowd) for other in named):
+        x, y = position(arrival)
+        text = retracted_label(arrival.value) if arrival.is_retraction else value_label(arrival.value)
+        if few and len(text) <= 3 and all(_are_distinguishable(x, y, other, is_crowd) for other in named):
             named.append(Dot(x, y, _RADIUS, text, arrival))
         else:
             others.append(Dot(x, y, small, "", arrival))
-    if is_crowd and len(arrivals) <= thinning.MOST_DOTS:
-        others = list(_seen_beside(named, others))
+    if is_crowd and len(arrivals) <= downsampling.MOST_DOTS:
+        others = list(_visible(named, others))
     return tuple(sorted([*named, *others], key=lambda dot: dot.arrival.processing_time))
 
 
-def _are_apart(x: float, y: float, other: Dot, is_crowd: bool) -> bool:
-    """Whether a circle there would leave another one to be read; in a crowd, whether it would not touch it."""
+def _are_distinguishable(x: float, y: float, other: Dot, is_crowd: bool) -> bool:
+    """Whether a dot at (x, y) would leave another dot's value readable; in a crowd, whether it would not touch it."""
     if is_crowd:
         return hypot(x - other.x, y - other.y) >= 2 * _RADIUS + _GAP
     return abs(x - other.x) + abs(y - other.y) > _RADIUS
 
 
-def _seen_beside(named: Sequence[Dot], others: Iterable[Dot]) -> Iterator[Dot]:
-    """Of dots without values those that no circle hides, and that do not run together to a bar."""
-    taken: set[tuple[int, int]] = set()
+def _visible(named: Sequence[Dot], others: Iterable[Dot]) -> Iterator[Dot]:
+    """The dots without values that no dot with a value hides, and that do not run together."""
+    occupied: set[tuple[int, int]] = set()
     for dot in others:
         if any(hypot(dot.x - circle.x, dot.y - circle.y) < circle.radius + dot.radius for circle in named):
             continue
         size = 2 * dot.radius + 1
         column, row = int(dot.x // size), int(dot.y // size)
-        if taken.isdisjoint((column + right, row + down) for right in (-1, 0, 1) for down in (-1, 0, 1)):
-            taken.add((column, row))
+        if occupied.isdisjoint((column + right, row + down) for right in (-1, 0, 1) for down in (-1, 0, 1)):
+            occupied.add((column, row))
             yield dot
 
 
-def _inputs(dots: Sequence[Dot], there: int) -> list[str]:
-    """How many there are, where not each can be seen, or not each has its value."""
+def _inputs(dots: Sequence[Dot], total: int) -> list[str]:
+    """The remark with the number of inputs if some have no dot or no value."""
     named = sum(bool(dot.text) for dot in dots)
-    if there > _CROWD and 0 < named < there:
-        return [f"{there:,} inputs, {named:,} of them with their values"]
-    return thinning.remark(len(dots), there, "inputs") or ([f"{there:,} inputs"] if there > _CROWD else [])
+    if total > _CROWD and 0 < named < total:
+        return [f"{total:,} inputs, {named:,} of them with their values"]
+    return downsampling.remark(len(dots), total, "inputs") or ([f"{total:,} inputs"] if total > _CROWD else [])
 
 
 def _square(dot: Dot) -> Rectangle:

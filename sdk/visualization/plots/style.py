@@ -1,4 +1,4 @@
-"""How things look: colours of Okabe and Ito, which colour-blind people tell apart, and patterns for print in grey."""
+"""Colours, patterns and sizes: the palette of Okabe and Ito for colour-blind readers, and patterns for grey prints."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass
 BLACK, ORANGE, SKY, GREEN, BLUE = "#000000", "#E69F00", "#56B4E9", "#009E73", "#0072B2"
 INK, FAINT, PAPER = "#222222", "#d9d9d9", "#ffffff"
 FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei", "Arial Unicode MS", "Arial")
-"""Of static pictures, as far as they are there; those after the first have letters of East Asia."""
+"""Fonts of static plots, if available; those after the first have East Asian letters."""
 ACTUAL, IDEAL = BLUE, "#9a9a9a"
-"""Colours of the two watermarks. They also differ in line: solid and thin; dashed and wide, and below the other one, so
-that both are seen where they coincide."""
+"""Colours of the two watermarks. The actual one is solid and thin; the ideal one is dashed, wide and below it, so that
+both are visible where they coincide."""
 ACTUAL_WIDTH, IDEAL_WIDTH = 2.6, 6.5
-"""Of their lines, pixels."""
+"""Widths of the watermarks' lines, pixels."""
 RESULT, TIMER, OPEN = "#7a3b69", "#6b4a00", "#555555"
-"""Of productions (flags), timers (triangles) and windows that are open (dashed bars), which also differ in form."""
+"""Colours of productions (flags), timers (triangles) and open windows (dashed bars), which also differ in form."""
 RESTART = "#8a2be2"
-"""Of the line at which another driver began; it also differs from others in its dots and dashes, and has its name."""
+"""Colour of the line at which another driver began; the line also has dots and dashes, and a label."""
 RETRACTION = "#b3001b"
-"""Red; for who does not see that, the minus sign tells it."""
+"""Colour of retracted values: red; the minus sign says the same without colour."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Of a pane."""
+    """The look of a pane."""
 
     name: str
     colour: str
     pattern: str
     """`rising` and `crossed` lines, or `plain`."""
     edge: str
-    """Of its border and its value: dark enough to be read."""
+    """Colour of the border and the value: dark enough to be readable."""
 
 
 LOOKS = {
@@ -39,7 +39,7 @@ LOOKS = {
     "LATE": Look("late", ORANGE, "crossed", "#6b4a00"),
     "UNKNOWN": Look("pane", "#999999", "plain", "#444444"),
 }
-"""By timing."""
+"""Timing of a pane -> look."""
 VALUE, INPUT, TICK, TITLE, FLAG, REMARK = 15.0, 11.0, 12.0, 14.0, 12.0, 12.0
 """Sizes of texts, in units of the canvas (pixels)."""
 KINDS = (
@@ -48,10 +48,10 @@ KINDS = (
     (False, False, "waiting timer"),
     (True, False, "waiting, wall time"),
 )
-"""Kinds of timers: whether on the wall clock, whether fired, and their name in the legend."""
+"""Kinds of timers: whether on wall time, whether fired, and the name in the legend."""
 DPI = 100
 
 
 def points(pixels: float) -> float:
-    """Sizes of texts and lines in matplotlib's unit, in a figure of `DPI`."""
+    """Convert pixels to points, matplotlib's unit for texts and lines, at `DPI`."""
     return pixels * 72 / DPI

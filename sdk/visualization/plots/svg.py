@@ -1,7 +1,7 @@
-"""A scene as SVG whose parts say when they are to be seen, for the page that plays (`page.py`).
+"""A scene as SVG with the times at which its parts appear, for the page that plays (`page.py`).
 
-`data-at` is the processing time at which a thing comes, in microseconds; `data-since` the one from which on it grows.
-Without a program that reads these the drawing shows the end of the run.
+`data-at` is the processing time at which a part appears, in microseconds UTC; `data-since` is the time from which on a
+part grows. Without a script that reads these attributes, the drawing shows the end of the run.
 """
 
 from __future__ import annotations
@@ -9,25 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from headrace.sdk.pictures import style
-from headrace.sdk.pictures.axis import briefly
-from headrace.sdk.pictures.boxes import Box
-from headrace.sdk.pictures.panel import LINE, Panel
-from headrace.sdk.pictures.scene import Dot, Point, Scene
-from headrace.sdk.pictures.style import LOOKS
-from headrace.sdk.pictures.svgmarks import marks
-from headrace.sdk.pictures.words import minus, shown
-from headrace.sdk.recording import RecordedPane
+from headrace.sdk.recording.recording import RecordedPane
+from headrace.sdk.visualization.plots import style
+from headrace.sdk.visualization.plots.axis import briefly
+from headrace.sdk.visualization.plots.boxes import Box
+from headrace.sdk.visualization.plots.labels import retracted_label, value_label
+from headrace.sdk.visualization.plots.panel import LINE, Panel
+from headrace.sdk.visualization.plots.scene import Dot, Point, Scene
+from headrace.sdk.visualization.plots.style import LOOKS
+from headrace.sdk.visualization.plots.svg_marks import marks
 
 LEFT, RIGHT, TOP, BOTTOM = 104.0, 26.0, 34.0, 50.0
 """Margins, in units of the canvas."""
 _INPUTS = "inputs arrive"
 _NAMED = 6
-"""Of one kind and instant, that are named; of more there is the number."""
+"""Most events of one kind and instant that are listed; if there are more, only their number is."""
 
 
 def drawing(panel: Panel, number: int, lines: int = 0) -> str:
-    """The `svg` element of a panel; `number` tells it from others of the page, `lines` are those of its remarks."""
+    """The `svg` element of a panel.
+
+    `number` is unique in the page; `lines` is the least number of lines to leave for remarks.
+    """
     scene = panel.scene
     top = TOP + LINE * max(lines, len(panel.remarks))
     width, height = LEFT + scene.width + RIGHT, top + scene.height + BOTTOM
@@ -68,18 +71,18 @@ def _axes(scene: Scene) -> Iterator[str]:
     across, up = scene.event_time, scene.processing_time
     yield '<g class="axes">'
     for time, text in across.ticks(62):
-        x = across.place(time)
+        x = across.position(time)
         yield f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{scene.height:g}"/>'
         yield f'<text x="{x:.1f}" y="{scene.height + 18:g}" text-anchor="middle">{text}</text>'
     for time, text in up.ticks(34):
-        y = up.place(time)
+        y = up.position(time)
         yield f'<line class="grid" x1="0" x2="{scene.width:g}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield f'<text x="-8" y="{y + 4:.1f}" text-anchor="end">{text}</text>'
     yield f'<path class="frame" d="M0 0V{scene.height:g}H{scene.width:g}"/>'
-    place, name = f'x="{scene.width / 2:g}" y="{scene.height + 40:g}"', across.named("event time")
-    yield f'<text {place} text-anchor="middle">{name}</text>'
-    place = f"-90 {scene.height / 2:g}"
-    yield f'<text text-anchor="middle" transform="translate({place}) rotate(-90)">{up.named("processing time")}</text>'
+    position, name = f'x="{scene.width / 2:g}" y="{scene.height + 40:g}"', across.named("event time")
+    yield f'<text {position} text-anchor="middle">{name}</text>'
+    position, name = f"-90 {scene.height / 2:g}", up.named("processing time")
+    yield f'<text text-anchor="middle" transform="translate({position}) rotate(-90)">{name}</text>'
     yield "</g>"
 
 
@@ -97,7 +100,7 @@ def _dot(dot: Dot) -> Iterator[str]:
 
 
 def _value(dot: Dot) -> str:
-    return minus(dot.arrival.value) if dot.arrival.is_retraction else shown(dot.arrival.value)
+    return retracted_label(dot.arrival.value) if dot.arrival.is_retraction else value_label(dot.arrival.value)
 
 
 def _box(box: Box) -> Iterator[str]:
@@ -107,7 +110,7 @@ def _box(box: Box) -> Iterator[str]:
     size = f'x="{room.left:.1f}" width="{room.right - room.left:.1f}"'
     look = f'class="{pane.timing.lower()}" {size} y="{room.top:.1f}" height="{room.bottom - room.top:.1f}"'
     yield f'<g class="pane" data-at="{pane.processing_time}" data-since="{box.since}" data-bottom="{room.bottom:.1f}">'
-    yield f"<title>{escape(_told(pane, box.text))}, came {briefly(pane.processing_time)}</title>"
+    yield f"<title>{escape(_description(pane, box.text))}, came {briefly(pane.processing_time)}</title>"
     yield f'<rect {look}/><rect class="pattern {pane.timing.lower()}" {look.partition(" ")[2]}/>'
     yield f'<path class="edge {pane.timing.lower()}" d="M{room.left:.1f} {room.top:.1f}H{room.right:.1f}"/></g>'
 
@@ -122,10 +125,10 @@ def _label(box: Box) -> Iterator[str]:
     yield f'<text class="value" data-at="{box.pane.processing_time}" x="{x:.1f}" y="{y + 5:.1f}">{text}</text>'
 
 
-def _told(pane: RecordedPane, words: str) -> str:
-    """A pane, in words.
+def _description(pane: RecordedPane, words: str) -> str:
+    """A pane in words.
 
-    >>> _told(RecordedPane(43_620_000_000, "red", 14, 43_320_000_000, 43_440_000_000, "EARLY", 1), "14, −7")
+    >>> _description(RecordedPane(43_620_000_000, "red", 14, 43_320_000_000, 43_440_000_000, "EARLY", 1), "14, −7")
     '[12:02, 12:04): 14, −7 (early)'
     """
     window = "all of time"
@@ -135,39 +138,40 @@ def _told(pane: RecordedPane, words: str) -> str:
 
 
 def events(panels: Sequence[Panel]) -> list[tuple[int, str]]:
-    """Processing times at which something happens, each with what it is, in order; of many of a kind their number."""
-    happened: dict[tuple[int, str], list[str]] = {}
+    """Processing times and descriptions of all events, in order; many events of a kind at one time are only counted."""
+    groups: dict[tuple[int, str], list[str]] = {}
     for panel in panels:
         where = f"{panel.title}: " if len(panels) > 1 else ""
-        for time, kind, words in _happenings(panel.scene):
-            happened.setdefault((time, f"{where}{{}} {kind}"), []).append(f"{where if kind != _INPUTS else ''}{words}")
+        for time, kind, words in _events(panel.scene):
+            groups.setdefault((time, f"{where}{{}} {kind}"), []).append(f"{where if kind != _INPUTS else ''}{words}")
     found: dict[tuple[int, str], None] = {}
-    for (time, many), told in happened.items():
-        for words in told if len(told) <= _NAMED else [many.format(f"{len(told):,}")]:
+    for (time, count), descriptions in groups.items():
+        for words in descriptions if len(descriptions) <= _NAMED else [count.format(f"{len(descriptions):,}")]:
             found[time, words] = None
-    return sorted(found, key=lambda one: one[0])
+    return sorted(found, key=lambda event: event[0])
 
 
-def _happenings(scene: Scene) -> Iterator[tuple[int, str, str]]:
-    """Processing time, what many of its kind are called, and words."""
-    for its in scene.inputs:
-        value = minus(its.value) if its.is_retraction else shown(its.value)
-        yield its.processing_time, _INPUTS, f"{value} arrives, of {briefly(its.event_time)}"
+def _events(scene: Scene) -> Iterator[tuple[int, str, str]]:
+    """The events of a scene: processing time, plural of the kind, and description."""
+    for arrival in scene.inputs:
+        value = retracted_label(arrival.value) if arrival.is_retraction else value_label(arrival.value)
+        yield arrival.processing_time, _INPUTS, f"{value} arrives, of {briefly(arrival.event_time)}"
     for bell in scene.bells:
         if bell.fired_at is not None:
-            yield bell.fired_at, "timers fire", bell.told
+            yield bell.fired_at, "timers fire", bell.tooltip
     for flag in scene.flags:
-        put = flag.production
-        yield put.processing_time, "results", f"{shown(put.value)} is put out, of {briefly(put.event_time)}"
+        result = flag.production
+        words = f"{value_label(result.value)} is put out, of {briefly(result.event_time)}"
+        yield result.processing_time, "results", words
     for _, time in scene.restarts:
         yield time, "restarts", "the run goes on with another driver"
     for box in scene.boxes:
         words = ", ".join(filter(None, [box.text, *box.taken_back]))
-        yield box.pane.processing_time, "panes", f"pane {_told(box.pane, words)}"
+        yield box.pane.processing_time, "panes", f"pane {_description(box.pane, words)}"
 
 
 def styles() -> str:
-    """Colours of panes, as in the static pictures."""
+    """The CSS rules for colours and patterns, which are those of static plots."""
     rules = []
     for name, look in LOOKS.items():
         kind = name.lower()

@@ -1,21 +1,21 @@
-"""Flags, bells and bars as SVG that says when they are to be seen (`svg.py`)."""
+"""Flags, timers and open windows as SVG elements with the times at which they appear (see `svg.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
 
-from headrace.sdk.pictures.axis import briefly
-from headrace.sdk.pictures.marks import Bar, Bell, Flag
-from headrace.sdk.pictures.scene import Scene
-from headrace.sdk.pictures.words import shown
+from headrace.sdk.visualization.plots.axis import briefly
+from headrace.sdk.visualization.plots.labels import value_label
+from headrace.sdk.visualization.plots.marks import Bar, Bell, Flag
+from headrace.sdk.visualization.plots.scene import Scene
 
 TRIANGLE, SIDEWAYS = "M-6 5L0 -6L6 5Z", "M-5 -6L6 0L-5 6Z"
-"""Of a timer on event time, and of one on the wall clock, around its place."""
+"""SVG paths around (0, 0): a timer on event time, and a timer on wall time."""
 
 
 def marks(scene: Scene) -> Iterator[str]:
-    """All that a scene has."""
+    """The SVG elements of all marks of a scene."""
     for bar in scene.bars:
         yield from _bar(bar)
     for height, time in scene.restarts:
@@ -35,25 +35,26 @@ def marks(scene: Scene) -> Iterator[str]:
 def _bar(bar: Bar) -> Iterator[str]:
     room = bar.room
     size = f'width="{room.right - room.left:.1f}" height="{room.bottom - room.top:g}"'
-    yield f"<g><title>{escape(bar.told)}</title>"
+    yield f"<g><title>{escape(bar.tooltip)}</title>"
     yield f'<rect class="open" x="{room.left:.1f}" y="{room.top:.1f}" {size}/>'
     x, y = room.middle
     yield f'<text x="{x:.1f}" y="{y + 4:.1f}" text-anchor="middle">{escape(bar.text)}</text></g>'
 
 
 def _bell(bell: Bell) -> Iterator[str]:
-    when = f'class="bell waits" transform="translate({bell.x:.1f} {bell.y:.1f})"'
+    attributes = f'class="bell waits" transform="translate({bell.x:.1f} {bell.y:.1f})"'
     if bell.fired_at is not None:
-        when = f'class="bell" data-at="{bell.fired_at}" transform="translate({bell.x:.1f} {bell.y:.1f})"'
+        attributes = f'class="bell" data-at="{bell.fired_at}" transform="translate({bell.x:.1f} {bell.y:.1f})"'
     shape = SIDEWAYS if bell.is_wall else TRIANGLE
-    yield f'<g {when}><title>{escape(bell.told)}</title><path d="{shape}"/></g>'
+    yield f'<g {attributes}><title>{escape(bell.tooltip)}</title><path d="{shape}"/></g>'
 
 
 def _flag(flag: Flag) -> Iterator[str]:
-    its, room = flag.production, flag.room
-    yield f'<g class="flag" data-at="{its.processing_time}">'
-    told = f"{shown(its.value)} put out, of {briefly(its.event_time)}, at {briefly(its.processing_time)}"
-    yield f"<title>{escape(told)}</title>"
+    production, room = flag.production, flag.room
+    yield f'<g class="flag" data-at="{production.processing_time}">'
+    times = f"of {briefly(production.event_time)}, at {briefly(production.processing_time)}"
+    tooltip = f"{value_label(production.value)} put out, {times}"
+    yield f"<title>{escape(tooltip)}</title>"
     if not flag.on_input:
         yield f'<rect class="point" x="{flag.x - 3:.1f}" y="{flag.y - 3:.1f}" width="6" height="6"/>'
     if room is not None:

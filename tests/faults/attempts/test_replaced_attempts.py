@@ -1,7 +1,7 @@
 """Sequencers of task attempts: one that was replaced goes on writing, sending, reporting, and changes nothing (§6.2).
 
-The zombie is an attempt of its own process: own code, own copies, the same checkpoint and the same world outside. Its
-results are wrong, so that whatever were taken of it would show.
+The zombie is an attempt in a process of its own: own code, own state stores, the same checkpoint and the same world
+outside. Its results are wrong, so that anything taken from the zombie would show.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from random import Random
 import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint, DeltaHeader, write_deltas
-from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine.beside import PlainCall
-from headrace.runners.engine.epoch import DRIVER, Kind, unpack
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.background_calls import PlainCall
+from headrace.runners.engine.messages import DRIVER, Kind, unpack
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.program import Program
-from headrace.runners.engine.task import run_level
+from headrace.runners.engine.task.prepared_topology import PreparedTopology
+from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.sdk.io.filesink import FileSink
+from headrace.sdk.io.files.file_sink import FileSink
 from tests.faults.mixed import Seen, Sums, World, check, topology
 
 pytestmark = pytest.mark.faults
@@ -69,7 +69,7 @@ class ZombieHost:
     """A process that was given up: it still reaches the checkpoint."""
 
     states = None
-    handed = None
+    local_exchange = None
     step_begins = None
 
     def __init__(self, store, clock):
@@ -80,9 +80,9 @@ class ZombieHost:
     def token(self):
         return f"zombie{next(self._numbers)}"
 
-    def copy(self, computation, level, interval, epoch, plan):
+    def state_store(self, computation, level, interval, epoch, plan):
         loaded = {} if plan is None else plan.load(self.store, computation)
-        return loaded.get(computation, MemoryCopy())
+        return loaded.get(computation, MemoryStateStore())
 
     def save(self, epoch, sender, interval, deltas):
         self.wrote.append(sender.token)
@@ -91,8 +91,11 @@ class ZombieHost:
     def seconds(self):
         return 0.0
 
-    def beside(self, release):
+    def begin_release(self, release):
         return PlainCall(release, self.clock)
+
+    def failed(self, error):
+        pass
 
 
 class Replaced(Scheduler):
@@ -107,7 +110,7 @@ class Replaced(Scheduler):
         self.waits = not self.at_once and random.random() < 0.7
         """Whether it runs only after its successor's commit."""
         self.host = ZombieHost(ObjectStore(str(place)), world.clock)
-        self.program = Program(built(world, out, wrong=True))
+        self.program = PreparedTopology(built(world, out, wrong=True))
         self.given, self.sent, self.arrived = [], [], 0
         self.tries = Counter()
 
@@ -169,7 +172,7 @@ def live(world, place, out, scheduler):
 
 def files_named(place):
     """Tokens of the delta files that count."""
-    plans = Checkpoint.read(ObjectStore(str(place))).manifest.plans.values()
+    plans = Checkpoint.read(ObjectStore(str(place))).manifest.chains.values()
     return {name.rpartition("-")[2] for plan in plans for name in plan.deltas}
 
 

@@ -5,21 +5,21 @@ from itertools import count
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.epoch import DRIVER, Kind, unpack
-from headrace.runners.engine.journal import NoJournal
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.messages import DRIVER, Kind, unpack
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.task import run_level
+from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Scheduler
 from headrace.runners.local.executor import LocalExecutor
 
 pytestmark = pytest.mark.faults
 
 NUMBERS = count()
-KEY = next(key for key in map(str, count()) if IntervalMap.evenly(2).of(row_of(encode_key(key))).number == 0)
+KEY = next(key for key in map(str, count()) if IntervalMap.evenly(2).of(key_hash_of(encode_key(key))).number == 0)
 """A key of interval 0, whose task is the one that is lost."""
 
 
@@ -54,7 +54,7 @@ class LosesATask(LocalExecutor):
             theirs = [row for row in again if row[1] != DRIVER and row[0] != 0]
             report = [row for row in again if row[2] == Kind.REPORT]
             kept = [row for row in out if row[1] == DRIVER and _place(unpack(row[3]).sender) != (1, 0)]
-            others = [row for row in out if row[2] in (Kind.PARCEL, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
+            others = [row for row in out if row[2] in (Kind.BLOCK, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
             return mine + theirs + report + kept + others
         return out
 
@@ -66,7 +66,7 @@ def _place(sender):
 def _of(row):
     """The interval of the task that sent a row between levels."""
     sent = unpack(row[3])
-    return (sent[0] if row[2] == Kind.PARCEL else sent.sender).index
+    return (sent[0] if row[2] == Kind.BLOCK else sent.sender).index
 
 
 def run(times):

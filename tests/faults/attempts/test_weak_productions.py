@@ -8,15 +8,15 @@ import pytest
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, SendSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.errors import CheckpointError, StepError
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.journal import NoJournal
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.journal import NoJournal
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
+from tests.faults.attempts.test_strong_productions import KEY, Keep, LosesATask
 from tests.faults.mixed import DELAY, STRONG, WEAK, World, check, topology
-from tests.faults.test_strong_productions import KEY, Keep, LosesATask
 
 pytestmark = pytest.mark.faults
 

@@ -15,19 +15,20 @@ from typing import cast
 import pytest
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, FencedError, Record, Topology
-from headrace.lowlevel.checkpoint import Manifest, paths
-from headrace.lowlevel.checkpoint.log import read_entry
-from headrace.lowlevel.injector import Split
+from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel.checkpoint.log.commit_log import read_entry
+from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.storage import object_names
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.durable import CheckpointJournal
-from headrace.runners.engine.epoch import EpochSpec, Row
+from headrace.runners.engine.driver.checkpoint_journal import CheckpointJournal
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.messages import EpochSpec, Message
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, Scheduler
 from headrace.runners.local.executor import LocalExecutor
+from tests.faults.crashes.test_kill_local import CASES, Case
 from tests.faults.life import Mortal, Outside
 from tests.faults.tally import Tally
-from tests.faults.test_kill_local import CASES, Case
 from tests.stores import DictStore
 
 pytestmark = pytest.mark.faults
@@ -51,10 +52,10 @@ class History(DictStore):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         if not super().put_if_absent(path, data):
             return False
-        if path.startswith(f"{paths.LEASES}/"):
-            self.generations = cast(int, paths.number_of(path))
-        if path.startswith(f"{paths.LOG}/"):
-            self._entered(read_entry(self, cast(int, paths.number_of(path))))
+        if path.startswith(f"{object_names.LEASES}/"):
+            self.generations = cast(int, object_names.number_of(path))
+        if path.startswith(f"{object_names.LOG}/"):
+            self._entered(read_entry(self, cast(int, object_names.number_of(path))))
         return True
 
     def _entered(self, entry: object) -> None:
@@ -156,7 +157,7 @@ class ReplacesAttempts(LocalExecutor):
     late = 0
     """How many did."""
 
-    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Row]) -> list[Row]:
+    def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], rows: Sequence[Message]) -> list[Message]:
         store = self._slow()
         store.holding = True
         try:
@@ -170,8 +171,8 @@ class ReplacesAttempts(LocalExecutor):
         super().committed(epoch, records)
 
     def _slow(self) -> HoldsBack:
-        assert isinstance(self._store, HoldsBack)
-        return self._store
+        assert isinstance(self._storage, HoldsBack)
+        return self._storage
 
 
 NUMBERS = count()

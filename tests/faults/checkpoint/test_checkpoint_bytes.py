@@ -10,11 +10,12 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView, Manifest, paths
-from headrace.lowlevel.checkpoint.signature import SignedStore
+from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView, Manifest
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.state import Delta
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
+from headrace.lowlevel.storage.signed_store import SignedStore
 from tests.checkpoints import TOPOLOGY, check, contents, manifest_of, step, take_snapshot
 from tests.depth import faults
 from tests.faults.tally import Tally
@@ -24,12 +25,12 @@ pytestmark = pytest.mark.faults
 
 KEYS = {"unsigned": None, "signed": "a key for the tests only"}
 KINDS = {
-    "marker": paths.MARKER,
-    "lease": paths.LEASES,
-    "log": paths.LOG,
-    "delta": paths.DELTAS,
-    "snapshot": paths.SNAPSHOTS,
-    "bulk": paths.BLOBS,
+    "marker": object_names.MARKER,
+    "lease": object_names.LEASES,
+    "log": object_names.LOG,
+    "delta": object_names.DELTAS,
+    "snapshot": object_names.SNAPSHOTS,
+    "bulk": object_names.BLOBS,
 }
 
 
@@ -51,7 +52,7 @@ class Whole(NamedTuple):
     after: list[Seen]
 
 
-def opened(objects: dict[str, bytes], key: str | None) -> Store:
+def opened(objects: dict[str, bytes], key: str | None) -> ObjectStorage:
     store = DictStore(objects)
     return store if key is None else SignedStore(store, key)
 
@@ -137,7 +138,7 @@ def test_damage_is_refused_by_name_or_an_epoch_is_read_that_was_true(
 
 def test_a_driver_that_refuses_leaves_everything_as_it_was() -> None:
     objects, _ = whole()
-    last = max(path for path in objects if path.startswith(paths.LOG))
+    last = max(path for path in objects if path.startswith(object_names.LOG))
     for what, data in damages(objects[last]):
         if data is not None:
             store = DictStore(objects | {last: data})
@@ -152,7 +153,7 @@ def test_the_last_commit_torn_off_gives_the_one_before() -> None:
     checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
     for _ in range(3):
         step(checkpoint, store)
-    store.delete(store.list(paths.LOG)[-1])
+    store.delete(store.list(object_names.LOG)[-1])
     check(Checkpoint.read(store), 2)
     checkpoint = Checkpoint.open(store, "c", TOPOLOGY, 3)
     step(checkpoint, store)
@@ -162,7 +163,7 @@ def test_the_last_commit_torn_off_gives_the_one_before() -> None:
 @pytest.mark.parametrize("kind", ["deltas", "snapshots"])
 def test_a_file_that_is_lost_is_named(kind: str) -> None:
     objects, after = whole()
-    needed = [path for plan in after[-1].manifest.plans.values() for path in plan.objects() if path.startswith(kind)]
+    needed = [path for plan in after[-1].manifest.chains.values() for path in plan.objects() if path.startswith(kind)]
     assert needed
     for path in needed:
         store = DictStore(objects)
@@ -173,7 +174,7 @@ def test_a_file_that_is_lost_is_named(kind: str) -> None:
 
 def test_files_that_changed_places_are_noticed() -> None:
     objects, after = whole()
-    needed = [path for plan in after[-1].manifest.plans.values() for path in plan.objects()]
+    needed = [path for plan in after[-1].manifest.chains.values() for path in plan.objects()]
     for one, other in pairwise(needed):
         store = DictStore(objects | {one: objects[other], other: objects[one]})
         with pytest.raises(CheckpointError, match="files were moved or renamed"):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, Snapshot, paths
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.checkpoint import Checkpoint, Snapshot
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage
 from tests.checkpoints import TOPOLOGY, check, manifest_of, step, take_snapshot
 from tests.stores import CrashError, DictStore, FaultyStore
 
@@ -21,7 +22,7 @@ EPOCHS = 5
 class Run:
     """A driver that runs to the last epoch, with snapshots and garbage collection; it notes how far it came."""
 
-    store: Store
+    store: ObjectStorage
     committed: int = 0
     generation: int = 0
     snapshots: list[Snapshot] = field(default_factory=list)
@@ -42,9 +43,9 @@ class Run:
                 checkpoint.collect_garbage()
 
 
-def recovered(store: Store) -> int:
+def recovered(store: ObjectStorage) -> int:
     """The epoch that a reader finds; all of it is as it must be."""
-    if store.get(paths.MARKER) is None:
+    if store.get(object_names.MARKER) is None:
         return 0
     view = Checkpoint.read(store)
     epoch = 0 if view.manifest is None else view.manifest.epoch

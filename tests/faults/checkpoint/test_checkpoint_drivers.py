@@ -12,7 +12,7 @@ import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint, Manifest
 from headrace.lowlevel.errors import CheckpointError, FencedError
-from headrace.lowlevel.store import Store
+from headrace.lowlevel.storage.object_store import ObjectStorage
 from tests.checkpoints import TOPOLOGY, check, step, take_snapshot
 from tests.stores import DictStore, ScheduledStore, Scheduler
 
@@ -26,7 +26,7 @@ class Game:
     """What the drivers of one interleaving did."""
 
     seed: int
-    inner: Store = field(default_factory=DictStore)
+    inner: ObjectStorage = field(default_factory=DictStore)
     commits: list[tuple[int, int]] = field(default_factory=list)
     """(epoch, generation) of each commit that a driver was told has happened."""
     fenced: list[str] = field(default_factory=list)
@@ -37,14 +37,14 @@ class Game:
         stores = {f"driver{i}": ScheduledStore(self.inner, scheduler, f"driver{i}") for i in range(DRIVERS)}
         scheduler.run({name: lambda name=name, store=store: self._drive(name, store) for name, store in stores.items()})
 
-    def _drive(self, name: str, store: Store) -> None:
+    def _drive(self, name: str, store: ObjectStorage) -> None:
         try:
             for _ in range(2):
                 self._once(name, store)
         except BaseException as failure:
             self.failures.append(failure)
 
-    def _once(self, name: str, store: Store) -> None:
+    def _once(self, name: str, store: ObjectStorage) -> None:
         try:
             checkpoint = Checkpoint.open(store, name, TOPOLOGY, 1)
             for number in range(5):

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel import CheckpointError
-from headrace.lowlevel.checkpoint import paths
-from headrace.lowlevel.checkpoint.marker import ensure_marker
-from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, SignedStore
-from headrace.lowlevel.store import ObjectStore, Store, StoreError
-from tests.faults.test_crash_at_every_step import FixedSize, Outside, attempt, reference
+from headrace.lowlevel.checkpoint.log.marker import ensure_marker
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore
+from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside, attempt, reference
 
 pytestmark = pytest.mark.faults
 
@@ -46,7 +46,7 @@ def emptied(place: Path) -> None:
 
 
 def without_marker(place: Path) -> None:
-    (place / paths.MARKER).unlink()
+    (place / object_names.MARKER).unlink()
 
 
 def another(place: Path) -> None:
@@ -88,10 +88,10 @@ def test_an_empty_newest_entry_says_what_to_delete_and_the_run_goes_on_exactly(
     for step in range(2, steps, 5):
         outside, place = Outside(), tmp_path / f"at-{step}"
         attempt(outside, place, FixedSize(step, crash_at=step))
-        store: Store = ObjectStore(place) if key is None else SignedStore(ObjectStore(place), KEY)
-        names = store.list(paths.LOG)
+        store: ObjectStorage = ObjectStore(place) if key is None else SignedStore(ObjectStore(place), KEY)
+        names = store.list(object_names.LOG)
         # As a file system leaves it that brings a name to the disk before the bytes.
-        entry = place / paths.log_entry(len(names) + 1)
+        entry = place / object_names.log_entry(len(names) + 1)
         entry.parent.mkdir(exist_ok=True)
         entry.write_bytes(b"")
         with pytest.raises(CheckpointError) as told:
@@ -111,7 +111,7 @@ def test_an_empty_newest_entry_says_what_to_delete_and_the_run_goes_on_exactly(
 def test_a_torn_newest_entry_says_what_its_deletion_means(tmp_path: Path) -> None:
     outside, place = Outside(), tmp_path / "checkpoint"
     attempt(outside, place, FixedSize(0))
-    newest = place / ObjectStore(place).list(paths.LOG)[-1]
+    newest = place / ObjectStore(place).list(object_names.LOG)[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
     epoch = int(newest.name) - 1
     with pytest.raises(
@@ -121,11 +121,11 @@ def test_a_torn_newest_entry_says_what_its_deletion_means(tmp_path: Path) -> Non
 
 
 def test_an_empty_marker_of_a_checkpoint_that_never_began_may_be_deleted(tmp_path: Path) -> None:
-    (tmp_path / paths.MARKER).write_bytes(b"")
+    (tmp_path / object_names.MARKER).write_bytes(b"")
     with pytest.raises(CheckpointError, match="before any epoch was committed; delete the file and start again"):
         attempt(Outside(), tmp_path, FixedSize(0))
-    (tmp_path / paths.MARKER).unlink()
+    (tmp_path / object_names.MARKER).unlink()
     attempt(Outside(), tmp_path, FixedSize(0))
-    (tmp_path / paths.MARKER).write_bytes(b"")
+    (tmp_path / object_names.MARKER).write_bytes(b"")
     with pytest.raises(CheckpointError, match="put an intact copy of the file there"):
         attempt(Outside(), tmp_path, FixedSize(0))

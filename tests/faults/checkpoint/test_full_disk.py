@@ -15,7 +15,7 @@ from tests.faults.tally import Tally
 pytestmark = pytest.mark.faults
 
 
-@pytest.mark.parametrize("how", ["checkpoint", "local", "copies"])
+@pytest.mark.parametrize("how", ["checkpoint", "local", "state-stores"])
 def test_a_full_disk_stops_the_run_by_name_and_it_goes_on_exactly(
     tally: Callable[[int], Tally], tmp_path: Path, how: str
 ) -> None:

@@ -9,8 +9,9 @@ from random import Random
 
 import pytest
 
-from headrace.lowlevel.checkpoint import manifest, snapshot
-from headrace.runners.engine import durable
+from headrace.lowlevel.checkpoint.files import snapshot
+from headrace.lowlevel.checkpoint.manifest import manifest
+from headrace.runners.engine.driver import checkpoint_journal
 from tests.depth import faults
 from tests.faults.fulldisk import spread
 from tests.faults.power import Power
@@ -38,7 +39,7 @@ def _everything_in_a_short_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Snapshots, bulk apart and collections of garbage come in the first epochs."""
     monkeypatch.setattr(snapshot, "MOST_DELTAS", 2)
     monkeypatch.setattr(manifest, "_INLINE_BYTES", 256)
-    monkeypatch.setattr(durable, "_GARBAGE_EVERY", 2)
+    monkeypatch.setattr(checkpoint_journal, "_GARBAGE_EVERY", 2)
 
 
 def fresh(tmp_path: Path) -> Path:

@@ -19,14 +19,14 @@ from headrace.lowlevel import (
     TopologyChangeError,
 )
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.columnwise import timershelf
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.lowlevel.vectorized import timer_log
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import faults, seeds
-from tests.faults.test_intervals_change import RandomBalancer
-from tests.properties.rawways import BySums, BySumsOfColumns
+from tests.faults.crashes.test_intervals_change import RandomBalancer
+from tests.properties.computation_strategies import BySums, BySumsOfColumns
 
 pytestmark = pytest.mark.faults
 
@@ -95,9 +95,9 @@ def expected(tmp_path: Path) -> tuple[list[str], dict[str, int]]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
-    monkeypatch.setattr(timershelf, "_SMALL", 4)
-    monkeypatch.setattr(timershelf, "_MANY", 3)
-    monkeypatch.setattr(timershelf, "_GROWTH", 2)
+    monkeypatch.setattr(timer_log, "_SMALL", 4)
+    monkeypatch.setattr(timer_log, "_MANY", 3)
+    monkeypatch.setattr(timer_log, "_GROWTH", 2)
 
 
 def stored(place: Path) -> dict[str, int]:

@@ -21,15 +21,15 @@ from headrace.lowlevel import (
     Record,
     Topology,
 )
-from headrace.lowlevel.balance import BalancePolicy, Load, LoadBalancer, Loads
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import SPACE, IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.balancer import BalancePolicy, Load, LoadBalancer, Loads
+from headrace.lowlevel.intervals.interval_map import SPACE, IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import examples
-from tests.unit.test_local_runner import Highest, PerMinute
+from tests.unit.runners.local.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.faults
 
@@ -189,7 +189,7 @@ def test_crashes_and_another_number_of_intervals_in_every_life(tmp_path, expecte
 def test_the_balancer_of_the_product_follows_skew():
     """All keys lie in one task's half of the key space: it has everything to do, until the balancer sees it."""
     half = IntervalMap.evenly(2).intervals[0]
-    keys = [key for key in range(60) if IntervalMap.evenly(2).of(row_of(encode_key(key))) == half]
+    keys = [key for key in range(60) if IntervalMap.evenly(2).of(key_hash_of(encode_key(key))) == half]
     rows = [((keys[i % len(keys)], i), i) for i in range(600)]
     busiest: list[float] = []
 

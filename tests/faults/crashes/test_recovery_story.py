@@ -8,7 +8,7 @@ import pytest
 
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from tests.faults.test_crash_at_every_step import Outside
+from tests.faults.crashes.test_crash_at_every_step import Outside
 from tests.recovery import ALERT, DIES, OPTIONS, PRICES, TRANSACTIONS, Source, topology
 
 pytestmark = pytest.mark.faults

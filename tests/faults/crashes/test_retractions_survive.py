@@ -12,7 +12,7 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms.window import Sessions, TimestampedValue
-from tests.faults.test_crash_at_every_step import FixedSize, Outside
+from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside
 
 pytestmark = pytest.mark.faults
 

@@ -13,7 +13,7 @@ from headrace.testing.test_stream import TestStream
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.userstate import CombiningValueStateSpec
 from headrace.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
-from tests.faults.test_crash_at_every_step import FixedSize, Outside
+from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside
 
 pytestmark = pytest.mark.faults
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.local import Crash
 from tests.depth import faults
 from tests.faults.changing import OTHERS, STAYS, Changing, Outside, run, schedule, state, topology

@@ -12,20 +12,19 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import SECOND
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
-from headrace.sdk import compile as compiling
-from headrace.sdk.columns import shelf
-from headrace.sdk.columns.grouping import ColumnGrouping
-from headrace.sdk.columns.panegrouping import ColumnPanes
-from headrace.sdk.panes import PaneInfoTiming
+from headrace.sdk.compiler import execution_strategy
+from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
+from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
 from headrace.transforms import window
 from tests.depth import faults, seeds
-from tests.faults.test_intervals_change import RandomBalancer
+from tests.faults.crashes.test_intervals_change import RandomBalancer
 
 pytestmark = pytest.mark.faults
 
@@ -109,7 +108,7 @@ class FixedSize(RandomScheduler):
 def general_way() -> Iterator[None]:
     """Compiles everything the general way."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
+        patch.setattr(execution_strategy, "obstacle", lambda *_, **__: "the test")
         yield
 
 
@@ -126,9 +125,9 @@ def expected(tmp_path: Path) -> tuple[Rows, RunResult]:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
-    monkeypatch.setattr(shelf, "_SMALL", 4)
-    monkeypatch.setattr(shelf, "_MANY", 3)
-    monkeypatch.setattr(shelf, "_GROWTH", 2)
+    monkeypatch.setattr(segment_store, "SMALL", 4)
+    monkeypatch.setattr(segment_store, "MANY", 3)
+    monkeypatch.setattr(segment_store, "GROWTH", 2)
 
 
 def segments(place: Path) -> int:
@@ -141,8 +140,9 @@ def segments(place: Path) -> int:
 
 def test_crash_at_any_step(tmp_path: Path, expected: tuple[Rows, RunResult]) -> None:
     rows, result = expected
-    kinds = Counter(type(place.computation) for place in topology({}).keyed.values())
-    assert kinds == {ColumnGrouping: 3, ColumnPanes: 1}
+    groupings = [place.computation for place in topology({}).keyed.values()]
+    assert Counter(isinstance(its, ColumnGrouping) and its.append_only for its in groupings) == {True: 3, False: 1}
+    assert set(map(type, groupings)) == {ColumnGrouping}
     timings = {timing for _, row in of_sinks(rows) for timing in PaneInfoTiming if f"Timing.{timing.name}:" in row}
     assert timings == {PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE}
     whole = FixedSize(0)

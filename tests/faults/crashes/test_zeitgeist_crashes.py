@@ -15,7 +15,7 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
 from tests.depth import examples
-from tests.faults.test_crash_at_every_step import Outside
+from tests.faults.crashes.test_crash_at_every_step import Outside
 
 pytestmark = pytest.mark.faults
 

@@ -11,7 +11,7 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
 from headrace.lowlevel.time import SECOND
-from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from headrace.transforms.window import FixedWindows
@@ -125,7 +125,7 @@ def test_no_other_key_waits(run: Callable[..., RunResult], tally: Callable[[int]
     counts = tally(14)
     counts.plan()
     came: dict[Result, list[int]] = defaultdict(list)
-    progress: list[Progress] = []
+    progress: list[EpochProgress] = []
     topology: Topology = pipeline(came).topology()
     run(topology, RunOptions(max_records_per_epoch=EPOCH, progress=progress.append))
     hot = sum(row[:2] == ("told", HOT) for row in came)
@@ -138,7 +138,7 @@ def test_no_other_key_waits(run: Callable[..., RunResult], tally: Callable[[int]
     assert len({epoch for epochs in came.values() for epoch in epochs}) >= EPOCHS
 
 
-def _could(row: Result, progress: list[Progress]) -> int:
+def _could(row: Result, progress: list[EpochProgress]) -> int:
     """The epoch in which a result could come at the earliest."""
     branch, _, at, _ = row
     if branch == "told":

@@ -23,12 +23,12 @@ from headrace.lowlevel import CallSink
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.spark import SparkRunner
-from headrace.sdk.io.lines import LONGEST_LINE
-from headrace.sdk.running import Runner
+from headrace.sdk.io.text.line_ranges import LONGEST_LINE
+from headrace.sdk.pipeline.runner_choice import Runner
 from headrace.sdk.windows import FixedWindows
 from tests.depth import faults
 from tests.faults.tally import Tally
-from tests.unit.sourcefiles import write
+from tests.unit.sdk.io.sourcefiles import write
 
 pytestmark = pytest.mark.faults
 
@@ -145,8 +145,8 @@ REFUSED = {
     "time is missing": Bad("json", JSON + b'{"id": 1}\n', timed, "line 6: timestamp of .*row has no field 'at'"),
     "JSON cut off": Bad("json", JSON + b'{"id": 5, "a', timed, "line 6: not JSON"),
     "JSON with NUL": Bad("json", JSON + b'{"at": 1, "b": "\0"}\n', timed, "line 6: not JSON"),
-    "JSON too deep": Bad("json", JSON + b"[" * 100_000 + b"\n", timed, "line 6: not to be read as JSON"),
-    "JSON with a number too long": Bad("json", JSON + b"1" * 5000 + b"\n", timed, "line 6: not to be read as JSON"),
+    "JSON too deep": Bad("json", JSON + b"[" * 100_000 + b"\n", timed, "line 6: cannot be read as JSON"),
+    "JSON with a number too long": Bad("json", JSON + b"1" * 5000 + b"\n", timed, "line 6: cannot be read as JSON"),
     "whole JSON cut off": Bad("json", ONE_JSON[:-30], whole, r"line \d+: not JSON"),
     "whole JSON is empty": Bad("json", b"", whole, "line 1: not JSON"),
     "too few columns": Bad("csv", CSV + b"2\n", csv, "line 4: CSV parse error: Expected 2 columns, got 1: 2"),
@@ -286,7 +286,7 @@ class TestNoFiles:
             file.write(b"fine\n")
             # A hole: no more than this is stored.
             file.truncate(LONGEST_LINE + (2 << 20))
-        with pytest.raises(Exception, match=rf"{path}, line 2: longer than 128 MiB, so not read on"):
+        with pytest.raises(Exception, match=rf"{path}, line 2: longer than 128 MiB, so not read to its end"):
             read(str(path), text)
         run.fire()
 

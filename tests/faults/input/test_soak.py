@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 import headrace as beam
 from headrace.lowlevel import BaseInjector, Batch, CallSink, Computation, Context, Delivery, Record, Timer
 from headrace.lowlevel.checkpoint import Checkpoint, CheckpointView
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import SECOND
-from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.transforms.timeutil import TimeDomain
@@ -226,14 +226,14 @@ def test_nothing_is_left_in_memory(tally: Callable[[int], Tally]) -> None:
     runner = LocalRunner(intervals=2)
     most: Counter[str] = Counter()
 
-    def look(progress: Progress) -> None:
+    def look(progress: EpochProgress) -> None:
         nonlocal most
         most |= count()
 
     def count() -> Counter[str]:
         total: Counter[str] = Counter()
-        for copy in runner.copies.values():
-            total.update(copy.count())
+        for store in runner.stores.values():
+            total.update(store.count())
         return total
 
     topology = pipeline(numbers, rows).topology()
@@ -250,7 +250,7 @@ def test_nothing_is_left_in_a_checkpoint(spark: SparkSession, tmp_path: Path, ta
     rows = nothing_yet()
     most: Counter[str] = Counter()
 
-    def look(progress: Progress) -> None:
+    def look(progress: EpochProgress) -> None:
         nonlocal most
         if progress.epoch in (3, 6):
             most |= _counted(Checkpoint.read(ObjectStore(str(tmp_path))))

@@ -23,10 +23,10 @@ from headrace.lowlevel import (
     StepError,
     Topology,
 )
+from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from headrace.sdk.shipping import ShippingError
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.userstate import (
     BagStateSpec,
@@ -211,7 +211,7 @@ def test_a_state_that_cannot_be_stored(run: Callable[[Topology], RunResult], tal
         run(keeping(threading.Lock, nothing))
     counts.fire()
     with pytest.raises(
-        StepError, match=r"(?s)^step 'next' raised for key 'next' at <unlocked.*by stream 'out' and cannot"
+        StepError, match=r"(?s)^step 'next' raised for key 'next' at <unlocked.*on stream 'out' and cannot"
     ):
         run(keeping(nothing, threading.Lock))
     counts.fire()

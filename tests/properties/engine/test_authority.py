@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.lowlevel.authority import Authority
-from headrace.lowlevel.intervals import SPACE
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.interval_map import SPACE
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.authority import Authority
 from tests.depth import examples
 
 PLACES = 64

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from tests.properties.rawways import (
+from tests.properties.computation_strategies import (
     BySums,
     BySumsOfColumns,
     Element,

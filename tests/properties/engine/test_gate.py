@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
-from tests.unit.test_gate import Bench
+from tests.unit.sdk.operators.side_inputs.test_gate import Bench
 
 WINDOWS = 3
 element = st.tuples(st.just("element"), st.integers(0, 10 * WINDOWS - 1))
@@ -80,4 +80,4 @@ def test_as_worked_out_from_scratch(script):
     bench.run(watermark=MAX_TIMESTAMP // SECOND)
     bench.watermark = MAX_TIMESTAMP
     bench.run(reached=1_001)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert bench.store.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.lowlevel.idfilter import SMALLEST, IdFilter
-from headrace.lowlevel.state import Delta
-from headrace.runners.spark.copies import Copies, advance
+from headrace.lowlevel.state.id_filter import SMALLEST, IdFilter
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.statestore.store_cache import StoreCache, advance
 
 IDS = [b"%d" % number for number in range(12)]
 CHANGES = st.builds(
@@ -38,7 +38,7 @@ def test_generations_hold_all_ids_and_few_others_and_go_with_their_ids():
 def test_no_known_id_is_taken_for_new(tmp_path_factory, steps):
     """Some changes are applied by another process: the filter sees only where the copy stands. Some are not asked."""
     folder: Path = tmp_path_factory.mktemp("copies")
-    copies = Copies("run", folder)
+    copies = StoreCache("run", folder)
     chain: list[str] = []
     deltas: dict[str, Delta] = {}
 
@@ -64,7 +64,7 @@ def test_no_known_id_is_taken_for_new(tmp_path_factory, steps):
 @given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=1, max_size=30))
 def test_a_view_that_was_asked_is_asked_again(tmp_path_factory, order):
     """The filter is that of the newest view, also if the last one was asked."""
-    copies = Copies("run", tmp_path_factory.mktemp("copies"))
+    copies = StoreCache("run", tmp_path_factory.mktemp("copies"))
     chain: list[str] = []
     for number, (record, asked) in enumerate(order):
         delta = Delta(ids={b"%d" % record: number})

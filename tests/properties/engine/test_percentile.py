@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, Computation, Topology, TopologyError
-from headrace.lowlevel.lateness import NO_LATENESS, RECENT, Lateness
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
-from tests.unit.test_topology import chain, first
+from headrace.lowlevel.watermarks.lateness import NO_LATENESS, RECENT, Lateness
+from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
+from tests.unit.lowlevel.topology.test_topology import chain, first
 
 PERCENTILES = st.sampled_from([0.1, 1, 25, 50, 75, 90, 99, 99.9])
 TIMES = st.one_of(st.integers(0, 100), st.integers(0, 10**13), st.sampled_from([MIN_TIMESTAMP, MAX_TIMESTAMP]))

@@ -16,17 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel import CallSink
-from headrace.lowlevel import staged as staging
-from headrace.lowlevel.collected import Collected
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.shapes import Named
-from headrace.lowlevel.staged import ColumnPart, Staged, TuplePart, ValuePart
+from headrace.lowlevel.columnar.arrow_to_python import to_list
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.value_schema import Named
+from headrace.lowlevel.sinks import staged_rows
+from headrace.lowlevel.sinks.sink_buffer import Collected
+from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, ValuePart
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.tolist import to_list
-from headrace.sdk.columns.fired import Fired
-from headrace.sdk.columns.shape import Fields, FieldsKind, Instant, Single, Tuple
-from headrace.sdk.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.expressions.pane_schema import Fired
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
 
 Row = tuple[object, int]
 
@@ -93,7 +93,7 @@ TYPES: Sequence[tuple[pa.DataType, st.SearchStrategy[object]]] = (
     (pa.date32(), st.dates()),
     (pa.timestamp("us", "UTC"), st.datetimes(timezones=st.just(datetime.UTC))),
 )
-SHAPES: Sequence[Callable[[int], Shape]] = (
+SHAPES: Sequence[Callable[[int], ValueSchema]] = (
     lambda width: Single(width - 1),
     lambda width: Tuple(tuple(map(Single, range(width)))),
     lambda width: Tuple((Tuple(tuple(map(Single, range(width)))), Instant(0))),
@@ -160,7 +160,7 @@ def gathered(batches: Sequence[Batch]) -> Batch:
 @pytest.fixture
 def from_the_first_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Columns are worth it from the first row on."""
-    monkeypatch.setattr(staging, "_FEW", 0)
+    monkeypatch.setattr(staged_rows, "_FEW", 0)
 
 
 @pytest.mark.usefixtures("from_the_first_row")

@@ -15,7 +15,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import (
@@ -282,7 +282,7 @@ class StateMachine(RuleBasedStateMachine):
                 except Crash:
                     continue
         assert not scheduler.epochs - {0}, "a crash that did not happen"
-        for copy in runner.copies.values():
+        for copy in runner.stores.values():
             assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
         return [rows[epoch] for epoch in range(1, len(self.model.epochs) + 1)]
 

@@ -9,16 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import Computation, StepError
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.computation import Context
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.record import Batch, Record
-from headrace.lowlevel.softstate import SMALLEST, StateCache
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.state_cache import SMALLEST, StateCache
+from headrace.lowlevel.processing.worker import Commit, Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import Batch, Record
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.timer import TimeDomain, Timer
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Commit, Worker
+from headrace.lowlevel.topology.computation import Context
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
 
 KEYS = "abcd"
 PROCESSES = 3
@@ -109,7 +110,7 @@ STEPS = st.builds(
 class Interval:
     """One key interval's committed state, and what bundles on it put out."""
 
-    copy: MemoryCopy = field(default_factory=MemoryCopy)
+    store: MemoryStateStore = field(default_factory=MemoryStateStore)
     out: list[object] = field(default_factory=list)
 
     def run(self, bundle: Bundle, cache: StateCache | None) -> Commit | str:
@@ -120,7 +121,7 @@ class Interval:
 
         place = Keyed("step", Program(), {"in": str}, frozenset({"out"}))
         try:
-            return Worker(place, self.copy, emit, states=cache).run(bundle)
+            return Worker(place, self.store, emit, states=cache).run(bundle)
         except StepError as error:
             return str(error)
 
@@ -129,8 +130,8 @@ def bundle_of(step: Step, watermark: int) -> Bundle:
     bundle = Bundle(watermark_before=watermark, watermark=max(watermark, 0) + step.advance, wall_time=step.advance)
     for key, what, number in step.records:
         encoded = encode_key(key)
-        parts = bundle.keys.setdefault(row_of(encoded), (encoded, []))[1]
-        parts.append(Part("in", [(what, number)], [number]))
+        parts = bundle.keys.setdefault(key_hash_of(encoded), (encoded, []))[1]
+        parts.append(KeyRecords("in", [(what, number)], [number]))
     return bundle
 
 
@@ -157,8 +158,8 @@ def compare(steps: list[Step], limit: int) -> None:
         assert kept.out == plain.out
         check(cache, limit)
         if step.committed and not isinstance(mine, str) and not isinstance(expected, str):
-            kept.copy.apply(mine.delta)
-            plain.copy.apply(expected.delta)
+            kept.store.apply(mine.delta)
+            plain.store.apply(expected.delta)
             watermark = max(watermark, 0) + step.advance
     HITS.append(sum(cache.hits for cache in caches))
 

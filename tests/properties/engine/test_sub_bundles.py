@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Timer, Topology
-from headrace.lowlevel.columnparcel import ColumnParcel
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.intervals import Interval, IntervalMap
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.portions import are_worth_portions, portions
-from headrace.lowlevel.production import Router
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Commit, Worker
-from headrace.runners.engine import task
+from headrace.lowlevel.intervals.interval_map import Interval, IntervalMap
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
+from headrace.lowlevel.processing.worker import Commit, Worker
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.shuffle.router import Router
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.topology.nodes import Keyed
 from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.task import task
 from headrace.runners.local import LocalRunner
-from headrace.sdk.columns.reading import shape_of_rows
+from headrace.sdk.expressions.arrow_schema import shape_of_rows
 
 Events = list[tuple[str, int]]
 """Key and timestamp; the value is the number of the event."""
@@ -67,11 +68,11 @@ def values_of(given: Events) -> Batch:
     return Batch([{"key": key, "number": n} for n, (key, _) in enumerate(given)], [time for _, time in given], ids)
 
 
-def parcels_of(batches: list[Batch]) -> list[Parcel]:
+def parcels_of(batches: list[Batch]) -> list[Block]:
     """Each batch on its way to the only interval."""
-    sent: list[Parcel] = []
+    sent: list[Block] = []
 
-    def ship(interval: Interval, parcel: Parcel) -> None:
+    def ship(interval: Interval, parcel: Block) -> None:
         sent.append(parcel)
 
     for batch in batches:
@@ -88,15 +89,15 @@ class Step:
     """The computation, bundle after bundle."""
 
     def __init__(self) -> None:
-        self.copy, self.watermark = MemoryCopy(), 0
+        self.store, self.watermark = MemoryStateStore(), 0
         self.sent: dict[object, list[object]] = {}
 
     def run(self, bundle: Bundle, watermark: int) -> Commit:
         """One bundle, committed."""
         bundle.watermark_before, bundle.watermark, self.watermark = self.watermark, watermark, watermark
         place = Keyed("step", Totals(), {"in": beam.col.key}, frozenset({"out"}))
-        commit = Worker(place, self.copy, self._emit, {"in": 50}).run(bundle)
-        self.copy.apply(commit.delta)
+        commit = Worker(place, self.store, self._emit, {"in": 50}).run(bundle)
+        self.store.apply(commit.delta)
         return commit
 
     def _emit(self, stream: str, batch: Batch) -> None:
@@ -114,30 +115,30 @@ def test_portions_come_to_the_whole(epochs: list[list[tuple[bool, Events]]], mos
         sent = parcels_of([columns_of(given) if as_columns else values_of(given) for as_columns, given in epoch])
         bundle = Bundle()
         for parcel in sent:
-            parcel.unpack(bundle)
+            parcel.unpack(bundle.keys)
         expected = whole.run(bundle, 40 * number)
-        found = cut.run(Bundle(more=portions(sent, most)) if any(map(len, sent)) else Bundle(), 40 * number)
+        found = cut.run(Bundle(more=sub_bundles(sent, most)) if any(map(len, sent)) else Bundle(), 40 * number)
         assert found == expected
         assert cut.sent == whole.sent
-        assert list(cut.copy.dump()) == list(whole.copy.dump())
+        assert list(cut.store.dump()) == list(whole.store.dump())
 
 
 @given(st.lists(events.filter(len), min_size=1, max_size=4), st.integers(1, 12))
 @settings(max_examples=60, deadline=None)
 def test_each_key_is_in_one_portion_and_portions_are_small(given: list[Events], most: int) -> None:
     sent = parcels_of([columns_of(each) for each in given])
-    assert all(isinstance(parcel, ColumnParcel) for parcel in sent)
-    assert are_worth_portions(sent, most) == (sum(map(len, sent)) > most)
+    assert all(isinstance(parcel, ColumnBlock) for parcel in sent)
+    assert are_worth_splitting(sent, most) == (sum(map(len, sent)) > most)
     sizes = []
     seen: set[bytes] = set()
-    for keys in portions(sent, most):
+    for keys in sub_bundles(sent, most):
         assert not seen & set(keys)
         seen |= set(keys)
         of_keys = [sum(len(part.values) for part in parts) for _, parts in keys.values()]
         sizes.append(sum(of_keys))
         assert sizes[-1] < most + max(of_keys) + most
     assert sum(sizes) == sum(map(len, sent))
-    assert seen == {row for parcel in sent for row in parcel.rows}
+    assert seen == {row for parcel in sent for row in parcel.key_hashes}
 
 
 class Failing(Totals):
@@ -173,8 +174,8 @@ def test_an_epoch_that_breaks_off_between_portions_leaves_nothing(
         return rows
 
     expected = run("whole", Totals())
-    monkeypatch.setattr(task, "are_worth_portions", lambda parcels: True)
-    monkeypatch.setattr(task, "portions", partial(portions, most=20))
+    monkeypatch.setattr(task, "are_worth_splitting", lambda parcels: True)
+    monkeypatch.setattr(task, "sub_bundles", partial(sub_bundles, most=20))
     with pytest.raises(Exception, match="broken"):
         run("cut", Failing())
     Failing.broken = False

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace import Row, col
-from headrace.lowlevel.arrays import numbers_in
-from headrace.lowlevel.coder import KeyCoder
-from headrace.lowlevel.columnkeys import numbered
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.tuplekeys import TupleKeys, plain_keys
-from headrace.sdk.columns.reading import shape_of_rows
-from headrace.sdk.columns.vector import from_its_start, normal
-from headrace.sdk.columns.vectors import mask_of, shape_of
-from headrace.sdk.columns.view import Unable, View, filtered
-from tests.properties.test_expressions import BINARY, FUNCTIONS, exact
+from headrace.lowlevel.coders.coder import KeyCoder
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.columnar.key_columns import numbered
+from headrace.lowlevel.columnar.tuple_keys import TupleKeys, plain_keys
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
+from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.expressions.arrow_vector import from_its_start, normal
+from headrace.sdk.expressions.batch_view import BatchView, Unable, filtered
+from tests.properties.functions.test_expressions import BINARY, FUNCTIONS, exact
 
 ROWS = 60
 TEXTS = ["", "a", " B", "name", "Row x", "seven"]
@@ -93,7 +93,9 @@ def parts_of(kind):
 
 def view_of(**columns):
     table = pa.record_batch(columns)
-    return View(table, np.zeros(table.num_rows, np.int64), shape_of_rows(table, as_rows=True), lambda: (None, None))
+    return BatchView(
+        table, np.zeros(table.num_rows, np.int64), shape_of_rows(table, as_rows=True), lambda: (None, None)
+    )
 
 
 def check(expression, **columns):

@@ -11,13 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace import Row, col
-from headrace.sdk.columns.expression import Expression
-from headrace.sdk.columns.reading import shape_of_rows
-from headrace.sdk.columns.vectors import mask_of, shape_of
-from headrace.sdk.columns.view import Unable, View
-from headrace.sdk.panes import pane_info
+from headrace.sdk.expressions.arrow_evaluation import mask_of, shape_of
+from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.expression import Expression
+from headrace.sdk.model.panes import pane_info
 from headrace.sdk.windows import IntervalWindow
 from headrace.utils.timestamp import Timestamp
+from tests.depth import examples
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 WHOLE = st.one_of(st.integers(-3, 3), LONG, st.sampled_from([2**53, 2**53 + 1, -(2**63)]))
@@ -100,7 +101,7 @@ EXPRESSIONS = st.recursive(FIELDS, larger, max_leaves=5)
 
 def view_of(table, times):
     times = np.array(times, np.int64)
-    return View(
+    return BatchView(
         table,
         times,
         shape_of_rows(table, as_rows=True),
@@ -129,7 +130,7 @@ def exact(values):
     return [(type(value), repr(value)) for value in values]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200, 5_000))
 @given(tables(), EXPRESSIONS, st.integers(-(10**15), 10**15))
 def test_by_column_is_one_by_one(table, expression, time):
     view = view_of(table, [time + 10**6 * row for row in range(table.num_rows)])
@@ -141,7 +142,7 @@ def test_by_column_is_one_by_one(table, expression, time):
     assert exact(batch.values) == exact(one_by_one(expression, view))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100, 5_000))
 @given(tables(), EXPRESSIONS)
 def test_conditions_by_column_are_those_one_by_one(table, expression):
     view = view_of(table, [10**6 * row for row in range(table.num_rows)])

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.runners.local import LocalRunner
-from headrace.sdk.windows.function import AssignContext
+from headrace.sdk.windows.window_fn import AssignContext
 from headrace.transforms import window
 from headrace.transforms.window import WindowedValue
 from headrace.utils.timestamp import Timestamp
+from tests.depth import examples
 
 CHOSEN = window.IntervalWindow(0, 7)
 
@@ -233,13 +234,13 @@ def makes_sense(steps):
     return True
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(100, 5_000))
 @given(elements, st.lists(st.sampled_from(STEPS), max_size=7).filter(makes_sense), st.integers(1, 3))
 def test_fused_steps_give_what_the_model_says(rows, steps, parallelism):
     assert run(rows, steps, parallelism) == expected(rows, steps)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(30, 1_000))
 @given(elements, st.lists(st.sampled_from(STEPS), max_size=5).filter(makes_sense))
 def test_the_order_of_elements_does_not_matter(rows, steps):
     assert run(rows[::-1], steps, 1) == run(rows, steps, 2)

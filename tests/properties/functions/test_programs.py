@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import headrace as beam
-from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.reading import shape_of_rows
-from headrace.sdk.source import CALLED
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.arrow_schema import shape_of_rows
+from headrace.sdk.functions.function_ast import CALLED
 from tests.depth import examples
+from tests.properties.functions.test_vectorized_stage import anything, stage_of
 from tests.properties.programs import (
     NOTED,
     Outcome,
@@ -29,7 +30,6 @@ from tests.properties.programs import (
     told,
     written,
 )
-from tests.properties.test_columnar import anything, stage_of
 
 QUICK, SOAK, BLOCKS = 400, 20_000, 4
 ROWS = 12

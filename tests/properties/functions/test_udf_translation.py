@@ -15,16 +15,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as beam
-from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.seen import seen_through
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
-from headrace.sdk.columns.vectors import mask_of
-from headrace.sdk.columns.view import Unable, View
-from headrace.sdk.source import is_watched, tree_of
-from headrace.sdk.transforms.parameters import bind
-from tests.properties.test_columnar import anything, run, stage_of
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.arrow_evaluation import mask_of
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
+from headrace.sdk.expressions.udf_translation import translate_function
+from headrace.sdk.functions.arguments import bind
+from headrace.sdk.functions.function_ast import is_watched, tree_of
+from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
 NAMES = ("word", "number", "share", "list")
 
@@ -99,12 +98,12 @@ def _several(draw, count, values):
 
 def seen(function, shape, table, spread=False, as_truth=False):
     """What is computed of columns; None where that cannot be."""
-    through = seen_through(function, bind(function, (), {}, spread), spread, as_truth)
-    view = View(table, np.zeros(table.num_rows, np.int64), shape, lambda: (None, None))
+    through = translate_function(function, bind(function, (), {}, spread), spread, as_truth)
+    view = BatchView(table, np.zeros(table.num_rows, np.int64), shape, lambda: (None, None))
     try:
         if as_truth:
             return mask_of(through.node(), view).to_pylist()
-        return ColumnBatch.__getattr__(view.result(through.on_columns(view)), "values")
+        return view.result(through.on_columns(view)).values
     except Unable:
         return None
 
@@ -140,7 +139,7 @@ def test_what_is_seen_of_rows_and_tuples_is_what_calls_give(table):
         for function in OF_TUPLES:
             check(function, kind, table)
         for function in SPREAD:
-            if seen_through(function, bind(function, (), {}, True), True) is not None:
+            if translate_function(function, bind(function, (), {}, True), True) is not None:
                 check(function, kind, table, spread=True)
 
 
@@ -194,7 +193,7 @@ NOT_SEEN = [
 @pytest.mark.parametrize("number", range(len(NOT_SEEN)))
 def test_what_does_more_is_called(number):
     function = NOT_SEEN[number]
-    assert seen_through(function, bind(function, (), {})) is None
+    assert translate_function(function, bind(function, (), {})) is None
 
 
 def test_only_a_source_that_compiles_to_the_function_is_trusted(tmp_path):
@@ -222,7 +221,7 @@ def test_lambdas_inside_each_other_are_told_apart():
 
 OF_ONE_LINE = """
 import ast
-from headrace.sdk.source import tree_of
+from headrace.sdk.functions.function_ast import tree_of
 
 pair = (lambda row: row["a"], lambda row: row["b"])
 other = (lambda row: row["a"], lambda line: line["b"])
@@ -270,7 +269,7 @@ DEEP = {
 @pytest.mark.parametrize("name", DEEP)
 def test_what_is_too_deep_is_called(tmp_path, name):
     function = of_source(tmp_path, f"f = lambda row: {DEEP[name]}")
-    assert seen_through(function, bind(function, (), {})) is None
+    assert translate_function(function, bind(function, (), {})) is None
     assert run_with([{"number": 3}], function) == [repr(function({"number": 3}))]
 
 
@@ -318,12 +317,12 @@ def test_nothing_is_said_of_a_source_that_was_not_said_when_it_was_loaded(tmp_pa
 def test_global_names_are_looked_at_again():
     scope = dict(globals())
     function = FunctionType(counted.__code__, scope)
-    through = seen_through(function, bind(function, (), {}))
+    through = translate_function(function, bind(function, (), {}))
     assert through is not None
     assert through.is_still(function)
     scope["len"] = lambda text: -1
     assert not through.is_still(function)
-    assert seen_through(function, bind(function, (), {})) is None
+    assert translate_function(function, bind(function, (), {})) is None
 
 
 def counted(row):

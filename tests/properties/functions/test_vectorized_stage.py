@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace import Row, col
-from headrace.lowlevel.columns import ColumnBatch
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.metric import Collector
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns import vectors
-from headrace.sdk.columns.fired import Fired, pane_codes
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
-from headrace.sdk.compile import compile_pipeline
-from headrace.sdk.panes import PaneInfoTiming, pane_info
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.compiler.compiler import compile_pipeline
+from headrace.sdk.expressions import arrow_evaluation
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
+from headrace.sdk.expressions.pane_schema import Fired, pane_codes
+from headrace.sdk.model.panes import PaneInfoTiming, pane_info
 from headrace.transforms import trigger, window
 
 NAMES = ("word", "number", "share")
@@ -325,13 +325,13 @@ def test_a_defect_of_a_function_on_columns_is_no_reason_to_go_another_way(monkey
     def broken(one, other):
         raise error
 
-    monkeypatch.setitem(vectors._FUNCTIONS, "multiply", broken)
+    monkeypatch.setitem(arrow_evaluation._FUNCTIONS, "multiply", broken)
     pipeline = beam.Pipeline("LocalRunner")
     pipeline | "In" >> anything() | "Double" >> beam.Select(number=col.number * 2) | beam.Reshuffle()
     seen = run(stage_of(pipeline, "In"), [ColumnBatch(TABLE, TIMES, fields(FieldsKind.ROW))])
     assert seen.error.startswith("step 'Double/Select' raised; nothing of this epoch is committed\n")
     assert "This is a defect of Headrace, not of your code" in seen.error
-    assert "test_columnar.py" in seen.error
+    assert "test_vectorized_stage.py" in seen.error
     assert f"{type(error).__name__}: " in seen.error
 
 
@@ -339,7 +339,7 @@ def test_memory_that_runs_out_is_no_defect(monkeypatch):
     def broken(one, other):
         raise pa.ArrowMemoryError("malloc of size 64 failed")
 
-    monkeypatch.setitem(vectors._FUNCTIONS, "multiply", broken)
+    monkeypatch.setitem(arrow_evaluation._FUNCTIONS, "multiply", broken)
     pipeline = beam.Pipeline("LocalRunner")
     pipeline | "In" >> anything() | "Double" >> beam.Select(number=col.number * 2) | beam.Reshuffle()
     with pytest.raises(MemoryError):

@@ -14,8 +14,8 @@ import headrace as beam
 from headrace.lowlevel import CallSink, StepError
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.compile import ways_of
-from headrace.sdk.transforms.numeric import SumFn
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.compiler.compiler import execution_strategies
 from headrace.transforms.combiners import CountCombineFn, MeanCombineFn, TupleCombineFn
 from tests.depth import examples
 
@@ -35,9 +35,9 @@ def combined(combine: Any, values: Sequence[object], limit: int, by_columns: boo
     _ = result | beam.io.Write(CallSink(lambda epoch, its: rows.extend(row for row, _ in its)))
     if by_columns:
         topology = pipeline.topology()
-        assert {way.against for way in ways_of(pipeline) if way.step == "Combine/Combine"} == {None}
+        assert {way.obstacle for way in execution_strategies(pipeline) if way.step == "Combine/Combine"} == {None}
     else:
-        with mock.patch("headrace.sdk.compile.obstacle", lambda *_, **__: "the test"):
+        with mock.patch("headrace.sdk.compiler.execution_strategy.obstacle", lambda *_, **__: "the test"):
             topology = pipeline.topology()
     try:
         counted = LocalRunner(intervals=2).run_topology(topology, RunOptions(max_records_per_epoch=limit)).counters

@@ -11,17 +11,18 @@ from typing import cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.contents import Combiner
-from headrace.sdk.grouping import OUTSIDE, Grouping
-from headrace.sdk.lifting import LiftedCombine, liftable
-from headrace.sdk.panes import PaneInfo, PaneInfoTiming
-from headrace.sdk.transforms.numeric import SumFn
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, DefaultTrigger, Never
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, Sessions, TimestampCombiner
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import all_contents, contents, last_contents
 from tests.properties.scripts import ALIGNED, LATENESS, TREES, WINDOW_FNS, Script, rebundled, scripts, windowings
@@ -56,7 +57,7 @@ def test_nothing_is_lost_and_nothing_doubled(windowing: Windowing, script: Scrip
     else:
         assert all_contents(harness.panes) == model.windows
     assert harness.dropped == len(model.dropped)
-    assert harness.counters.get(OUTSIDE, 0) == len(model.outside)
+    assert harness.counters.get(OUTSIDE_WINDOWS, 0) == len(model.outside)
 
 
 @given(windowings(triggers=TREES), scripts())
@@ -70,7 +71,7 @@ def test_every_element_contributes_or_is_counted(windowing: Windowing, script: S
         for pane in harness.panes:
             assert len(set(cast("list[object]", pane.value))) == len(cast("list[object]", pane.value))
     else:
-        assert left_out <= harness.dropped + harness.counters.get(OUTSIDE, 0)
+        assert left_out <= harness.dropped + harness.counters.get(OUTSIDE_WINDOWS, 0)
 
 
 @given(windowings(triggers=TREES | st.sampled_from([DefaultTrigger(), Never()])), scripts())
@@ -132,7 +133,7 @@ def test_combining_is_grouping_and_then_combining(windowing: Windowing, script: 
 def test_combining_before_the_shuffle_makes_no_difference(windowing: Windowing, script: Script) -> None:
     if not liftable(windowing):
         return
-    harness = Harness(Grouping(windowing, _sum(), InputForm.LIFTED))
+    harness = Harness(Grouping(windowing, _sum(), GroupingInputForm.LIFTED))
     lift = LiftedCombine(windowing, _sum())
     for elements, watermark, clock in script.bundles:
         harness.feed(lifted(lift, elements))
@@ -162,7 +163,7 @@ def lifted(lift: LiftedCombine, elements: list[Element]) -> list[Element]:
 
 @given(windowings(triggers=TREES), scripts())
 def test_windows_that_come_along_make_no_difference(windowing: Windowing, script: Script) -> None:
-    harness = Harness(Grouping(windowing, None, InputForm.WINDOWED))
+    harness = Harness(Grouping(windowing, None, GroupingInputForm.WINDOWED))
     for elements, watermark, clock in script.bundles:
         times, payloads = [time for *_, time in elements], [value for _, value, _ in elements]
         windows = windowing.window_fn.assign_all(times, payloads)

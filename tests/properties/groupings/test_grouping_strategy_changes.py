@@ -10,29 +10,32 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import StepError
-from headrace.lowlevel.computation import Computation, InlineComputation
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.record import Batch, Emit
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.time import SECOND
-from headrace.lowlevel.worker import Bundle, Worker
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.columns import sessionshelf, shelf
-from headrace.sdk.columns.reducers import reducers_of
-from headrace.sdk.columns.sessiongrouping import ColumnSessions, gap_of
-from headrace.sdk.columns.sessionlifting import SessionLifting
-from headrace.sdk.contents import Combiner
-from headrace.sdk.lifting import LiftedCombine
-from headrace.sdk.mixedgrouping import MixedGrouping
-from headrace.sdk.panes import PaneInfoTiming
-from headrace.sdk.transforms.numeric import SumFn
+from headrace.lowlevel.topology.computation import Computation, InlineComputation
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.combining.aggregates import reducers_of
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
+from headrace.sdk.operators.combining.session_lifting import SessionLifting
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.vectorized.eligibility import gap_of
+from headrace.sdk.operators.vectorized.sessions import ColumnSessions
+from headrace.sdk.operators.vectorized.state import segment_store
+from headrace.sdk.operators.vectorized.state_migration import records_of_segments
 from headrace.sdk.triggers import AccumulationMode, AfterCount, Repeatedly
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import FixedWindows, Sessions
+from headrace.sdk.windows.windowing import Windowing
 from tests.depth import examples
 from tests.harness import Pane
-from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
-from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
-from tests.properties.test_columnpanes import windowings
+from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, of_each_key
+from tests.properties.groupings.test_vectorized_grouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
+from tests.properties.groupings.test_vectorized_panes import windowings
 
 SESSIONS = [Sessions(4), Sessions(15)]
 
@@ -46,7 +49,8 @@ class Unlifted(InlineComputation):
 
 def element_by_element(windowing: Windowing, combine: Combiner) -> Computation:
     """The general way, of elements that come as they are."""
-    return MixedGrouping(windowing, combine, {"lifted": InputForm.PLAIN}, "out")
+    forms = {"lifted": GroupingInputForm.PLAIN}
+    return Grouping(windowing, combine, forms, "out", migration=records_of_segments)
 
 
 def by_session_columns(windowing: Windowing, combine: Combiner) -> Computation:
@@ -79,7 +83,7 @@ class Changing(Combining):
             assert gap is not None and reducers is not None
             return [
                 general,
-                (by_session_columns, SessionLifting(self.combine, reducers, gap, InputForm.PLAIN, "lifted")),
+                (by_session_columns, SessionLifting(self.combine, reducers, gap, GroupingInputForm.PLAIN, "lifted")),
             ]
         lifted = LiftedCombine(self.windowing, self.combine)
         return [general, (by_columns, lifted), (by_key, lifted)]
@@ -107,8 +111,7 @@ def outcome(combining: Combining, steps: list[Step]) -> object:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
     for name, number in (("SMALL", 2), ("MANY", 3), ("GROWTH", 2)):
-        monkeypatch.setattr(shelf, f"_{name}", number)
-        monkeypatch.setattr(sessionshelf, name, number)
+        monkeypatch.setattr(segment_store, name, number)
 
 
 TURNS = st.lists(st.integers(0, 2), min_size=1, max_size=8)

@@ -10,20 +10,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.contents import Combiner
-from headrace.sdk.fanout import Shards, Spread
-from headrace.sdk.grouping import OUTSIDE, Grouping
-from headrace.sdk.lifting import LiftedCombine, liftable
-from headrace.sdk.transforms.collecting import ToListCombineFn
-from headrace.sdk.transforms.numeric import SumFn
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.collecting import ToListCombineFn
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable
+from headrace.sdk.operators.combining.hot_key_fanout import Shards, Spread
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.windows import GlobalWindows, TimestampCombiner
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.windowing import Windowing
+from tests.depth import examples
 from tests.harness import Element, Harness
+from tests.properties.groupings.test_grouping import lifted
 from tests.properties.scripts import TREES, Script, scripts, windowings
-from tests.properties.test_grouping import lifted
 
 
 def in_shards(spread: Spread, shards: Shards, elements: list[Element], watermark: int) -> list[Element]:
@@ -56,7 +58,7 @@ def combiner(kind: type) -> Combiner:
 
 
 def play(
-    windowing: Windowing, script: Script, form: InputForm, prepare=lambda elements, watermark: elements
+    windowing: Windowing, script: Script, form: GroupingInputForm, prepare=lambda elements, watermark: elements
 ) -> Harness:
     harness = Harness(Grouping(windowing, combiner(ToListCombineFn), form))
     for elements, watermark, clock in script.bundles:
@@ -69,7 +71,7 @@ def play(
 
 
 def outcome(harness: Harness) -> list[object]:
-    counters = {name: harness.counters.get(name, 0) for name in ("dropped_late", OUTSIDE, "records")}
+    counters = {name: harness.counters.get(name, 0) for name in ("dropped_late", OUTSIDE_WINDOWS, "records")}
     panes = [(pane.key, sorted(pane.value), str(pane.window), pane.timestamp, pane.info) for pane in harness.panes]
     return [sorted(panes, key=repr), counters]
 
@@ -77,16 +79,16 @@ def outcome(harness: Harness) -> list[object]:
 FANOUTS = st.sampled_from([1, 2, 5, lambda key: 3 if key == "a" else 0])
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300, 5_000))
 @given(windowings(triggers=TREES), scripts(), FANOUTS)
 def test_in_shards_or_not(windowing: Windowing, script: Script, fanout) -> None:
     if windowing.trigger.needs_values:
         return
     spread = Spread(fanout, "spread")
-    shards = Shards(windowing, combiner(ToListCombineFn), {"spread": InputForm.PLAIN}, "shards")
-    assert shards.output_form is InputForm.SHARDED
-    sharded = play(windowing, script, InputForm.SHARDED, lambda its, now: in_shards(spread, shards, its, now))
-    assert outcome(sharded) == outcome(play(windowing, script, InputForm.PLAIN))
+    shards = Shards(windowing, combiner(ToListCombineFn), {"spread": GroupingInputForm.PLAIN}, "shards")
+    assert shards.output_form is GroupingInputForm.SHARDED
+    sharded = play(windowing, script, GroupingInputForm.SHARDED, lambda its, now: in_shards(spread, shards, its, now))
+    assert outcome(sharded) == outcome(play(windowing, script, GroupingInputForm.PLAIN))
 
 
 @given(windowings(triggers=TREES), scripts(), FANOUTS)
@@ -95,12 +97,12 @@ def test_after_combining_before_the_shuffle(windowing: Windowing, script: Script
         return
     lift = LiftedCombine(windowing, combiner(ToListCombineFn))
     spread = Spread(fanout, "spread")
-    shards = Shards(windowing, combiner(ToListCombineFn), {"spread": InputForm.LIFTED}, "shards")
-    assert shards.output_form is InputForm.LIFTED
+    shards = Shards(windowing, combiner(ToListCombineFn), {"spread": GroupingInputForm.LIFTED}, "shards")
+    assert shards.output_form is GroupingInputForm.LIFTED
     sharded = play(
-        windowing, script, InputForm.LIFTED, lambda its, now: in_shards(spread, shards, lifted(lift, its), now)
+        windowing, script, GroupingInputForm.LIFTED, lambda its, now: in_shards(spread, shards, lifted(lift, its), now)
     )
-    assert outcome(sharded) == outcome(play(windowing, script, InputForm.PLAIN))
+    assert outcome(sharded) == outcome(play(windowing, script, GroupingInputForm.PLAIN))
 
 
 @given(st.integers(2, 9), st.integers(0, 60))
@@ -120,7 +122,7 @@ def test_a_key_is_spread_evenly(fanout: int, count: int) -> None:
 
 def test_sums_too():
     # A combiner whose accumulators cannot be told from its values.
-    shards = Shards(Windowing(), combiner(SumFn), {"spread": InputForm.PLAIN}, "shards")
+    shards = Shards(Windowing(), combiner(SumFn), {"spread": GroupingInputForm.PLAIN}, "shards")
     out = in_shards(Spread(2, "spread"), shards, [("k", number, number) for number in range(10)], 0)
     assert sum(cast("tuple[object, int]", payload)[1] or 0 for _, payload, _ in out) == 45
 
@@ -137,7 +139,7 @@ def test_sums_too():
 def test_times_travel_as_far_as_they_matter(combiner_of_times, kept):
     # A hold may let the grouping count elements behind the watermark too, so those all go.
     windowing = Windowing.of(GlobalWindows(), timestamp_combiner=combiner_of_times)
-    shards = Shards(windowing, combiner(SumFn), {"spread": InputForm.PLAIN}, "shards")
+    shards = Shards(windowing, combiner(SumFn), {"spread": GroupingInputForm.PLAIN}, "shards")
     out = in_shards(Spread(1, "spread"), shards, [("k", 1, time) for time in (3, 12, 15, 5)], 10)
     times = cast("list[int] | None", cast("tuple[object, ...]", out[-1][1])[4])
     assert (times if times is None else sorted(times)) == kept

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sdk.transforms.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
-from headrace.sdk.transforms.combinefn import CombineFn, curried, has_inverse
-from headrace.sdk.transforms.marks import Mark, SkippingMarks
-from headrace.sdk.transforms.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
-from headrace.sdk.transforms.tuples import SingleInputTupleCombineFn, TupleCombineFn
+from headrace.sdk.combinefns.collecting import LatestCombineFn, ToListCombineFn, TopCombineFn, ToSetCombineFn
+from headrace.sdk.combinefns.combine_fn import CombineFn, curried, has_inverse
+from headrace.sdk.combinefns.numeric import AllFn, AnyFn, CountCombineFn, MaxFn, MeanCombineFn, SumFn
+from headrace.sdk.combinefns.tuples import SingleInputTupleCombineFn, TupleCombineFn
+from headrace.sdk.combinefns.window_marks import GlobalWindowMark, SkippingMarks
 
 
 class Scaled(CombineFn):
@@ -111,5 +111,5 @@ def test_who_has_none_says_so(combine_fn):
 
 def test_marks_are_not_taken_back():
     skipping = SkippingMarks(CountCombineFn())
-    assert skipping.remove_input(3, Mark.MARK) == 3
+    assert skipping.remove_input(3, GlobalWindowMark.MARK) == 3
     assert skipping.remove_input(3, "element") == 2

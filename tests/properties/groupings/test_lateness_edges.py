@@ -26,20 +26,20 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND, Timestamp
 from headrace.runners.engine.clock import Clock, ManualClock
-from headrace.runners.engine.options import Progress, RunOptions, RunResult
+from headrace.runners.engine.options import EpochProgress, RunOptions, RunResult
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.panes import PaneInfo, PaneInfoTiming
+from headrace.sdk.model.panes import PaneInfo, PaneInfoTiming
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, Sessions, SlidingWindows, TimestampedValue, WindowFn
+from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from tests.depth import examples, faults
 from tests.faults.tally import Tally
 from tests.harness import Element, Harness
 from tests.properties.model import last_contents
-from tests.unit.test_local_runner import PerMinute
+from tests.unit.runners.local.test_local_runner import PerMinute
 
 pytestmark = pytest.mark.faults
 
@@ -271,7 +271,7 @@ class Course:
 def _run(clock: Clock, checkpoint: str | None = None, crash_at: int | None = None, seed: int = 0) -> Course:
     """One run; with `crash_at` the driver dies at that step, and a new one goes on by the same clock."""
     out: dict[int, list[tuple[object, int]]] = {}
-    progress: list[Progress] = []
+    progress: list[EpochProgress] = []
     options = RunOptions(checkpoint, max_records_per_epoch=8, progress=progress.append)
     if crash_at is not None:
         with pytest.raises(Crash):

@@ -8,14 +8,15 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.timer import TimeDomain
-from headrace.sdk.frames import RECORD
-from headrace.sdk.grouping import OUTSIDE, Grouping
-from headrace.sdk.panes import PaneInfoTiming
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.topology.timer import TimeDomain
+from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.windows import TimestampCombiner
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.window_namespace import RECORD
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness, Pane
 from tests.properties.oracle import Oracle
 from tests.properties.scripts import ALIGNED, EVERY, TIMED, Script, rebundled, scripts, trees, windowings
@@ -60,9 +61,9 @@ def play(windowing: Windowing, script: Script, together: bool = False, in_time: 
 def assert_only_open_windows_are_stored(harness: Harness, oracle: Oracle) -> None:
     """A record, a timer on the watermark, at most one on wall time and at most one hold for each; nothing else."""
     for key in {element for element in "ab"}:
-        row, windows = row_of(encode_key(key)), [one for one in oracle.open if one.key == key]
-        assert len(list(harness.copy.scan(row, RECORD))) == len(windows)
-        marks = [domain for domain, _, _ in harness.copy.marks(row)]
+        row, windows = key_hash_of(encode_key(key)), [one for one in oracle.open if one.key == key]
+        assert len(list(harness.store.scan(row, RECORD))) == len(windows)
+        marks = [domain for domain, _, _ in harness.store.marks(row)]
         assert marks.count(TimeDomain.LOW_WATERMARK) == len(windows)
         timed = [one for one in windows if not one.node.done and any(time > oracle.wall for time in one.node.times())]
         assert marks.count(TimeDomain.WALL_TIME) == len(timed)
@@ -82,14 +83,14 @@ def described(panes: Iterable[Pane], timed: bool) -> list[str]:
 def test_every_pane(windowing: Windowing, script: Script) -> None:
     """What each pane holds, its number, its timing, whether it is the last; what is dropped and what is stored."""
     harness, oracle = play(windowing, script)
-    assert (harness.dropped, harness.counters.get(OUTSIDE, 0)) == (oracle.dropped, oracle.outside)
+    assert (harness.dropped, harness.counters.get(OUTSIDE_WINDOWS, 0)) == (oracle.dropped, oracle.outside)
     assert not any(harness.stored().values()), f"still stored: {harness.stored()}"
 
 
 @given(windowings(triggers=EVERY), scripts())
 def test_every_pane_when_elements_clock_and_watermark_come_at_once(windowing: Windowing, script: Script) -> None:
     harness, oracle = play(windowing, script, together=True)
-    assert (harness.dropped, harness.counters.get(OUTSIDE, 0)) == (oracle.dropped, oracle.outside)
+    assert (harness.dropped, harness.counters.get(OUTSIDE_WINDOWS, 0)) == (oracle.dropped, oracle.outside)
 
 
 @given(windowings(triggers=EVERY), scripts(in_time=True), st.booleans())

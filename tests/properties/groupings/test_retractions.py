@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.contents import Combiner
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.panes import UNMATCHED_RETRACTIONS, PaneInfo
-from headrace.sdk.transforms.combinefn import CallableCombineFn
-from headrace.sdk.transforms.numeric import CountCombineFn, SumFn
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combine_fn import CallableCombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn, SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import UNMATCHED_RETRACTIONS, PaneInfo
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import BoundedWindow, FixedWindows, IntervalWindow, Sessions
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness, Pane
 from tests.properties.model import contents
 from tests.properties.scripts import WINDOW_FNS, Script, scripts
@@ -70,7 +70,7 @@ class Chain:
         self.links = links
         self.harnesses = [Harness(Grouping(windowing, SumFn()))]
         self.harnesses += [
-            Harness(Grouping(windowing, link.combine, InputForm.WINDOWED, takes_back=True)) for link in links
+            Harness(Grouping(windowing, link.combine, GroupingInputForm.WINDOWED, takes_back=True)) for link in links
         ]
 
     def feed(self, elements: Iterable[Element]) -> None:
@@ -207,7 +207,7 @@ def _without_mark(info: PaneInfo) -> PaneInfo:
 def test_what_was_never_there_is_counted() -> None:
     """As where the element came too late and what takes it back, to a longer window, does not."""
     windowing = Windowing.of(WINDOW, Always(), RETRACTING)
-    harness = Harness(Grouping(windowing, None, InputForm.WINDOWED, takes_back=True))
+    harness = Harness(Grouping(windowing, None, GroupingInputForm.WINDOWED, takes_back=True))
     retraction = PaneInfo(True, False, 0, 0, -1, is_retraction=True)
     window = WINDOW.assign_all([5], [None])[0]
     harness.feed([("a", (7, window, retraction), 5)])

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.sdk.transforms.distribution import Distribution
-from headrace.sdk.transforms.quantiles import ApproximateQuantilesCombineFn
-from headrace.sdk.transforms.unique import ApproximateUnique, ApproximateUniqueCombineFn
+from headrace.sdk.combinefns.distribution import Distribution
+from headrace.sdk.transforms.aggregation.approximate_quantiles import ApproximateQuantilesCombineFn
+from headrace.sdk.transforms.aggregation.approximate_unique import ApproximateUnique, ApproximateUniqueCombineFn
 
 KEYS = st.one_of(st.integers(-50, 50), st.text(max_size=2), st.booleans(), st.none(), st.floats(0, 3).map(round))
 
@@ -95,7 +95,8 @@ def test_the_error_is_as_asked_for():
 
 def test_results_are_the_same_in_every_process():
     code = (
-        "import random; from headrace.sdk.transforms.quantiles import ApproximateQuantilesCombineFn as Quantiles;"
+        "import random; from headrace.sdk.transforms.aggregation import approximate_quantiles;"
+        "Quantiles = approximate_quantiles.ApproximateQuantilesCombineFn;"
         "values = [random.Random(7).gauss(0, 1) * n % 1 for n in range(30_000)];"
         "print(Quantiles(7).apply(values), Quantiles(7, weighted=True).apply([(v, 1 + v) for v in values]),"
         "Quantiles(7, key=str).apply(map(str, values)))"

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.sdk.columns import shelf
-from headrace.sdk.contents import Combiner
-from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.transforms.tuples import TupleCombineFn
-from headrace.sdk.windowing import ClosingBehavior, Windowing
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.windows import FixedWindows, GlobalWindows, SlidingWindows, WindowFn
-from tests.properties.columnways import Combining, Step, Way, by_columns, by_key, of_each_key
+from headrace.sdk.windows.windowing import ClosingBehavior, Windowing
+from tests.properties.grouping_strategies import Combining, Step, Way, by_columns, by_key, of_each_key
 
 Place = namedtuple("Place", ["town", "number"])
 Element = tuple[object, object, int]
@@ -175,9 +175,9 @@ def _shuffled(steps: list[Step], shuffle: random.Random) -> list[Step]:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
-    monkeypatch.setattr(shelf, "_SMALL", 2)
-    monkeypatch.setattr(shelf, "_MANY", 3)
-    monkeypatch.setattr(shelf, "_GROWTH", 2)
+    monkeypatch.setattr(segment_store, "SMALL", 2)
+    monkeypatch.setattr(segment_store, "MANY", 3)
+    monkeypatch.setattr(segment_store, "GROWTH", 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -191,9 +191,9 @@ def test_segments_that_have_come_together_say_the_same(
 
 @pytest.mark.parametrize("value", [1, HUGE])
 def test_there_are_few_segments_and_lines_are_written_a_few_times(value: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shelf, "_SMALL", 8)
-    monkeypatch.setattr(shelf, "_MANY", 4)
-    monkeypatch.setattr(shelf, "_GROWTH", 2)
+    monkeypatch.setattr(segment_store, "SMALL", 8)
+    monkeypatch.setattr(segment_store, "MANY", 4)
+    monkeypatch.setattr(segment_store, "GROWTH", 2)
     combining = Combining(Windowing.of(FixedWindows(10)), SumFn(), intervals=IntervalMap.evenly(1))
     most, rows = 0, 8 * 256
     for epoch in range(256):

@@ -9,17 +9,18 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import StepError
-from headrace.lowlevel.intervals import IntervalMap
+from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.time import SECOND
-from headrace.sdk.columns import shelf
-from headrace.sdk.columns.choice import obstacle
-from headrace.sdk.contents import Combiner
-from headrace.sdk.transforms.numeric import SumFn
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.operators.vectorized.eligibility import obstacle
+from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.triggers import (
     AccumulationMode,
     AfterAll,
     AfterAny,
     AfterCount,
+    AfterElement,
     AfterProcessingTime,
     AfterWatermark,
     Always,
@@ -29,15 +30,16 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
-from headrace.sdk.windowing import ClosingBehavior, OnTimeBehavior, Windowing
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions
-from tests.properties.columnways import Combining, Step, by_columns, by_key, of_each_key
-from tests.properties.test_columngrouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+from tests.properties.grouping_strategies import Combining, Step, by_columns, by_key, of_each_key
+from tests.properties.groupings.test_vectorized_grouping import COMBINERS, TUPLES, WINDOW_FNS, scripts
 
 BOTH = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
 BY_WALL_TIME = AfterWatermark(early=AfterProcessingTime(60))
 ENDING = AfterWatermark(early=OrFinally(AfterProcessingTime(60), AfterCount(9)))
 PAIRS = Repeatedly(AfterCount(2))
+LATE_ELEMENT = AfterWatermark(late=Repeatedly(AfterElement(bool)))
 WAITING = Repeatedly(AfterProcessingTime(3))
 TRIGGERS: list[Trigger] = [
     DefaultTrigger(),
@@ -147,9 +149,9 @@ class Turned(Combining):
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Segments that come together soon."""
-    monkeypatch.setattr(shelf, "_SMALL", 2)
-    monkeypatch.setattr(shelf, "_MANY", 2)
-    monkeypatch.setattr(shelf, "_GROWTH", 2)
+    monkeypatch.setattr(segment_store, "SMALL", 2)
+    monkeypatch.setattr(segment_store, "MANY", 2)
+    monkeypatch.setattr(segment_store, "GROWTH", 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -199,6 +201,7 @@ def test_an_epoch_writes_what_it_changes() -> None:
         (Windowing.of(Sessions(10), BOTH, AccumulationMode.DISCARDING), "come from Sessions"),
         (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING, allowed_lateness=5), "holds the watermark"),
         (Windowing.of(FixedWindows(10), PAIRS, AccumulationMode.DISCARDING), None),
+        (Windowing.of(FixedWindows(10), LATE_ELEMENT, AccumulationMode.DISCARDING), "looks at the values"),
         (Windowing.of(GlobalWindows(), BOTH, AccumulationMode.ACCUMULATING), None),
     ],
 )

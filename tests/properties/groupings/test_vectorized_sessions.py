@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace.lowlevel import CallSink
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.columns import sessionshelf
-from headrace.sdk.columns.sessiongrouping import ColumnSessions
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
+from headrace.sdk.operators.vectorized.sessions import ColumnSessions
+from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import Sessions, TimestampedValue
+from tests.depth import examples
 
 GAP = 10
 KEYS = st.sampled_from(["a", "b", "\ud800", 1, True, ("a", 1), (1, 2), 2**70])
@@ -61,7 +62,7 @@ def play(script: list[object], combine: object, by_columns: bool):
         topology = compile_pipeline(pipeline)
         assert isinstance(topology.keyed["Group"].computation, ColumnSessions)
     else:
-        with mock.patch("headrace.sdk.compile.obstacle", lambda *_, **__: "the test"):
+        with mock.patch("headrace.sdk.compiler.execution_strategy.obstacle", lambda *_, **__: "the test"):
             topology = compile_pipeline(pipeline)
     result = LocalRunner().run_topology(topology, RunOptions())
     counters = {name: result.counters["Group"].get(name, 0) for name in ("records", "dropped_late", "late")}
@@ -77,7 +78,7 @@ def _shown(
     return pair, window, timestamp, pane
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(50, 5_000))
 @pytest.mark.parametrize("combine", COMBINERS.values(), ids=COMBINERS)
 @given(script=scripts())
 @example(script=[[("a", 1, 0), ("a", 2, 20)], 5, [("a", 4, 9), ("a", 8, 12)], 40, [("a", 16, 45)], 60])
@@ -86,14 +87,14 @@ def test_by_columns_and_key_by_key_are_the_same(combine, script):
     assert play(script, combine, by_columns=True) == play(script, combine, by_columns=False)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(50, 5_000))
 @given(script=scripts(keys=st.sampled_from("abc"), values=st.integers(0, 9)))
 def test_many_small_segments_become_one(script):
-    with mock.patch.object(sessionshelf, "MANY", 2), mock.patch.object(sessionshelf, "SMALL", 2):
+    with mock.patch.object(segment_store, "MANY", 2), mock.patch.object(segment_store, "SMALL", 2):
         assert play(script, sum, by_columns=True) == play(script, sum, by_columns=False)
 
 
-@settings(deadline=None)
+@settings(max_examples=examples(50, 5_000))
 @given(script=scripts(), seed=st.randoms())
 def test_the_order_within_a_bundle_makes_no_difference(script, seed):
     shuffled = [step if isinstance(step, int) else seed.sample(step, len(step)) for step in script]
@@ -101,15 +102,15 @@ def test_the_order_within_a_bundle_makes_no_difference(script, seed):
 
 
 def test_sessions_that_are_over_leave_nothing():
-    copies: list[MemoryCopy] = []
-    made = MemoryCopy.__init__
+    copies: list[MemoryStateStore] = []
+    made = MemoryStateStore.__init__
 
-    def init(self: MemoryCopy) -> None:
+    def init(self: MemoryStateStore) -> None:
         made(self)
         copies.append(self)
 
     script = [[("a", 1, 0), ("b", 1, 5)], 3, [("a", 2, 8)], 30, [("a", 1, 40)], 41]
-    with mock.patch.object(MemoryCopy, "__init__", init):
+    with mock.patch.object(MemoryStateStore, "__init__", init):
         play(script, sum, by_columns=True)
     assert copies
     assert all(count == 0 for copy in copies for count in copy.count().values())

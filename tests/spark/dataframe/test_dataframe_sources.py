@@ -25,16 +25,17 @@ from headrace.lowlevel import (
     Timer,
     Topology,
 )
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import SparkRunner, streams
-from headrace.runners.spark.pieces import Piece, PieceSplit, Range, cut, next_ranges
-from headrace.runners.spark.streams import StreamError
+from headrace.runners.spark import SparkRunner
+from headrace.runners.spark.dataframe import streaming
+from headrace.runners.spark.dataframe.staged_rows import OffsetRange, Piece, PieceSplit, cut, next_ranges
+from headrace.runners.spark.dataframe.streaming import StreamError
 from headrace.sdk.io.dataframe import DataFrameInjector
-from headrace.sdk.row import Row
+from headrace.sdk.model.row import Row
 
 pytestmark = pytest.mark.spark
 
@@ -150,7 +151,7 @@ def test_a_frame_that_changes_is_read_once(spark: SparkSession, tmp_path: Path) 
     written = [
         (row.key, timestamp)
         for path, size in listed
-        for batch in PieceSplit(store, Range(Piece(path, size), 0, size), "at").read()
+        for batch in PieceSplit(store, OffsetRange(Piece(path, size), 0, size), "at").read()
         for row, timestamp in batch.rows()
     ]
     # The last epoch of a run that was stopped before delivery is delivered again by the next.
@@ -263,13 +264,13 @@ def test_no_row_twice_or_never_when_a_run_stops_and_goes_on(spark: SparkSession,
 def test_spark_giving_a_batch_again_changes_nothing(
     spark: SparkSession, files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    take = streams.StreamInjector._take
+    take = streaming.StreamInjector._take
 
-    def twice(self: streams.StreamInjector, frame: DataFrame, batch: int) -> None:
+    def twice(self: streaming.StreamInjector, frame: DataFrame, batch: int) -> None:
         take(self, frame, batch)
         take(self, frame, batch)
 
-    monkeypatch.setattr(streams.StreamInjector, "_take", twice)
+    monkeypatch.setattr(streaming.StreamInjector, "_take", twice)
     for _ in range(3):
         files.add(10)
     rows = drain(spark, files, tmp_path / "checkpoint")
@@ -342,12 +343,12 @@ def _spark_folders(place: Path) -> Iterator[Path]:
 
 
 def test_a_place_that_spark_may_not_know_is_asked_for(spark: SparkSession, files: Files) -> None:
-    injector = streams.StreamInjector(
+    injector = streaming.StreamInjector(
         files.frame(spark),
         ObjectStore("memory://"),
         "sources/x",
         DataFrameInjector(None, None, None),
-        streams.StreamOptions(),
+        streaming.StreamOptions(),
     )
     with pytest.raises(CheckpointError, match="stream_location"):
         injector.plan(injector.start(), 1, 1)

@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, CheckpointView, PickleCoder, Topology
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
 from headrace.runners.spark import SparkRunner
-from tests.unit.test_checkpoint_listing import StopAfter, Visits
+from tests.unit.lowlevel.checkpoint.inspection.test_checkpoint_view import StopAfter, Visits
 
 pytestmark = pytest.mark.spark
 

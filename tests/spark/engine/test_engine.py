@@ -31,16 +31,17 @@ from headrace.lowlevel import (
 )
 from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.metric import CounterCell
-from headrace.lowlevel.record import Batch, Emit
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine.epoch import Row
+from headrace.lowlevel.records.record import Batch, Emit
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.messages import Message
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import SparkRunner, job
-from headrace.runners.spark.copies import Copies
-from headrace.runners.spark.extent import Extent
-from headrace.runners.spark.onestage import was_too_much
-from tests.unit.test_local_runner import Highest, PerMinute
+from headrace.runners.spark import SparkRunner
+from headrace.runners.spark.jobs import epoch_job
+from headrace.runners.spark.jobs.single_stage import was_too_much
+from headrace.runners.spark.jobs.stage_policy import StageExtent
+from headrace.runners.spark.statestore.store_cache import StoreCache
+from tests.unit.runners.local.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.spark
 
@@ -97,7 +98,7 @@ def test_small_and_large_epochs_take_different_ways_to_the_same_end(
         SparkRunner(spark).run_topology(topology, RunOptions(max_records_per_epoch=16, **options))
         found.append(sorted(minutes))
         if options:
-            monkeypatch.setattr(job, "_SMALL", 0)
+            monkeypatch.setattr(epoch_job, "_SMALL", 0)
     assert found == [found[0]] * 3
     assert found[0]
 
@@ -134,14 +135,14 @@ def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     too_much = []
-    run_in_one = job.EpochJob.run_in_one_stage
+    run_in_one = epoch_job.EpochJob.run_in_one_stage
 
-    def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
+    def watched(self: epoch_job.EpochJob, epoch: int, rows: Sequence[Message], width: int = 1) -> list[Message]:
         found = run_in_one(self, epoch, rows, width)
         too_much.append(was_too_much(found))
         return found
 
-    monkeypatch.setattr(job.EpochJob, "run_in_one_stage", watched)
+    monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", watched)
     topology = Topology()
     topology.injector("in", Growing())
     topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])
@@ -167,8 +168,8 @@ def test_large_epochs_in_one_task_and_spread_go_on_from_each_other(
 ) -> None:
     ways = iter([False, True, True, False])
     ran = []
-    monkeypatch.setattr(Extent, "is_one", lambda self, splits: next(ways))
-    monkeypatch.setattr(Extent, "took", lambda self, seconds, busy, is_one: ran.append(is_one))
+    monkeypatch.setattr(StageExtent, "choose_one_task", lambda self, splits: next(ways))
+    monkeypatch.setattr(StageExtent, "took", lambda self, seconds, busy, is_one: ran.append(is_one))
     topology = Topology()
     topology.injector("in", Large())
     topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])
@@ -320,8 +321,8 @@ def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: 
         run([*rows, ("stop", 0)])
     checkpoint = CheckpointView.of(ObjectStore(place))
     assert checkpoint.manifest is not None
-    assert any(plan.snapshot is not None for plan in checkpoint.manifest.plans.values()), "no snapshot was committed"
-    Copies(checkpoint.identity).discard()
+    assert any(plan.snapshot is not None for plan in checkpoint.manifest.chains.values()), "no snapshot was committed"
+    StoreCache(checkpoint.identity).discard()
     again = run([*rows, *[(key, 200) for key in range(4)]])
     assert {row for row in again if row[1] == 200} == {((key, 51), 200) for key in range(4)}
 
@@ -340,7 +341,7 @@ def test_a_damaged_copy_is_made_again(spark: SparkSession, tmp_path: Path, damag
     rows: list[tuple[object, int]] = [(i % 400, i) for i in range(1600)]
     with pytest.raises(StepError, match="stop here"):
         run([*rows, ("stop", 0)])
-    (file,) = Copies(CheckpointView.of(ObjectStore(place)).identity).folder.rglob("data.mdb")
+    (file,) = StoreCache(CheckpointView.of(ObjectStore(place)).identity).folder.rglob("data.mdb")
     with file.open("r+b") as opened:
         if damage == "crash":
             opened.truncate(8192)
@@ -393,7 +394,7 @@ def test_two_runs_at_once_in_one_program(spark: SparkSession) -> None:
 
 
 def test_copies_end_with_a_run_that_has_no_checkpoint(spark: SparkSession) -> None:
-    kept = Copies("any").folder.parent
+    kept = StoreCache("any").folder.parent
     before = set(kept.iterdir()) if kept.exists() else set()
     topology, *_ = two_levels()
     SparkRunner(spark).run_topology(topology)

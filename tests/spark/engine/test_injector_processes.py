@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
-from tests.faults.test_injector_processes import EXPECTED, hand_over, topology
+from tests.faults.crashes.test_injector_processes import EXPECTED, hand_over, topology
 
 pytestmark = pytest.mark.spark
 

@@ -9,20 +9,20 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, CallSink, Topology
-from headrace.lowlevel.balance import BalancePolicy, LoadBalancer
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.balancer import BalancePolicy, LoadBalancer
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from tests.faults.test_intervals_change import RandomBalancer
-from tests.unit.test_local_runner import Highest, PerMinute
+from tests.faults.crashes.test_intervals_change import RandomBalancer
+from tests.unit.runners.local.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.spark
 
-CROWDED = [key for key in range(80) if IntervalMap.evenly(2).of(row_of(encode_key(key))).number == 0]
+CROWDED = [key for key in range(80) if IntervalMap.evenly(2).of(key_hash_of(encode_key(key))).number == 0]
 ROWS = [(CROWDED[i % len(CROWDED)], (i * 37) % 400) for i in range(400)]
 
 

@@ -16,16 +16,17 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, StepError, Topology
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.injector import Split
+from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.metric import CounterCell
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.shapes import Single, pair
-from headrace.runners.engine.epoch import Row
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.value_schema import Single, pair
+from headrace.runners.engine.messages import Message
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import SparkRunner, job
-from headrace.runners.spark.extent import Extent
+from headrace.runners.spark import SparkRunner
+from headrace.runners.spark.jobs import epoch_job
+from headrace.runners.spark.jobs.stage_policy import StageExtent
 
 pytestmark = pytest.mark.spark
 
@@ -102,14 +103,14 @@ Run = Callable[..., Watched]
 @pytest.fixture
 def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     widths: list[int] = []
-    run_in_one = job.EpochJob.run_in_one_stage
+    run_in_one = epoch_job.EpochJob.run_in_one_stage
 
-    def watched(self: job.EpochJob, epoch: int, rows: Sequence[Row], width: int = 1) -> list[Row]:
+    def watched(self: epoch_job.EpochJob, epoch: int, rows: Sequence[Message], width: int = 1) -> list[Message]:
         widths.append(width)
         return run_in_one(self, epoch, rows, width)
 
-    monkeypatch.setattr(job.EpochJob, "run_in_one_stage", watched)
-    monkeypatch.setattr(Extent, "is_one", never(Extent.is_one))
+    monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", watched)
+    monkeypatch.setattr(StageExtent, "choose_one_task", never(StageExtent.choose_one_task))
 
     def run(split: type[Numbers] = Numbers, computation: Computation | None = None, **options: object) -> Watched:
         rows: list[object] = []
@@ -119,10 +120,10 @@ def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
     return run
 
 
-def never(is_one: Callable[[Extent, Sequence[Split]], bool]) -> Callable[[Extent, Sequence[Split]], bool]:
+def never(is_one: Callable[[StageExtent, Sequence[Split]], bool]) -> Callable[[StageExtent, Sequence[Split]], bool]:
     """Asked as ever, but no epoch is for one task."""
 
-    def asked(self: Extent, splits: Sequence[Split]) -> bool:
+    def asked(self: StageExtent, splits: Sequence[Split]) -> bool:
         is_one(self, splits)
         return False
 

@@ -13,9 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
-from headrace.runners.spark import SparkRunner, job, session
+from headrace.lowlevel.code_pickling import ShippingError
+from headrace.runners.spark import SparkRunner, session
+from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.session import SparkSetupError
-from headrace.sdk.shipping import ShippingError
 
 pytestmark = pytest.mark.spark
 
@@ -109,7 +110,7 @@ def test_the_active_session_is_used_and_stays_the_active_one(
 ) -> None:
     assert session.open_session() is spark
     # Large epochs go in as a DataFrame, and Spark makes the session of one that is made from rows the active one.
-    monkeypatch.setattr(job, "_SMALL", 0)
+    monkeypatch.setattr(epoch_job, "_SMALL", 0)
     SparkRunner().run_topology(simple())
     assert session.open_session() is spark
 

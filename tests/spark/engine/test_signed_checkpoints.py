@@ -11,13 +11,13 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import CheckpointError
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.checkpoint.signature import SignedStore
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.lowlevel.storage.signed_store import SignedStore
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.frames import FrameInjector
+from headrace.runners.spark.dataframe.bounded import FrameInjector
 from headrace.sdk.io.dataframe import DataFrameInjector
-from tests.spark.test_frames import Stop, counting, keyed
+from tests.spark.dataframe.test_dataframe_sources import Stop, counting, keyed
 
 pytestmark = pytest.mark.spark
 
@@ -28,7 +28,7 @@ def test_a_signed_run_from_a_dataframe_stopped_and_started_again(spark: SparkSes
     wanted = DataFrameInjector(keyed(spark, 500), "at", None)
     topology, rows = counting(wanted)
 
-    def stop(progress: Progress) -> None:
+    def stop(progress: EpochProgress) -> None:
         raise Stop
 
     options = {"checkpoint": str(tmp_path), "checkpoint_key": KEY, "max_records_per_epoch": 300}

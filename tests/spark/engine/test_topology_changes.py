@@ -6,7 +6,7 @@ import pytest
 
 from headrace.lowlevel import TopologyChangeError
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash
 from headrace.runners.spark import SparkRunner

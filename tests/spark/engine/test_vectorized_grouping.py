@@ -11,8 +11,17 @@ from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Crash
 from headrace.runners.spark import SparkRunner
-from tests.faults import test_rawcolumns_survive as raw
-from tests.faults.test_columns_survive import LIMIT, Dies, Rows, general_way, of_sinks, segments, told, topology
+from tests.faults.crashes import test_column_computations_survive as raw
+from tests.faults.crashes.test_vectorized_grouping_survives import (
+    LIMIT,
+    Dies,
+    Rows,
+    general_way,
+    of_sinks,
+    segments,
+    told,
+    topology,
+)
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, SendSink, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 from tests.spark.lives import write

@@ -34,8 +34,9 @@ KILLS = {
     "total": 8,
     "delivered": 9,
 }
-"""Points, and the epochs in which the driver dies there. At less than full depth the first two: the others are in the
-driver's protocol alone, at all of which drivers are killed in memory too (`tests/faults/test_kill_local.py`)."""
+"""Points, and the epochs in which the driver dies there. At less than full depth the first one: the others are
+in the driver's protocol alone, at all of which drivers are killed in memory too
+(`tests/faults/crashes/test_kill_local.py`)."""
 
 
 def written(out: Path) -> dict[str, str]:
@@ -114,7 +115,7 @@ def test_a_driver_killed_at_eight_points_and_started_again(
     tmp_path: Path, expected: dict[str, str], tally: Callable[[int], Tally]
 ) -> None:
     run = tally(1)
-    kills = sorted(list(KILLS.items())[: faults(2, len(KILLS))], key=lambda kill: kill[1])
+    kills = sorted(list(KILLS.items())[: faults(1, len(KILLS))], key=lambda kill: kill[1])
     for number in range(faults(1, 5)):
         drivers = Lives(tmp_path / str(number), expected)
         for kill, epoch in kills:

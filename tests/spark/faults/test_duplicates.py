@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import Computation, Context, ManualInjector, Record, Topology
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import SECOND
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner

@@ -13,15 +13,16 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.joberror import SparkJobError
+from headrace.runners.spark.jobs.job_error import SparkJobError
 from tests.spark import dying
-from tests.spark.test_executors import cluster_environment
+from tests.spark.faults.test_executors import cluster_environment
 
 pytestmark = pytest.mark.spark
 
 AGAIN = "nothing of it is committed, and the same program goes on from there when it is started again"
 KILLED = (
-    "died without a word in step 'fragile' at each of 4 attempts: it was killed, most likely by the system as memory"
+    "ended without an error message in step 'fragile' at each of 4 attempts: it was killed, most likely by the system "
+    "as memory"
 )
 
 
@@ -67,7 +68,7 @@ def test_a_worker_that_is_left_by_sys_exit(spark: SparkSession) -> None:
 def test_what_the_command_line_says(how: str, told: str) -> None:
     command = [sys.executable, "-m", "headrace", "run", f"tests.spark.dying:{how}", "--no-progress"]
     ran = subprocess.run(
-        command, cwd=Path(__file__).parents[2], env=os.environ, capture_output=True, text=True, timeout=240, check=False
+        command, cwd=Path(__file__).parents[3], env=os.environ, capture_output=True, text=True, timeout=240, check=False
     )
     assert ran.returncode == 1
     lines = [line for line in ran.stderr.strip().splitlines() if not line.startswith("WARNING: Using incubator")]

@@ -15,10 +15,10 @@ import pytest
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import packages
-from headrace.runners.spark.ownfiles import program_files
+from headrace.runners.spark import code_shipping
+from headrace.runners.spark.program_modules import program_files
 from tests.spark import lives, undecided
-from tests.spark.test_driver_killed import written
+from tests.spark.faults.test_driver_killed import written
 
 pytestmark = pytest.mark.spark
 
@@ -31,7 +31,7 @@ def cluster_environment(folder: Path) -> dict[str, str]:
         "SPARK_WORKER_DIR": str(folder / "work"),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYSPARK_PYTHON": sys.executable,
-        "HEADRACE_COPIES": str(folder / "copies"),
+        "HEADRACE_STATE_STORES": str(folder / "state-stores"),
     }
 
 
@@ -85,7 +85,7 @@ def test_a_lost_task_that_makes_something_else_when_it_is_run_again(tmp_path: Pa
 
 
 def test_the_package_in_a_zip_is_whole(tmp_path: Path) -> None:
-    path = packages.zipped(packages.package_files(), tmp_path / "headrace.zip")
+    path = code_shipping.zipped(code_shipping.package_files(), tmp_path / "headrace.zip")
     script = """
 import sys, zipfile
 sys.path.insert(0, sys.argv[1])
@@ -100,7 +100,7 @@ print(len(names))
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 50
     assert "headrace/runners/spark/log4j2.properties" in ZipFile(path).namelist()
-    again = packages.zipped(packages.package_files(), tmp_path / "again.zip")
+    again = code_shipping.zipped(code_shipping.package_files(), tmp_path / "again.zip")
     assert again.read_bytes() == path.read_bytes()
 
 

@@ -10,14 +10,14 @@ import pytest
 
 from tests.faults.smalldisk import may_mount, run_on_small_disk
 from tests.faults.tally import Tally
-from tests.spark.test_driver_killed import expected, written
+from tests.spark.faults.test_driver_killed import expected, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
 
 __all__ = ["expected"]
 
 
-@pytest.mark.parametrize("what", ["checkpoint", "copies", "shuffles"])
+@pytest.mark.parametrize("what", ["checkpoint", "state-stores", "shuffles"])
 def test_a_full_disk_ends_the_program_by_name_and_it_goes_on_exactly(
     tally: Callable[[int], Tally], tmp_path: Path, expected: dict[str, str], what: str
 ) -> None:

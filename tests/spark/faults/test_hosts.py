@@ -17,12 +17,13 @@ import pytest
 from tests.faults.tally import Tally
 from tests.s3 import S3, start
 from tests.spark import onhosts
+from tests.spark.faults.test_executors import left_in
 from tests.spark.nethosts import WORKER_SECONDS, Cluster, Host, may_have_hosts, wait_for
-from tests.spark.test_executors import left_in
 
 pytestmark = [
     pytest.mark.spark,
     pytest.mark.faults,
+    pytest.mark.slow,
     pytest.mark.skipif(not may_have_hosts(), reason="network namespaces need root"),
 ]
 LONGEST = 400
@@ -195,16 +196,13 @@ def bucket(cluster: Cluster) -> Iterator[S3]:
     process.wait()
 
 
-@pytest.mark.parametrize(
-    "fault", [kill_executor, *(pytest.param(fault, marks=pytest.mark.slow) for fault in FAULTS[1:])]
-)
+@pytest.mark.parametrize("fault", FAULTS)
 def test_with_a_checkpoint_in_a_shared_folder(
     cluster: Cluster, tmp_path: Path, tally: Callable[[int], Tally], fault: Fault
 ) -> None:
     undergo(Life(cluster, tmp_path, str(tmp_path / "checkpoint"), TOLERANT), fault, tally(18))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_with_a_checkpoint_on_object_storage(
     cluster: Cluster, bucket: S3, tmp_path: Path, tally: Callable[[int], Tally], fault: Fault
@@ -212,7 +210,6 @@ def test_with_a_checkpoint_on_object_storage(
     undergo(Life(cluster, tmp_path, bucket.new_place(), TOLERANT), fault, tally(18))
 
 
-@pytest.mark.slow
 def test_speculation_runs_tasks_twice(cluster: Cluster, tmp_path: Path, tally: Callable[[int], Tally]) -> None:
     """One host is so slow that Spark runs its tasks on the other one as well."""
     life = Life(cluster, tmp_path, str(tmp_path / "checkpoint"), SPECULATIVE, cluster.hosts[0].name)

@@ -17,7 +17,7 @@ from headrace.runners.spark import SparkRunner
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.spark import losing
-from tests.spark.test_executors import cluster_environment
+from tests.spark.faults.test_executors import cluster_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.s3 import S3
-from tests.spark.test_driver_killed import KILLS, Lives, expected, written
+from tests.spark.faults.test_driver_killed import KILLS, Lives, expected, written
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.faults]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_signals import committed, running, wait_for
+from tests.unit.runners.engine.driver.test_signals import committed, running, wait_for
 
 pytestmark = pytest.mark.spark
 

@@ -15,21 +15,22 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.lowlevel.checkpoint import Manifest, paths
-from headrace.lowlevel.checkpoint.log import read_entry
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel.checkpoint.log.commit_log import read_entry
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 from tests.depth import faults
 from tests.faults.tally import Tally
 from tests.spark import lives
 from tests.spark.cluster import parent
-from tests.spark.test_driver_killed import Lives, expected
+from tests.spark.faults.test_driver_killed import Lives, expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
 __all__ = ["expected"]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 STOPS = [("task", 4), ("commit", 3), ("plan", 5), ("committed", 4), ("total", 4)]
 """Points, and the epochs in which the driver is stopped there; the first is tried at any depth."""
 START = "import sys; from tests.spark.lives import main; main(*sys.argv[1:])"
@@ -40,11 +41,11 @@ class Zombie:
     """A driver in a process of its own, which stops itself at a point.
 
     `frozen` stops its Java and its workers, too, as when a machine stands still; they are on another host then, as far
-    as copies of state go.
+    as state stores go.
     """
 
     def __init__(self, drivers: Lives, point: str, epoch: int, frozen: bool) -> None:
-        elsewhere = {"HEADRACE_COPIES": f"{drivers.folder}/copies"} if frozen else {}
+        elsewhere = {"HEADRACE_STATE_STORES": f"{drivers.folder}/state-stores"} if frozen else {}
         arguments = [drivers.place, drivers.out, point, epoch, int(signal.SIGSTOP)]
         self._process = subprocess.Popen(
             [sys.executable, "-c", START, *map(str, arguments)],
@@ -108,7 +109,7 @@ def test_stopped_replaced_and_continued(
 def log(place: str) -> dict[int, int]:
     """Place in the log -> generation of the driver that wrote what is there."""
     store, found = ObjectStore(place), {}
-    for number in map(paths.number_of, store.list(paths.LOG)):
+    for number in map(object_names.number_of, store.list(object_names.LOG)):
         assert number is not None
         entry = read_entry(store, number)
         assert entry is not None

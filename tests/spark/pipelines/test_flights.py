@@ -11,12 +11,12 @@ from examples.flights_data import prepare
 from examples.flights_replay import Replay
 from examples.flights_summary import HOURS, SESSIONS, answer, counted
 from examples.flights_usual import UsualDelay
-from headrace.lowlevel.sink import CallSink
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.sinks.sink import CallSink
+from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from tests.unit.flights_panes import expected_panes
-from tests.unit.test_flights import Run
+from tests.unit.examples.flights_panes import expected_panes
+from tests.unit.examples.test_flights import Run
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -1,4 +1,4 @@
-"""The pages that need a Spark session, run with one: see `tests/unit/test_guides.py`."""
+"""The pages that need a Spark session, run with one: see `tests/unit/docs/test_guides.py`."""
 
 from __future__ import annotations
 

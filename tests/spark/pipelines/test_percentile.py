@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
-from tests.unit.test_percentile_runs import CHOSEN, EPOCH, model, topology_of
+from tests.unit.lowlevel.watermarks.test_lateness import CHOSEN, EPOCH, model, topology_of
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from tests.faults.test_crash_at_every_step import Outside
-from tests.faults.test_retractions_survive import histogram, standing
+from tests.faults.crashes.test_crash_at_every_step import Outside
+from tests.faults.crashes.test_retractions_survive import histogram, standing
 
 pytestmark = pytest.mark.spark
 

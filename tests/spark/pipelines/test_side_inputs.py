@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from tests.faults.test_crash_at_every_step import Outside
-from tests.faults.test_side_inputs_survive import looked_up
+from tests.faults.crashes.test_crash_at_every_step import Outside
+from tests.faults.crashes.test_side_inputs_survive import looked_up
 
 pytestmark = pytest.mark.spark
 

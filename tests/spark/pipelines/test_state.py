@@ -9,7 +9,7 @@ from headrace.lowlevel import CallSink
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import (

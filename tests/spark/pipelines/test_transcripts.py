@@ -10,7 +10,7 @@ from tests.transcripts.pipelines import moves_wall_time, play_as_pipeline
 from tests.transcripts.transcript import transcripts
 
 pytestmark = pytest.mark.spark
-ALL = list(transcripts())
+ALL = transcripts()
 
 
 def test_all_but_those_about_wall_time(spark: SparkSession) -> None:

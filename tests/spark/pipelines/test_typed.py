@@ -12,7 +12,7 @@ from headrace.lowlevel import CallSink
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.spark import SparkRunner
 from headrace.transforms.schemas import Join
-from tests.unit.keytypes import ROW, Colour, Place, Point, PointCoder, Team
+from tests.unit.lowlevel.coders.keytypes import ROW, Colour, Place, Point, PointCoder, Team
 
 pytestmark = pytest.mark.spark
 

@@ -7,7 +7,7 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.runners.spark import SparkRunner
-from tests.unit.test_raised import Odd
+from tests.unit.lowlevel.test_user_exceptions import Odd
 
 pytestmark = pytest.mark.spark
 

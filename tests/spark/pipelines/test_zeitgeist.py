@@ -15,9 +15,9 @@ from examples.zeitgeist_world import World
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from tests.spark import zeitgeist_lives
-from tests.spark.test_driver_killed import written
-from tests.spark.test_executors import cluster_environment
-from tests.unit.test_zeitgeist import Run
+from tests.spark.faults.test_driver_killed import written
+from tests.spark.faults.test_executors import cluster_environment
+from tests.unit.examples.test_zeitgeist import Run
 
 pytestmark = pytest.mark.spark
 
@@ -50,8 +50,8 @@ def test_exactly_what_was_planted_is_found(spark: SparkSession) -> None:
     assert counters["records"] == counters["counted"] + counters["dropped_late"]
 
 
-# The example in memory dies at every step (`tests/faults/test_zeitgeist_crashes.py`), and others on Spark do by SIGKILL
-# (`test_driver_killed.py`).
+# The example in memory dies at every step (`tests/faults/crashes/test_zeitgeist_crashes.py`), and others on Spark do by
+# SIGKILL (`tests/spark/faults/test_driver_killed.py`).
 @pytest.mark.slow
 @pytest.mark.faults
 def test_a_run_whose_driver_is_killed_finds_the_same(tmp_path: Path, expected: dict[str, str]) -> None:

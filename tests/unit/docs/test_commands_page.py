@@ -13,7 +13,7 @@ from headrace.cli.app import SUMMARIES
 from headrace.cli.app import _loaded as loaded
 from headrace.cli.ending import Ending
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 
 
 def taken_by(command: str) -> list[str]:

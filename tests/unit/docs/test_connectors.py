@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "connectors.md"
+PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 
 def blocks() -> list[tuple[str, str]]:

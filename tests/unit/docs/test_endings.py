@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from headrace.cli.app import app
 from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine import signals
-from headrace.runners.engine.running import Changes
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.driver import signals
+from headrace.runners.engine.driver.topology_change import Changes
 
 PAGE = Path("docs/guide/operating.md")
 PROGRAM = """

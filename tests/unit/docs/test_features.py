@@ -1,16 +1,16 @@
-"""docs/features.md is kept true: what it names as showing a feature exists."""
+"""docs/internals/features.md is kept true: what it names as showing a feature exists."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def rows() -> dict[str, str]:
     """Each feature's id, and its last column."""
-    lines = (ROOT / "docs/features.md").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "docs/internals/features.md").read_text(encoding="utf-8").splitlines()
     table = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if re.match(r"\| [A-Z]\d+ ", line)]
     assert len({row[0] for row in table}) == len(table), "an id stands twice"
     return {row[0]: row[-1] for row in table}

@@ -12,7 +12,7 @@ import pytest
 
 from tests.pages import run_page
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
 
 

@@ -16,9 +16,16 @@ import pytest
 
 import headrace
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 API = ROOT / "docs" / "api"
-BEHIND = ("headrace.sdk", "headrace.runners", "headrace.cli", "headrace.lowlevel.", "headrace.__main__")
+BEHIND = (
+    "headrace.sdk",
+    "headrace.runners",
+    "headrace.cli",
+    "headrace.lowlevel.",
+    "headrace.stored",
+    "headrace.__main__",
+)
 """What programs do not import from."""
 RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting"]
 

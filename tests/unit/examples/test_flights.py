@@ -16,8 +16,8 @@ from examples.flights_data import prepare
 from examples.flights_progress import ProgressLine
 from examples.flights_summary import HOURS, SESSIONS, Question, answer, counted
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import Progress
-from tests.unit.flights_panes import expected_panes
+from headrace.runners.engine.options import EpochProgress
+from tests.unit.examples.flights_panes import expected_panes
 
 LIMIT = 10_000
 
@@ -31,7 +31,7 @@ class Run:
     """The example's pipeline, run; what it wrote and what it said on the way."""
 
     def __init__(self, replay_path: Path, out: Path, epoch: int, runner: str = "LocalRunner") -> None:
-        self.progress: list[Progress] = []
+        self.progress: list[EpochProgress] = []
         self.replay_path = replay_path
         self.replay = pd.read_parquet(replay_path)
         options = PipelineOptions([], progress=self.progress.append, max_records_per_epoch=epoch)
@@ -114,9 +114,9 @@ def test_a_resumed_run_is_checked_as_one_epoch() -> None:
     from rich.console import Console
 
     line = ProgressLine(Console(), 100)
-    line.show(Progress(7, 60, 0, 0, 0, 0, 0, 0, 0.1))
+    line.show(EpochProgress(7, 60, 0, 0, 0, 0, 0, 0, 0.1))
     assert line.epoch_ends == [100]
     line = ProgressLine(Console(), 100)
-    line.show(Progress(1, 60, 0, 0, 0, 0, 0, 0, 0.1))
-    line.show(Progress(2, 100, 0, 0, 0, 0, 0, 0, 0.1))
+    line.show(EpochProgress(1, 60, 0, 0, 0, 0, 0, 0, 0.1))
+    line.show(EpochProgress(2, 100, 0, 0, 0, 0, 0, 0, 0.1))
     assert line.epoch_ends == [60, 100]

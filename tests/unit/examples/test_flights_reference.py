@@ -14,13 +14,14 @@ import pytest
 from examples import flights_check as check
 from examples import flights_data as data
 from examples.flights_usual import HOUR_US, CarrierState, Finding, UsualDelay
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Commit, Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Commit, Worker
+from headrace.lowlevel.topology.nodes import Keyed
 
 DAY_US = 24 * HOUR_US
 LATENESS = check.Lateness(max_delay_us=4 * HOUR_US, allowed_us=DAY_US, gap_us=4 * HOUR_US)
@@ -264,7 +265,7 @@ class Carrier:
     def __init__(self) -> None:
         self.findings: list[Finding] = []
         self.counters: dict[str, int] = {}
-        self._copy = MemoryCopy()
+        self._copy = MemoryStateStore()
         self._watermark = MIN_TIMESTAMP
         place = Keyed("usual", UsualDelay(), {"flights": lambda flight: flight}, frozenset(["findings"]))
         self._worker = Worker(place, self._copy, self._emit)
@@ -276,8 +277,8 @@ class Carrier:
     def run(self, flights: Iterable[tuple[int, float | None]], watermark: int) -> Commit:
         rows = [({"delay_min": delay}, instant) for instant, delay in flights]
         key = encode_key("UA")
-        part = Part("flights", [value for value, _ in rows], [instant for _, instant in rows])
-        keys = {row_of(key): (key, [part])} if rows else {}
+        part = KeyRecords("flights", [value for value, _ in rows], [instant for _, instant in rows])
+        keys = {key_hash_of(key): (key, [part])} if rows else {}
         commit = self._worker.run(Bundle(keys, self._watermark, watermark))
         self._copy.apply(commit.delta)
         self._watermark = watermark
@@ -286,7 +287,7 @@ class Carrier:
         return commit
 
     def state(self) -> CarrierState:
-        stored = self._copy.get(row_of(encode_key("UA")), b"")
+        stored = self._copy.get(key_hash_of(encode_key("UA")), b"")
         assert stored is not None
         state = UsualDelay.state_coder.decode(stored)
         assert isinstance(state, CarrierState)

@@ -15,8 +15,8 @@ from benchmarks.simulation import MISHAPS, WORKERS, Costs, simulate
 from examples import gallery, gallery_millwheel
 from examples.streaming102.scores import SCORES, clock
 from headrace.recording import StepRecording
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.pictures.scene import Scene
+from headrace.sdk.visualization.plots.panel import panels
+from headrace.sdk.visualization.plots.scene import Scene
 
 pytest.importorskip("matplotlib", reason="the extra 'plot' is not installed")
 

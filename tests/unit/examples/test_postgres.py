@@ -11,7 +11,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.utils.timestamp import Timestamp
 from tests.postgresserver import programs, server
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne, write
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, write
 
 psycopg = pytest.importorskip("psycopg")
 ORDERS = [("tea", 1), ("coffee", 20), ("tea", 300), ("tea", 4000), ("coffee", 50_000)]

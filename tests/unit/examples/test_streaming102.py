@@ -12,7 +12,7 @@ import pytest
 from headrace.runners.local import LocalRunner
 from tests.article import Article, Outcomes, modules
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "streaming102.md"
 PROGRAMS = ROOT / "examples" / "streaming102"
 COMMAND = r"^```sh\npython -m examples\.streaming102\.(\w+)\n```\n"

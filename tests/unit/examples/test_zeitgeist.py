@@ -19,10 +19,10 @@ from examples.zeitgeist_replay import watermark
 from examples.zeitgeist_world import HELD_BACK, OUTAGE, REGIONS, START, Search, World, everywhere
 from headrace.lowlevel import CallSink, ManualInjector, Topology
 from headrace.lowlevel.time import SECOND
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import RandomScheduler
-from headrace.sdk.running import Runner
+from headrace.sdk.pipeline.runner_choice import Runner
 from tests.depth import examples
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ class Run:
         self.world = world
         self.anomalies: list[Anomaly] = []
         self.windows: list[WindowCount] = []
-        self.progress: list[Progress] = []
+        self.progress: list[EpochProgress] = []
         made = topology(world, lambda epoch, rows: self.anomalies.extend(value for value, _ in rows), step)
         made.sink("windows", "window counts", CallSink(lambda _, rows: self.windows.extend(value for value, _ in rows)))
         options = RunOptions(progress=self.progress.append)
@@ -143,7 +143,7 @@ def test_a_query_that_nobody_searches_for_any_more_is_forgotten() -> None:
     made.injectors["searches in Egypt"] = injector
     runner = LocalRunner()
     runner.run_topology(_with_day(made, day))
-    stored = {name: copy.count() for (name, _), copy in runner.copies.items()}
+    stored = {name: store.count() for (name, _), store in runner.stores.items()}
     assert not any(count for counts in stored.values() for count in counts.values()), stored
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.metric import (
     MOST_CHARACTERS,
-    Cells,
     Collector,
     CounterCell,
     DistributionCell,
     GaugeCell,
     Metric,
+    MetricValues,
     StringSetCell,
     added,
     at,
@@ -33,8 +33,8 @@ UPDATES = st.lists(
 )
 
 
-def collected(updates: Iterable[tuple[str, Metric, int, int]]) -> Cells:
-    cells: Cells = {}
+def collected(updates: Iterable[tuple[str, Metric, int, int]]) -> MetricValues:
+    cells: MetricValues = {}
     for step, metric, value, clock in updates:
         with Collector(clock) as one, at(step):
             report(metric, value)

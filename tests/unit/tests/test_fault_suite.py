@@ -14,7 +14,7 @@ from tests.faults.figures import Figure, load
 from tests.faults.rows import ROWS
 from tests.faults.tally import Tally
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SUITE = """
 import pytest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-LOCK = Path(__file__).parents[2] / "requirements-dev.lock"
+LOCK = Path(__file__).parents[3] / "requirements-dev.lock"
 
 
 def test_every_line_is_a_name_and_a_version() -> None:

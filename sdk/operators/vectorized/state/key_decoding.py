@@ -1,4 +1,4 @@
-"""What: encoded keys of many rows as columns again."""
+"""What: decoding of a column of encoded keys into columns of text and whole numbers."""
 
 from __future__ import annotations
 
@@ -8,27 +8,35 @@ from typing import NamedTuple, cast
 import numpy as np
 import pyarrow as pa
 
-from headrace.lowlevel import tuplekeys
-from headrace.lowlevel.arrays import of_numbers
-from headrace.lowlevel.coder import KeyCoder
-from headrace.lowlevel.columnkeys import first_places, numbered
-from headrace.lowlevel.columns import Shape
-from headrace.lowlevel.tuplekeys import TupleKeys, plain_keys
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple
+from headrace.lowlevel.coders.coder import KeyCoder
+from headrace.lowlevel.columnar import tuple_keys
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
+from headrace.lowlevel.columnar.key_columns import first_indices, numbered
+from headrace.lowlevel.columnar.tuple_keys import TupleKeys, plain_keys
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
 
-ENCODED = tuplekeys.ENCODED
-"""Of columns of encoded keys."""
+ENCODED = tuple_keys.ENCODED
+"""Arrow type of columns of encoded keys: large binary."""
 
 
 class Keys(NamedTuple):
-    """Keys as columns."""
+    """Decoded keys as Arrow columns."""
 
-    shape: Shape
+    shape: ValueSchema
     columns: list[pa.Array]
 
 
 def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
-    """The keys of a column of encoded ones, as columns if they are text, whole numbers or tuples of these.
+    """Decode a column of encoded keys: into columns if the keys are text, whole numbers or tuples of these.
+
+    Args:
+        encoded: Encoded keys: of type `ENCODED`, without nulls.
+        coder: The coder that has encoded the keys. What it raises for malformed bytes is passed on.
+
+    Returns:
+        `Keys` whose columns (large string or int64) have one entry for each encoded key, in the same order; or, for
+        keys that columns do not express, a list of the keys in this order.
 
     >>> decoded(pa.array([b"sUA", b"sAA"], ENCODED), KeyCoder()).columns[0].to_pylist()
     ['UA', 'AA']
@@ -36,22 +44,25 @@ def decoded(encoded: pa.Array, coder: KeyCoder) -> Keys | list[object]:
     if (simple := plain_keys(encoded)) is not None:
         return Keys(Single(0), [simple])
     numbers = numbered_bytes(encoded)
-    firsts = encoded.take(of_numbers(first_places(numbers, int(numbers.max(initial=-1)) + 1)))
+    firsts = encoded.take(of_numbers(first_indices(numbers, int(numbers.max(initial=-1)) + 1)))
     columns = _alike(firsts, coder)
     distinct = [] if columns is not None else list(map(coder.decode, firsts.to_pylist()))
     if columns is not None or (columns := _columns(distinct)) is not None:
-        places = of_numbers(numbers)
-        return Keys(columns.shape, [column.take(places) for column in columns.columns])
+        indices = of_numbers(numbers)
+        return Keys(columns.shape, [column.take(indices) for column in columns.columns])
     return [distinct[number] for number in numbers.tolist()]
 
 
 def numbered_bytes(encoded: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Number of each row's bytes, equal for equal ones."""
+    """A number for each entry of a binary column, from 0 without gaps: int64, equal for equal bytes."""
     return numbered([encoded])
 
 
 def _alike(encoded: pa.Array, coder: KeyCoder) -> Keys | None:
-    """Tuples and named tuples of which all are made as the first one is."""
+    """Columns of tuples or named tuples that all have the length and the item types of the first; None for others.
+
+    `encoded` has at least one entry.
+    """
     first = coder.decode(encoded[0].as_py())
     alike = TupleKeys.like(first, coder.encode) if _is_plain(type(first)) else None
     columns = None if alike is None else alike.decoded(encoded)
@@ -59,12 +70,12 @@ def _alike(encoded: pa.Array, coder: KeyCoder) -> Keys | None:
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether it is a kind of tuples that is ours to make again, no class of the user's."""
+    """Whether the type is `tuple` or a named tuple that the decoder created, and not a class of the user."""
     return issubclass(kind, tuple) and (kind is tuple or getattr(kind, "_is_dynamic", False))
 
 
 def _columns(keys: Sequence[object]) -> Keys | None:
-    """Tuples and named tuples as a column for each place."""
+    """One column for each position of tuples or named tuples, which are of one type and length; None for other keys."""
     kinds = set(map(type, keys))
     kind = kinds.pop()
     if kinds or not _is_plain(kind):
@@ -79,7 +90,7 @@ def _columns(keys: Sequence[object]) -> Keys | None:
     return Keys(_shape(kind, len(found)), found)
 
 
-def _shape(kind: type, width: int) -> Shape:
+def _shape(kind: type, width: int) -> ValueSchema:
     shapes = tuple(map(Single, range(width)))
     names = cast("tuple[str, ...] | None", getattr(kind, "_fields", None))
     return Tuple(shapes) if names is None else Fields(names, shapes, FieldsKind.TUPLE, kind.__name__)

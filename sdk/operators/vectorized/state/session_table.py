@@ -1,4 +1,4 @@
-"""Where: parts of sessions as columns, in memory and in segments."""
+"""Where: tables of parts of sessions, in memory and in segments."""
 
 from __future__ import annotations
 
@@ -11,93 +11,95 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from headrace.lowlevel import segment
-from headrace.lowlevel.arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.sdk.columns.keys import ENCODED
-from headrace.sdk.columns.reducers import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.columns.sessions import Flags, Runs, runs_of_stretches
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.state import segment
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
+from headrace.sdk.operators.combining.session_runs import Flags, Runs, runs_of_stretches
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, lines_of_keys
+from headrace.sdk.operators.vectorized.state.window_table import (
+    KEY_HASH,
+    WindowTable,
+    objects_of,
+)
 
 Kept = NDArray[np.int64] | NDArray[np.object_]
-"""What a reducer keeps: 64-bit numbers, or Python's own where these would not do."""
-_ROW = pa.binary(16)
+"""The column that a reducer keeps: int64, or Python objects where 64 bits are not enough."""
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
-    """Rows that each stand for some elements of a session; times in microseconds UTC."""
+class SessionTable:
+    """Parts of sessions, each of which combines some elements of one session; times are microseconds UTC.
 
-    rows: pa.Array
-    """Row of the key."""
+    All arrays have one entry for each part. Parts are in any order unless a method says otherwise, and several may be
+    of one session.
+    """
+
+    key_hashes: pa.Array
+    """The 16-byte hash of the key: of type `KEY_HASH`, without nulls."""
     keys: pa.Array
-    """Encoded keys."""
+    """The key's encoding: of type `ENCODED`, without nulls."""
     starts: Numbers
+    """Timestamp of the first element."""
     ends: Numbers
-    """Of the stretch from the first element to the last and the gap after it."""
+    """Timestamp of the last element plus the gap."""
     due: Numbers
-    """When the session ends, as far as was known when this was written: later than `ends` if others join on."""
+    """End of the session as it was known when the part was written: later than `ends` if the session continues."""
     kept: list[Kept]
+    """One column for each part of the reducers that keeps values."""
     counts: Numbers
     """Number of elements."""
 
     def __len__(self) -> int:
         return len(self.ends)
 
-    def taken(self, places: Numbers) -> Parts:
-        """The rows at these places."""
-        where = of_numbers(places)
-        return Parts(
-            self.rows.take(where),
+    def taken(self, indices: Numbers) -> SessionTable:
+        """A copy of the parts at these indices."""
+        where = of_numbers(indices)
+        return SessionTable(
+            self.key_hashes.take(where),
             self.keys.take(where),
-            self.starts[places],
-            self.ends[places],
-            self.due[places],
-            [column[places] for column in self.kept],
-            self.counts[places],
+            self.starts[indices],
+            self.ends[indices],
+            self.due[indices],
+            [column[indices] for column in self.kept],
+            self.counts[indices],
         )
 
-    def where(self, chosen: Flags) -> Parts:
-        """The rows for which it is true; the same object if it is for all."""
+    def where(self, chosen: Flags) -> SessionTable:
+        """The parts where `chosen` is True; the same object if it is True for all."""
         return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
-    def by_key(self) -> Parts:
-        """In order of the rows' keys, so that some can be found without a look at the others."""
-        return self.taken(np.argsort(segment.places(self.rows), kind="stable"))
-
-    def of_rows(self, rows: pa.Array) -> Parts:
-        """Those of some rows' keys, and perhaps a few others; for parts that are `by_key`."""
-        wanted = np.unique(segment.places(rows))
-        places = segment.places(self.rows)
-        begins, stops = (np.searchsorted(places, wanted, side) for side in ("left", "right"))
-        sizes = stops - begins
-        offsets = np.repeat(begins - (np.cumsum(sizes) - sizes), sizes)
-        return self.taken(np.arange(int(sizes.sum())) + offsets)
+    def by_key_hash(self) -> SessionTable:
+        """The parts ordered by the hashes of their keys, as `lines_of_keys` needs them; the sort is stable."""
+        return self.taken(np.argsort(segment.key_positions(self.key_hashes), kind="stable"))
 
     def runs(self) -> Runs:
-        """Which of them are of one session."""
-        return runs_of_stretches(self.rows, self.starts, self.ends)
+        """Group the parts by session: parts of a key that overlap are of one session."""
+        return runs_of_stretches(self.key_hashes, self.starts, self.ends)
 
-    def reduced(self, reducers: Reducers, runs: Runs | None = None) -> Parts:
-        """One row for each session."""
+    def reduced(self, reducers: Reducers, runs: Runs | None = None) -> SessionTable:
+        """One part for each session, in any order; its `due` is the latest of the session's parts."""
         runs = runs or self.runs()
         if runs.number == len(self):
             return self
-        rows = self.taken(runs.order)
+        key_hashes = self.taken(runs.order)
         first = np.flatnonzero(np.diff(runs.groups, prepend=-1))
-        joined = rows.taken(first)
-        return Parts(
-            joined.rows,
+        joined = key_hashes.taken(first)
+        return SessionTable(
+            joined.key_hashes,
             joined.keys,
-            np.minimum.reduceat(rows.starts, first),
-            np.maximum.reduceat(rows.ends, first),
-            np.maximum.reduceat(rows.due, first),
-            reduced(reducers, runs.groups, runs.number, rows.kept),
-            np.add.reduceat(rows.counts, first),
+            np.minimum.reduceat(key_hashes.starts, first),
+            np.maximum.reduceat(key_hashes.ends, first),
+            np.maximum.reduceat(key_hashes.due, first),
+            reduced(reducers, runs.groups, runs.number, key_hashes.kept),
+            np.add.reduceat(key_hashes.counts, first),
         )
 
     def encode(self) -> bytes:
-        """As a segment."""
-        columns = {"row": self.rows, "key": self.keys}
+        """Encode the parts as a segment, in their order."""
+        columns = {"row": self.key_hashes, "key": self.keys}
         numbers = {"start": self.starts, "end": self.ends, "due": self.due, "count": self.counts}
         columns |= {name: of_numbers(column) for name, column in numbers.items()}
         columns |= {f"kept{number}": _stored(column) for number, column in enumerate(self.kept)}
@@ -106,22 +108,46 @@ class Parts:
         return segment.encode(pa.record_batch(list(columns.values()), schema=pa.schema(fields)))
 
     @classmethod
-    def decode(cls, contents: bytes) -> Parts:
-        """Those of a segment."""
-        rows, keys, *columns = segment.decode(contents).columns
+    def decode(cls, contents: bytes, wanted: KeyPositions | None = None) -> SessionTable:
+        """Decode the parts of a segment; if `wanted` is given, those of these keys, from a segment `by_key_hash`."""
+        table = segment.decode(contents)
+        key_hashes, keys, *columns = (table if wanted is None else lines_of_keys(table, wanted)).columns
         starts, ends, due, counts = (cast(Numbers, numbers_in(column)) for column in columns[:4])
-        return cls(rows, keys, starts, ends, due, list(map(_loaded, columns[4:])), counts)
+        return cls(key_hashes, keys, starts, ends, due, list(map(_loaded, columns[4:])), counts)
+
+    def windows(self, reducers: Reducers) -> WindowTable:
+        """The parts as lines of windows: with numbers if all kept columns are int64, else with accumulators."""
+        bounds = [self.starts, self.ends, self.counts]
+        if all(column.dtype == np.int64 for column in self.kept):
+            return WindowTable(self.key_hashes, self.keys, bounds, cast("list[Numbers]", self.kept))
+        kept = [np.zeros(len(self), np.int64) for _ in self.kept]
+        values = objects_of([(accumulator,) for accumulator in self._accumulators(reducers)])
+        return WindowTable(self.key_hashes, self.keys, bounds, kept, values)
+
+    def _accumulators(self, reducers: Reducers) -> Sequence[object]:
+        """The accumulators of the CombineFn, one for each part."""
+        counts = self.counts.tolist()
+        kept = dict(zip(reducers.kept, (column.tolist() for column in self.kept), strict=True))
+        accumulators = [
+            list(zip(kept[index], counts, strict=True)) if part is Reducer.MEAN else kept.get(index, counts)
+            for index, part in enumerate(reducers.parts)
+        ]
+        return list(zip(*accumulators, strict=True)) if reducers.of_tuples else accumulators[0]
 
     @classmethod
-    def joined(cls, parts: Sequence[Parts], width: int) -> Parts:
-        """All rows of several; `width` is the number of columns that are kept."""
+    def joined(cls, parts: Sequence[SessionTable], width: int) -> SessionTable:
+        """Concatenate tables in their order; `width` is the number of columns that reducers keep.
+
+        A kept column of the result has Python objects if the column of one of the tables has.
+        """
+        parts = [part for part in parts if len(part)]
         if len(parts) == 1:
             return parts[0]
         if not parts:
             none = np.empty(0, np.int64)
-            return cls(pa.nulls(0, _ROW), pa.nulls(0, ENCODED), none, none, none, [none] * width, none)
+            return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), none, none, none, [none] * width, none)
         return cls(
-            pa.concat_arrays([part.rows for part in parts]),
+            pa.concat_arrays([part.key_hashes for part in parts]),
             pa.concat_arrays([part.keys for part in parts]),
             np.concatenate([part.starts for part in parts]),
             np.concatenate([part.ends for part in parts]),
@@ -131,22 +157,21 @@ class Parts:
         )
 
 
-def accumulators_of(parts: Parts, reducers: Reducers) -> Sequence[object]:
-    """What parts hold as the CombineFn has it."""
-    counts = parts.counts.tolist()
-    kept = dict(zip(reducers.kept, (column.tolist() for column in parts.kept), strict=True))
-    accumulators = [
-        list(zip(kept[place], counts, strict=True)) if part is Reducer.MEAN else kept.get(place, counts)
-        for place, part in enumerate(reducers.parts)
-    ]
-    return list(zip(*accumulators, strict=True)) if reducers.of_tuples else accumulators[0]
-
-
 def reduced(reducers: Reducers, groups: Numbers, count: int, columns: Sequence[Kept]) -> list[Kept]:
-    """What is kept of each group. Sums that might not fit into 64 bits become Python's numbers."""
+    """Combine kept values by group; columns whose sums might not fit into 64 bits become columns of Python numbers.
+
+    Args:
+        reducers: The reducers that keep the columns.
+        groups: Group of each row, from 0 to below `count`: int64.
+        count: Number of groups, each of which has at least one row.
+        columns: One column for each part of the reducers that keeps values; each has the length of `groups`.
+
+    Returns:
+        One column for each of `columns`, with one entry for each group.
+    """
     found: list[Kept] = []
-    for place, column in zip(reducers.kept, columns, strict=True):
-        part = reducers.parts[place]
+    for index, column in zip(reducers.kept, columns, strict=True):
+        part = reducers.parts[index]
         if column.dtype == np.int64 and _fits(part, cast(Numbers, column)):
             found.append(part.reduced(groups, count, cast(Numbers, column)))
         else:
@@ -165,15 +190,7 @@ def _of_values(part: Reducer, groups: Numbers, count: int, column: NDArray[np.ob
     values: list[list[object]] = [[] for _ in range(count)]
     for group, value in zip(groups.tolist(), column.tolist(), strict=True):
         values[group].append(value)
-    return objects_of([combine.merge_accumulators(its) for its in values])
-
-
-def objects_of(values: Sequence[object]) -> NDArray[np.object_]:
-    """A column of Python values, whatever they are."""
-    column = np.empty(len(values), object)
-    for place, value in enumerate(values):
-        column[place] = value
-    return column
+    return objects_of([combine.merge_accumulators(parts) for parts in values])
 
 
 def _stored(column: Kept) -> pa.Array:

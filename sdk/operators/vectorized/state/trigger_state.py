@@ -1,4 +1,4 @@
-"""When: what a trigger remembers of a window, from what lines of columns keep; see `readiness`."""
+"""When: the progress of a trigger, reconstructed from the columns of a window's line; see `trigger_conditions`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from headrace.sdk.triggers.processing_time import AtWallTime
 
 
 def progress_of(trigger: Trigger, fresh: int, wake: int | None, ended: bool) -> Progress:
-    """The progress of a trigger that counts elements or waits.
+    """The progress of a trigger that counts elements or waits for wall times.
 
     Args:
-        trigger: One that `Firing` expresses, whatever its counts and times.
+        trigger: A trigger that `Firing` supports, with any counts and times.
         fresh: Elements since the last pane.
         wake: The wall time that the next pane waits for, microseconds UTC; None for none.
         ended: Whether the watermark has reached the end of the window.
@@ -22,14 +22,14 @@ def progress_of(trigger: Trigger, fresh: int, wake: int | None, ended: bool) -> 
     if not isinstance(trigger, AfterWatermark):
         return _waiting(trigger, fresh, wake)
     part = trigger.late if ended else trigger.early
-    its = None if part is None else _waiting(part, fresh, wake)
+    waiting = None if part is None else _waiting(part, fresh, wake)
     if ended:
-        return True, None, its
-    return None if its is None else (False, its, None)
+        return True, None, waiting
+    return None if waiting is None else (False, waiting, None)
 
 
 def _waiting(trigger: Trigger, fresh: int, wake: int | None) -> Progress:
-    """Of a trigger that begins anew whenever it has fired."""
+    """The progress of a trigger that starts again whenever it has fired."""
     if isinstance(trigger, Repeatedly):
         return _waiting(trigger.underlying, fresh, wake)
     if isinstance(trigger, AfterCount):

@@ -1,4 +1,4 @@
-"""What: what lines hold, put together by key and window, and as results."""
+"""What: merging of the accumulators in lines by key and window, and extraction of results."""
 
 from __future__ import annotations
 
@@ -6,67 +6,91 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.lowlevel.columnkeys import Numbers
-from headrace.lowlevel.intervalcomputation import IntervalContext
-from headrace.sdk.columns.lines import COUNT, KEPT, Lines
-from headrace.sdk.columns.reducers import LARGEST_SUM, Reducer, Reducers
-from headrace.sdk.columns.sessions import Flags
-from headrace.sdk.contents import Combiner
+from headrace.lowlevel.columnar.key_columns import Numbers, first_indices
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.operators.combining.aggregates import LARGEST_SUM, Reducer, Reducers
+from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.vectorized.state.window_table import COUNT, WindowTable
 
 _EMPTY_IS_ZERO = frozenset([Reducer.SUM, Reducer.COUNT])
 
 
 @dataclass(frozen=True, slots=True)
 class Accumulated:
-    """How lines are combined: as numbers where that is exact, else by the CombineFn."""
+    """Merges lines: as columns of numbers where the results are exact, else by the CombineFn."""
 
     reducers: Reducers
     combine: Combiner
 
-    def merge(self, target: Lines, parts: Lines, groups: Numbers, context: IntervalContext) -> None:
-        """Let each line of `target` hold what the parts of its number do; these are in the order of their coming."""
+    def reduced(self, lines: WindowTable, context: IntervalContext) -> WindowTable:
+        """One line for each key and window, in any order, with the sum of `COUNT` and the merged contents of its lines.
+
+        The other columns are those of the first line of the key and window. Accumulators are merged in the order of the
+        lines. Raises StepError for errors of the CombineFn.
+        """
+        groups, count = lines.groups()
+        if count == len(lines):
+            return lines
+        found = lines.taken(first_indices(groups, count))
+        self.merge(found, lines, groups, context)
+        return found
+
+    def merge(self, target: WindowTable, parts: WindowTable, groups: Numbers, context: IntervalContext) -> None:
+        """Replace the contents of each line of `target` with the merged contents of its parts.
+
+        Args:
+            target: Changed in place: `COUNT`, the columns that reducers keep, and `values`.
+            parts: Lines in the order in which they are merged; parts with a `COUNT` of 0 are ignored.
+            groups: Index in `target` for each part: int64.
+            context: Reports errors.
+
+        Raises:
+            StepError: The CombineFn has raised an error.
+        """
         holding = parts[COUNT] > 0
         if not holding.all():
             parts, groups = parts.where(holding), groups[holding]
         count = len(target)
-        target.numbers[KEPT:] = 0
         target[COUNT] = 0
         target.values = None
         np.add.at(target[COUNT], groups, parts[COUNT])
         by_value = self._by_value(parts, groups, count)
         chosen = by_value[groups]
         numbers = parts.where(~chosen)
-        for place, column in enumerate(self.reducers.reduced(groups[~chosen], count, numbers.kept)):
-            target.numbers[KEPT + place] = column
+        target.kept = self.reducers.reduced(groups[~chosen], count, numbers.kept)
         if chosen.any():
             self._merge_values(target, parts.where(chosen), groups[chosen], context)
-        target.numbers[KEPT:, by_value | (target[COUNT] == 0)] = 0
+        for column in target.kept:
+            column[by_value | (target[COUNT] == 0)] = 0
 
-    def _by_value(self, parts: Lines, groups: Numbers, count: int) -> Flags:
-        """Which groups are combined as Python values: if a part is one, or a sum might not fit into 64 bits."""
+    def _by_value(self, parts: WindowTable, groups: Numbers, count: int) -> Flags:
+        """Which groups are merged by the CombineFn: a part has a Python value, or a sum might not fit into 64 bits."""
         found = np.zeros(count, np.bool_)
         found[groups[parts.as_values()]] = True
         if self.reducers.bound(parts.kept) >= LARGEST_SUM:
-            for place, column in zip(self.reducers.kept, parts.kept, strict=True):
-                if self.reducers.parts[place].adds:
+            for index, column in zip(self.reducers.kept, parts.kept, strict=True):
+                if self.reducers.parts[index].adds:
                     sizes = np.bincount(groups, np.abs(column.astype(np.float64)), count)
                     found |= sizes >= LARGEST_SUM // 2
         return found
 
-    def _merge_values(self, target: Lines, parts: Lines, groups: Numbers, context: IntervalContext) -> None:
+    def _merge_values(self, target: WindowTable, parts: WindowTable, groups: Numbers, context: IntervalContext) -> None:
         values = np.full(len(target), None, object)
         members: dict[int, list[object]] = {}
         for group, accumulator in zip(groups.tolist(), self.accumulators(parts), strict=True):
             members.setdefault(group, []).append(accumulator)
-        for group, its in members.items():
+        for group, parts_of_group in members.items():
             try:
-                values[group] = (its[0] if len(its) == 1 else self.combine.merge_accumulators(its),)
+                values[group] = (
+                    parts_of_group[0] if len(parts_of_group) == 1 else self.combine.merge_accumulators(parts_of_group),
+                )
             except Exception as error:
                 raise context.failed(error, target.keys[group].as_py()) from error
         target.values = values
 
-    def accumulators(self, lines: Lines) -> list[object]:
-        """As the CombineFn has them; for lines that hold something."""
+    def accumulators(self, lines: WindowTable) -> list[object]:
+        """The accumulators of the CombineFn, one for each line; meaningless for a line with a `COUNT` of 0."""
         made = self.reducers.accumulators(lines.kept, lines[COUNT])
         if lines.values is None:
             return made
@@ -74,8 +98,11 @@ class Accumulated:
             number if value is None else value[0] for number, value in zip(made, lines.values.tolist(), strict=True)
         ]
 
-    def results(self, lines: Lines, context: IntervalContext) -> list[object]:
-        """What the CombineFn makes of what lines hold, or of nothing."""
+    def results(self, lines: WindowTable, context: IntervalContext) -> list[object]:
+        """The outputs of the CombineFn, one for each line; a line with a `COUNT` of 0 gives the output for no elements.
+
+        Raises StepError for errors of the CombineFn.
+        """
         made: list[object] = []
         counts, keys = lines[COUNT].tolist(), lines.keys.to_pylist()
         for key, count, accumulator in zip(keys, counts, self.accumulators(lines), strict=True):
@@ -85,8 +112,8 @@ class Accumulated:
                 raise context.failed(error, key) from error
         return made
 
-    def only_values(self, lines: Lines) -> Flags:
-        """Which lines have results that columns of numbers do not give."""
+    def only_values(self, lines: WindowTable) -> Flags:
+        """Which lines have results that columns of numbers do not express: bool, one entry for each line."""
         found = lines.as_values()
         if not _EMPTY_IS_ZERO.issuperset(self.reducers.parts):
             found |= lines[COUNT] == 0

@@ -140,7 +140,7 @@ def test_a_run_that_is_replaced_ends_with_3(folder: Path) -> None:
     # Whoever takes the lease while the pipeline is built and run drives from then on.
     (folder / "rival.py").write_text(
         "from points import pipeline as build\nimport headrace as beam\n"
-        "from headrace.lowlevel.checkpoint import fence\n"
+        "from headrace.lowlevel.checkpoint.log import fence\n"
         "def pipeline(pipeline):\n"
         "    build(pipeline)\n"
         "    def taken(line):\n"
@@ -149,7 +149,7 @@ def test_a_run_that_is_replaced_ends_with_3(folder: Path) -> None:
         "        return line\n"
         "    pipeline | 'More' >> beam.Create([1]) | 'Steal' >> beam.Map(taken)\n"
         "def steal():\n"
-        "    from headrace.runners.engine.durable import open_checkpoint\n"
+        "    from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint\n"
         "    from headrace.runners.engine.clock import ManualClock\n"
         "    import headrace as beam\n"
         "    again = beam.Pipeline('LocalRunner')\n"
@@ -244,14 +244,14 @@ def test_inspect_of_what_is_not_there_ends_with_2_and_makes_nothing(
     assert not (folder / "state").exists()
 
 
-def test_explain_says_which_way_steps_go_and_who_holds_watermarks(folder: Path) -> None:
+def test_explain_says_which_steps_are_vectorized_and_who_holds_watermarks(folder: Path) -> None:
     text = call("explain", "points.py").stdout
-    assert "general  step 'Filter(" in text
-    assert "quick    step 'Sum' takes all keys at once" in text
+    assert "not vectorized  step 'Filter(" in text
+    assert "vectorized      step 'Sum' processes all keys at once" in text
     ran("points:topology", "--checkpoint=state", "-o", "max_records_per_epoch=1")
     assert "injector 'queries'" in call("explain", "points:topology", "--checkpoint=state").stdout
     told = json.loads(call("explain", "points.py", "--json", "--step=Sum").stdout)
-    assert {way["step"] for way in told["ways"]} == {"Sum"}
+    assert {step["step"] for step in told["steps"]} == {"Sum"}
     wrong = call("explain", "points.py", "--step=Max")
     assert (wrong.exit_code, "'Max'" in wrong.stderr) == (Ending.MISUSED, True)
 
@@ -335,7 +335,8 @@ def test_a_checkpoint_is_inspected_without_loading_spark(folder: Path) -> None:
     ran("points.py", "--checkpoint=state")
     script = (
         "import sys\nfrom headrace.cli.app import app\napp(['inspect', 'state'], standalone_mode=False)\n"
-        "heavy = {'pyspark', 'pandas', 'headrace.sdk.pipeline'}\nsys.exit(', '.join(heavy & {*sys.modules}) or 0)\n"
+        "heavy = {'pyspark', 'pandas', 'headrace.sdk.pipeline.pipeline'}\n"
+        "sys.exit(', '.join(heavy & {*sys.modules}) or 0)\n"
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (ended.returncode, ended.stderr) == (0, "")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import headrace as beam
 from headrace.cli.app import app
 from headrace.cli.ending import Ending
-from headrace.sdk.compile import ways_of
+from headrace.sdk.compiler.compiler import execution_strategies
 
 PROGRAM = """
 import headrace as beam
@@ -106,13 +106,16 @@ def test_what_is_no_checkpoint_gets_a_remedy_for_looking(folder: Path) -> None:
 
 def test_explain_tells_each_step_once_with_a_reason_and_what_to_do(folder: Path) -> None:
     lines = said("explain", "teams.py").splitlines()
-    steps = [re.match(r"(quick|general) +step '([^']*)' ", line) for line in lines]
+    steps = [re.match(r"(vectorized|not vectorized) +step '([^']*)' ", line) for line in lines]
     assert all(steps), lines
     names = [found[2] for found in steps if found]
     assert len(names) == len(set(names))
     told = dict(zip(names, lines, strict=True))
     assert "columns cannot do `TimestampedValue(score[:2], score[2])`; return only fields" in told["Timed"]
-    assert told["Sum"].startswith("quick") and "its elements come one by one: step 'Timed' gives them so" in told["Sum"]
+    assert (
+        told["Sum"].startswith("vectorized")
+        and "its elements come one by one: step 'Timed' gives them so" in told["Sum"]
+    )
     assert "combine them (CombinePerKey)" in told["Group by team"]
     assert "comes behind" not in " ".join(lines)
 
@@ -149,5 +152,5 @@ def test_a_name_that_is_no_module_is_refused_with_one_that_is(folder: Path) -> N
 def test_any_function_has_a_reason_whatever_it_is_made_of(function: object) -> None:
     pipeline = beam.Pipeline("LocalRunner")
     _ = pipeline | beam.Create(["a"]) | "Call" >> beam.Map(function)
-    [way] = ways_of(pipeline)
+    [way] = execution_strategies(pipeline)
     assert "is called for each, as there is no Python source of it to look into; return only" in str(way)

@@ -6,22 +6,23 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint, paths
-from headrace.lowlevel.checkpoint.envelope import wrap
-from headrace.lowlevel.checkpoint.fence import Seal
-from headrace.lowlevel.checkpoint.log import read_entry
+from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
+from headrace.lowlevel.checkpoint.log.commit_log import read_entry
+from headrace.lowlevel.checkpoint.log.fence import Seal
 from headrace.lowlevel.errors import CheckpointError, FencedError
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.store import ObjectStore, Store, StoreError
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.envelope import wrap
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
 from tests.checkpoints import INTERVALS, PLACES, TOPOLOGY, check, contents, expected, manifest_of, step, take_snapshot
 from tests.stores import CrashError, DictStore, FaultyStore, LostAnswerStore, WrappedStore
 
 
-def opened(store: Store, owner: str = "a", topology: Fingerprint = TOPOLOGY) -> Checkpoint:
+def opened(store: ObjectStorage, owner: str = "a", topology: Fingerprint = TOPOLOGY) -> Checkpoint:
     return Checkpoint.open(store, owner, topology, now_us=5)
 
 
-def test_a_run_goes_on_where_it_was(store: Store) -> None:
+def test_a_run_goes_on_where_it_was(store: ObjectStorage) -> None:
     for first in (1, 4, 7):
         checkpoint = opened(store)
         assert checkpoint.next_epoch == first
@@ -31,39 +32,39 @@ def test_a_run_goes_on_where_it_was(store: Store) -> None:
     assert [checkpoint.generation, checkpoint.next_epoch] == [3, 10]
 
 
-def test_an_empty_place_has_nothing_committed(store: Store) -> None:
+def test_an_empty_place_has_nothing_committed(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     assert checkpoint.manifest is None
     assert checkpoint.chain(1, 0).names == ()
     assert not checkpoint.needs_snapshot(1, 0)
     assert checkpoint.collect_garbage() == []
     check(Checkpoint.read(store), 0)
-    with pytest.raises(ValueError, match="nothing is committed yet"):
+    with pytest.raises(ValueError, match="before the first commit"):
         checkpoint.order_snapshot(1, 0, "s")
 
 
-def test_what_was_written_is_returned(store: Store) -> None:
+def test_what_was_written_is_returned(store: ObjectStorage) -> None:
     checkpoint = opened(store, "host 7")
     written = step(checkpoint, store)
     assert (written.generation, written.owner, written.topology) == (1, "host 7", TOPOLOGY)
     assert written == checkpoint.manifest == Checkpoint.read(store).manifest
-    assert checkpoint.chain(1, 0) == written.plans[1, 0]
+    assert checkpoint.chain(1, 0) == written.chains[1, 0]
 
 
-def test_epochs_are_committed_in_order(store: Store) -> None:
+def test_epochs_are_committed_in_order(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     with pytest.raises(ValueError, match="epoch 2 cannot be committed now; the next is 1"):
         checkpoint.commit(manifest_of(2, {}))
 
 
-def test_a_checkpoint_has_an_identity(store: Store) -> None:
+def test_a_checkpoint_has_an_identity(store: ObjectStorage) -> None:
     first = opened(store).identity
     assert first == opened(store).identity == Checkpoint.read(store).identity
     other = DictStore()
     assert Checkpoint.open(other, "another", TOPOLOGY, now_us=6).identity != first
 
 
-def test_snapshots_count_from_the_commit_that_names_them(store: Store) -> None:
+def test_snapshots_count_from_the_commit_that_names_them(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     for _ in range(3):
         step(checkpoint, store)
@@ -77,7 +78,7 @@ def test_snapshots_count_from_the_commit_that_names_them(store: Store) -> None:
     assert opened(store).chain(1, 0) == checkpoint.chain(1, 0)
 
 
-def test_a_changed_number_of_intervals(store: Store) -> None:
+def test_a_changed_number_of_intervals(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     for _ in range(4):
         step(checkpoint, store)
@@ -87,7 +88,7 @@ def test_a_changed_number_of_intervals(store: Store) -> None:
     assert [plan.interval for plan in checkpoint.chains(whole)] == [2, 0]
     checkpoint.commit(replace(manifest_of(5, {}), intervals=whole))
     assert contents(Checkpoint.read(store).load("count")) == expected(4)["count"]
-    assert Checkpoint.read(store).manifest.plans[1, 2] == checkpoint.chain(1, 2)
+    assert Checkpoint.read(store).manifest.chains[1, 2] == checkpoint.chain(1, 2)
     assert all(name.startswith(("0/", "1/")) for name in checkpoint.chain(1, 2).names)
     assert checkpoint.needs_snapshot(1, 2)
     snapshot = take_snapshot(checkpoint, store, (1, 2))
@@ -111,22 +112,22 @@ def test_a_foreign_directory_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.rglob("*")] == ["photos", "cat"]
 
 
-def test_there_is_nothing_to_read(store: Store) -> None:
+def test_there_is_nothing_to_read(store: ObjectStorage) -> None:
     with pytest.raises(CheckpointError, match="there is no checkpoint at"):
         Checkpoint.read(store)
     assert store.is_empty()
 
 
-def test_another_format(store: Store) -> None:
-    store.put(paths.MARKER, wrap("checkpoint", 2, [b"{}"]))
+def test_another_format(store: ObjectStorage) -> None:
+    store.put(object_names.MARKER, wrap("checkpoint", 2, [b"{}"]))
     with pytest.raises(
         CheckpointError, match=r"headrace in .* has format version 2 of a checkpoint, this release reads"
     ):
         opened(store)
-    assert store.list(paths.LEASES) == []
+    assert store.list(object_names.LEASES) == []
 
 
-def test_another_pipeline_is_refused_and_disturbs_nobody(store: Store) -> None:
+def test_another_pipeline_is_refused_and_disturbs_nobody(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     step(checkpoint, store)
     changed = Fingerprint(TOPOLOGY.members[1:], (("top",),))
@@ -141,11 +142,11 @@ def test_a_damaged_last_commit_is_refused_and_disturbs_nobody() -> None:
     checkpoint = opened(store)
     step(checkpoint, store)
     step(checkpoint, store)
-    path = paths.log_entry(2)
+    path = object_names.log_entry(2)
     store.objects[path] = store.objects[path][:-1]
     with pytest.raises(CheckpointError, match=rf"{path} in dict:// is damaged"):
         opened(store, "b")
-    assert store.list(paths.LEASES) == [paths.lease(1)]
+    assert store.list(object_names.LEASES) == [object_names.lease(1)]
 
 
 def test_an_unknown_computation() -> None:
@@ -169,7 +170,7 @@ def test_looking_writes_nothing() -> None:
 # Two drivers
 
 
-def test_the_second_driver_fences_the_first(store: Store) -> None:
+def test_the_second_driver_fences_the_first(store: ObjectStorage) -> None:
     first = opened(store, "host a")
     step(first, store)
     second = opened(store, "host b")
@@ -188,7 +189,7 @@ def test_the_second_driver_fences_the_first(store: Store) -> None:
 class Paused(WrappedStore):
     """Lets something else happen just before one operation: the process was stopped there."""
 
-    def __init__(self, inner: Store, at: str, meanwhile: Callable[[], object], skip: int = 0) -> None:
+    def __init__(self, inner: ObjectStorage, at: str, meanwhile: Callable[[], object], skip: int = 0) -> None:
         super().__init__(inner)
         self.at, self.meanwhile, self.skip = at, meanwhile, skip
 
@@ -240,7 +241,7 @@ def test_a_seal_that_lands_where_garbage_was_is_noticed() -> None:
         for _ in range(5):
             step(third, inner)
         third.collect_garbage()
-        inner.delete(paths.log_entry(2))  # as if it had been a commit
+        inner.delete(object_names.log_entry(2))  # as if it had been a commit
 
     with pytest.raises(FencedError, match=r"generation 2 \(host b\).* replaced by generation 3 \(host c\).* not begun"):
         opened(Paused(inner, "put_if_absent log", others), "host b")
@@ -316,7 +317,7 @@ def test_a_store_that_tries_again_on_its_own() -> None:
 class LoseLeasesNot(LostAnswerStore):
     def put_if_absent(self, path: str, data: bytes) -> bool:
         done = self.inner.put_if_absent(path, data)
-        return done if path.startswith(paths.LEASES) else False
+        return done if path.startswith(object_names.LEASES) else False
 
 
 def test_a_seal_or_marker_whose_answer_is_lost() -> None:
@@ -340,7 +341,7 @@ def test_after_a_commit_of_unknown_outcome_the_checkpoint_must_be_opened_again()
     with pytest.raises(CrashError):
         step(checkpoint, inner)
     checkpoint.store = inner
-    with pytest.raises(StoreError, match="did not end, so it may have happened; open the checkpoint again"):
+    with pytest.raises(StoreError, match="failed and may or may not be in the log; open the checkpoint again"):
         step(checkpoint, inner)
     assert opened(inner).next_epoch == 4
 
@@ -349,7 +350,7 @@ def test_a_damaged_lease_still_counts() -> None:
     store = DictStore()
     first = opened(store, "host a")
     opened(store, "host b")
-    store.objects[paths.lease(2)] = b"???"
+    store.objects[object_names.lease(2)] = b"???"
     with pytest.raises(FencedError, match="replaced by generation 2"):
         step(first, store)
     assert opened(store, "host c").generation == 3
@@ -359,11 +360,11 @@ def test_a_damaged_lease_still_counts() -> None:
 
 
 def everything_named(store: DictStore, checkpoint: Checkpoint) -> set[str]:
-    entries = {paths.number_of(path): path for path in store.list(paths.LOG)}
+    entries = {object_names.number_of(path): path for path in store.list(object_names.LOG)}
     manifests = [entry for place in entries if not isinstance(entry := read_entry(store, place or 0), Seal)]
-    named = {path for one in manifests for plan in one.plans.values() for path in plan.objects()}
-    named |= {path for one in manifests if (path := paths.blobs(one.epoch, one.generation)) in store.objects}
-    return named | {paths.MARKER, paths.lease(checkpoint.generation), *entries.values()}
+    named = {path for one in manifests for plan in one.chains.values() for path in plan.objects()}
+    named |= {path for one in manifests if (path := object_names.blobs(one.epoch, one.generation)) in store.objects}
+    return named | {object_names.MARKER, object_names.lease(checkpoint.generation), *entries.values()}
 
 
 def test_garbage_collection_leaves_exactly_what_is_named() -> None:
@@ -376,8 +377,8 @@ def test_garbage_collection_leaves_exactly_what_is_named() -> None:
             )
             step(checkpoint, store, snapshots)
             # Attempts that did not count, bulk of a commit that did not happen, a snapshot that was superseded.
-            store.put(paths.delta(checkpoint.next_epoch - 1, 1, 0, "lost"), b"")
-            store.put(paths.blobs(checkpoint.next_epoch - 1, 0), b"")
+            store.put(object_names.delta(checkpoint.next_epoch - 1, 1, 0, "lost"), b"")
+            store.put(object_names.blobs(checkpoint.next_epoch - 1, 0), b"")
         deleted = checkpoint.collect_garbage()
         assert deleted
         assert not set(deleted) & set(store.objects)
@@ -385,7 +386,9 @@ def test_garbage_collection_leaves_exactly_what_is_named() -> None:
         check(Checkpoint.read(store), generation * 10)
         assert checkpoint.collect_garbage() == []
     commits = [
-        path for path in store.list(paths.LOG) if not isinstance(read_entry(store, paths.number_of(path) or 0), Seal)
+        path
+        for path in store.list(object_names.LOG)
+        if not isinstance(read_entry(store, object_names.number_of(path) or 0), Seal)
     ]
     assert len(commits) == 2
 
@@ -396,14 +399,14 @@ def test_garbage_collection_spares_what_is_being_made() -> None:
     for _ in range(3):
         step(checkpoint, store)
     own = take_snapshot(checkpoint, store, (1, 0), "own")
-    store.put(paths.delta(4, 1, 0, "running"), b"")
-    store.put(paths.snapshot_part(paths.SnapshotName(1, 0, 3, 2), "successors", 0), b"")
-    store.put(paths.delta(5, 1, 0, "successors"), b"")
-    store.put(paths.blobs(4, 2), b"")
-    store.put(paths.lease(2), b"")
+    store.put(object_names.delta(4, 1, 0, "running"), b"")
+    store.put(object_names.snapshot_part(object_names.SnapshotName(1, 0, 3, 2), "successors", 0), b"")
+    store.put(object_names.delta(5, 1, 0, "successors"), b"")
+    store.put(object_names.blobs(4, 2), b"")
+    store.put(object_names.lease(2), b"")
     made = set(own.objects()) | {path for path in store.objects if "successors" in path or "running" in path}
     checkpoint.collect_garbage()
-    assert made | {paths.blobs(4, 2), paths.lease(2)} <= set(store.objects)
+    assert made | {object_names.blobs(4, 2), object_names.lease(2)} <= set(store.objects)
 
 
 def test_garbage_collection_by_a_driver_that_was_replaced() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, Topology, TopologyChangeError
-from headrace.lowlevel.checkpoint.change import Change, Consent, Name, Stored, change_of
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint, Member
-from headrace.lowlevel.coder import PickleCoder
+from headrace.lowlevel.checkpoint.compatibility import Change, Consent, Name, Stored, change_of
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint, Member
+from headrace.lowlevel.coders.coder import PickleCoder
 
 
 class Count(Computation):
@@ -117,8 +117,8 @@ REFUSED = {
     ),
     "another class": (
         {"new": topology(Sum())},
-        "computation 'count' has class Sum instead of Count, so what is stored would lose its meaning; keep it as it "
-        "was, give the step another name, or begin it with nothing: --discard_stored=count",
+        "computation 'count' has class Sum instead of Count, so the stored data would lose its meaning; keep it as it "
+        "was, give the step another name, or begin without the stored data: --discard_stored=count",
     ),
     "another coder": (
         {"new": topology(Tersely())},
@@ -134,7 +134,7 @@ REFUSED = {
     ),
     "an injector that is gone": (
         {"new": Fingerprint(tuple(one for one in topology().members if one.name != "more"), topology().levels)},
-        "injector 'more' is gone; give it its name back, or have where it had got to in its input archived, to be "
+        "injector 'more' is gone; give it its name back, or have its position archived, to be "
         "restored when it comes back: --allow_removed=more",
     ),
     "productions for what is gone": (
@@ -148,12 +148,12 @@ REFUSED = {
     ),
     "rows for a sink that is gone": (
         {"new": topology(sinks={}), "undelivered": ["out"]},
-        "sink 'out' is gone, but what the last epoch put out may not have been delivered to the CallSink yet; run the "
-        "pipeline with it once more, or give those rows up: --allow_removed=out",
+        "sink 'out' is gone, but the output of the last epoch may not have been delivered to the CallSink yet; run the "
+        "pipeline with it once more, or give these rows up: --allow_removed=out",
     ),
     "rows for another sink": (
         {"new": topology(sinks={"out": Printer(print)}), "undelivered": ["out"]},
-        "sink 'out' is a Printer, but what",
+        "sink 'out' is a Printer, but the output",
     ),
     "what comes back as something else": (
         {"old": topology(names=[]), "new": topology(Sum()), "archived": archived(member(topology()))},

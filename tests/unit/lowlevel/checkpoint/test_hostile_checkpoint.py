@@ -11,18 +11,19 @@ from typing import ClassVar
 
 import pytest
 
-from headrace.lowlevel.checkpoint import Checkpoint, CopyPlan, Manifest, Snapshot, SnapshotOrder, paths
-from headrace.lowlevel.checkpoint.envelope import unwrap, wrap
-from headrace.lowlevel.checkpoint.fence import SEAL_KIND
-from headrace.lowlevel.checkpoint.manifest import FORMAT_VERSION, KIND, encode_manifest
-from headrace.lowlevel.checkpoint.signature import signed
-from headrace.lowlevel.coder import KeyCoder
+from headrace.lowlevel.checkpoint import Checkpoint, FileChain, Manifest, Snapshot, SnapshotOrder
+from headrace.lowlevel.checkpoint.log.fence import SEAL_KIND
+from headrace.lowlevel.checkpoint.manifest.manifest import FORMAT_VERSION, KIND, encode_manifest
+from headrace.lowlevel.coders.coder import KeyCoder
+from headrace.lowlevel.coders.plain_coder import PLAIN
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.plaindata import PLAIN
-from headrace.lowlevel.store import ObjectStore, Store, StoreError
-from headrace.runners.spark.copies import _folder_name, copies_root
-from headrace.runners.spark.pieces import read_list
-from headrace.sdk.io.filesink import FileSink
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.envelope import unwrap, wrap
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
+from headrace.lowlevel.storage.signed_store import signed
+from headrace.runners.spark.dataframe.staged_rows import read_list
+from headrace.runners.spark.statestore.store_cache import _folder_name, stores_root
+from headrace.sdk.io.files.file_sink import FileSink
 from tests.checkpoints import TOPOLOGY, step
 from tests.stores import DictStore
 
@@ -75,7 +76,7 @@ def test_a_checkpoint_may_lie_behind_a_link(tmp_path: Path) -> None:
 # Manifests
 
 
-def committed(store: Store) -> Manifest:
+def committed(store: ObjectStorage) -> Manifest:
     """The last commit of a checkpoint of one epoch."""
     step(Checkpoint.open(store, "a", TOPOLOGY, 1), store)
     manifest = Checkpoint.read(store).manifest
@@ -85,19 +86,19 @@ def committed(store: Store) -> Manifest:
 
 def plan(delta: str) -> Callable[[Manifest], Manifest]:
     return lambda manifest: replace(
-        manifest, plans={**manifest.plans, (1, 0): CopyPlan(1, 0, deltas=(delta,), replay_bytes=9)}
+        manifest, chains={**manifest.chains, (1, 0): FileChain(1, 0, deltas=(delta,), replay_bytes=9)}
     )
 
 
 def snapshot(token: str, level: object = 1) -> Callable[[Manifest], Manifest]:
     order = SnapshotOrder(level, 0, 1, "", 1, token)
-    made = CopyPlan(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))
-    return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
+    made = FileChain(level, 0, snapshot=Snapshot(order, (("count", 1),), 9))
+    return lambda manifest: replace(manifest, chains={**manifest.chains, (1, 0): made})
 
 
 def at_level(level: object) -> Callable[[Manifest], Manifest]:
-    made = CopyPlan(level, 0, deltas=("1-t1-9",), replay_bytes=9)
-    return lambda manifest: replace(manifest, plans={**manifest.plans, (1, 0): made})
+    made = FileChain(level, 0, deltas=("1-t1-9",), replay_bytes=9)
+    return lambda manifest: replace(manifest, chains={**manifest.chains, (1, 0): made})
 
 
 NAMES: dict[str, Callable[[Manifest], Manifest]] = {
@@ -113,8 +114,8 @@ NAMES: dict[str, Callable[[Manifest], Manifest]] = {
 def test_a_commit_that_names_what_lies_elsewhere_is_refused(name: str, key: str | None) -> None:
     store = signed(DictStore(), key)
     hostile = NAMES[name](committed(store))
-    path = paths.log_entry(1)
-    store.put(path, encode_manifest(hostile, paths.blobs(1, 1)).entry)
+    path = object_names.log_entry(1)
+    store.put(path, encode_manifest(hostile, object_names.blobs(1, 1)).entry)
     for use in (Checkpoint.read, lambda store: Checkpoint.open(store, "b", TOPOLOGY, 2)):
         with pytest.raises(
             CheckpointError, match=f"{path} in dict:// is whole but says what this release does not write"
@@ -126,7 +127,7 @@ def test_a_commit_that_names_what_lies_elsewhere_is_refused(name: str, key: str 
 def test_a_commit_whose_bulk_lies_elsewhere_is_refused(name: object) -> None:
     store = DictStore()
     committed(store)
-    path = paths.log_entry(1)
+    path = object_names.log_entry(1)
     head, *rest = unwrap(KIND, FORMAT_VERSION, store.objects[path], path)
     content = json.loads(bytes(head)) | {"blobs": name}
     store.put(path, wrap(KIND, FORMAT_VERSION, [json.dumps(content).encode(), *rest]))
@@ -143,7 +144,7 @@ HEADS = [b"", b"{}", b"[]", b"7", b"null", b"\xff", b'{"lease": 1}', NAMELESS, b
 def test_a_whole_entry_of_nonsense_is_refused(kind: str, head: bytes) -> None:
     store = DictStore()
     committed(store)
-    path = paths.log_entry(2)
+    path = object_names.log_entry(2)
     store.put(path, wrap(kind, FORMAT_VERSION if kind == KIND else 1, [head, b"[[], []]", b"[]"]))
     with pytest.raises(CheckpointError, match=f"{path} in dict://"):
         Checkpoint.read(store)
@@ -151,7 +152,7 @@ def test_a_whole_entry_of_nonsense_is_refused(kind: str, head: bytes) -> None:
 
 @pytest.mark.parametrize("line", [b"", b"{}\n", b"7\n", b'{"kind": "commit", "version": 2, "sizes": [-1, 1]}\n'])
 def test_a_whole_envelope_of_nonsense_is_refused(line: bytes) -> None:
-    from headrace.lowlevel.checkpoint.envelope import MAGIC, _sum
+    from headrace.lowlevel.storage.envelope import MAGIC, _sum
 
     data = bytes(24) + line
     with pytest.raises(CheckpointError, match="note is whole but says what this release does not write"):
@@ -175,7 +176,7 @@ class Trap:
 def test_a_key_calls_nothing_but_classes_of_keys(kind: bytes, name: str) -> None:
     keys = KeyCoder()
     body = keys.encode((name, f"touch {Path(__file__).parent}/sprung"))
-    with pytest.raises(CheckpointError, match=f"{name} is named as the class of a key, and is none"):
+    with pytest.raises(CheckpointError, match=f"{name} is named as the class of a key but is not one"):
         keys.decode(kind + body)
     assert not Trap.sprung
 
@@ -213,8 +214,9 @@ def test_a_position_that_is_no_plain_value_is_refused_with_its_injector(tmp_path
 def test_a_receipt_moves_no_other_file(tmp_path: Path, name: object) -> None:
     (tmp_path / "out").write_text("secret")
     sink = FileSink(tmp_path / "results" / "part", ".txt", writer=None)
+    receipt = {"place": [f"{tmp_path}/results/part", ".txt"], "parts": [[name, 1, "", None]], "replaced": []}
     with pytest.raises(CheckpointError, match=r"has a receipt of .*begin with 'part-000001-'.*Nothing was moved"):
-        sink.deliver(1, [json.dumps(name).encode()])
+        sink.deliver(1, [json.dumps(receipt).encode()])
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["out"]
 
 
@@ -236,15 +238,15 @@ def test_a_copy_of_state_lies_in_its_folder(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o707, 0o777])
-def test_copies_go_to_no_folder_that_others_can_write_to(
+def test_state_stores_go_to_no_folder_that_others_can_write_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    root = tmp_path / "copies"
+    root = tmp_path / "state-stores"
     root.mkdir()
     root.chmod(mode)
-    monkeypatch.setenv("HEADRACE_COPIES", str(root))
+    monkeypatch.setenv("HEADRACE_STATE_STORES", str(root))
     with pytest.raises(CheckpointError, match=f"would go to {root}, which another user owns or everybody can write to"):
-        copies_root()
+        stores_root()
     root.chmod(0o755)
-    assert copies_root().parent == root
+    assert stores_root().parent == root
     assert os.listdir(root) == []

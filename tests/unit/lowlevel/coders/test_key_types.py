@@ -23,15 +23,15 @@ import headrace as beam
 from headrace.coders import registry
 from headrace.coders.typecoders import CoderRegistry
 from headrace.lowlevel import KeyEncodingError, StepError, TopologyError
-from headrace.lowlevel.coder import KeyCoder, decode_key, encode_key
+from headrace.lowlevel.coders.coder import KeyCoder, decode_key, encode_key
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 from headrace.lowlevel.errors import CoderError
-from headrace.lowlevel.keykinds import dynamic_named_tuple
-from headrace.sdk.keys import key_problem
+from headrace.sdk.coders.key_types import key_problem
 from headrace.transforms.window import IntervalWindow
 from headrace.utils.timestamp import Duration, Timestamp
 from tests.names import legible
 from tests.unit.collected import values
-from tests.unit.keytypes import (
+from tests.unit.lowlevel.coders.keytypes import (
     ROW,
     Access,
     Colour,
@@ -115,8 +115,8 @@ def test_digits_beyond_the_contexts_precision_stay():
 
 
 PROGRAM = """
-from tests.unit.test_keys import KEYS
-from headrace.lowlevel.coder import encode_key
+from tests.unit.lowlevel.coders.test_key_types import KEYS
+from headrace.lowlevel.coders.coder import encode_key
 from hashlib import sha256
 print(sha256(b"|".join(map(encode_key, KEYS))).hexdigest())
 """
@@ -147,8 +147,8 @@ def test_bytes_are_stable():
         timedelta(seconds=1): b"l1000000",
         Decimal("1.50"): b"m15E-1",
         Timestamp(1): b"S1000000",
-        Colour.RED: b"Et2:27:stests.unit.keytypes:Colour4:sRED",
-        Place("Rome", 1): b"Ct3:26:stests.unit.keytypes:Place5:sRome2:i1",
+        Colour.RED: b"Et2:43:stests.unit.lowlevel.coders.keytypes:Colour4:sRED",
+        Place("Rome", 1): b"Ct3:42:stests.unit.lowlevel.coders.keytypes:Place5:sRome2:i1",
         frozenset({2, 1}): b"xt2:3:bi13:bi2",
     }
     for key, encoded in stable.items():

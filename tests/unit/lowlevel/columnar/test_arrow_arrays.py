@@ -11,25 +11,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.arrays import numbers_in, of_bytes, of_equal_bytes, of_integers, of_numbers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_bytes, of_equal_bytes, of_integers, of_numbers
 
 _SOME = """
 import sys
 import numpy as np
 import pyarrow as pa
-from headrace.lowlevel.arrays import numbers_in, of_integers
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_integers
 from headrace.lowlevel.checkpoint import DeltaHeader
-from headrace.lowlevel.checkpoint.delta_file import decode_deltas, encode_deltas
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.state import Delta
-from headrace.runners.spark.level import batches_of, rows_of
-from headrace.lowlevel.shapes import Single
+from headrace.lowlevel.checkpoint.files.delta_file import decode_deltas, encode_deltas
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.jobs.stage_function import batches_of, messages_of
+from headrace.lowlevel.records.value_schema import Single
 
 delta = Delta(cells={(bytes(16), b""): b"state"}, marks={(bytes(16), 0, "tag"): None}, ids={b"id": 1})
 assert decode_deltas(encode_deltas(DeltaHeader(1, 1, 0, "token"), {"step": delta}), "file")[1] == {"step": delta}
 table = pa.RecordBatch.from_arrays([pa.nulls(2, pa.int64())], ["value"])
 assert len(ColumnBatch(table, np.array([1, 2]), Single(0)).taken(np.array([1]))) == 1
-assert list(rows_of(batches_of([(0, 1, 2, b"blob")]))) == [(0, 1, 2, b"blob")]
+assert list(messages_of(batches_of([(0, 1, 2, b"blob")]))) == [(0, 1, 2, b"blob")]
 assert [numbers_in(of_integers([1, 2], pa.int32())[:count]).sum() for count in range(3)] == [0, 1, 3]
 assert "pandas" not in sys.modules
 """

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.coder import KeyCoder, PickleCoder
-from headrace.lowlevel.keykinds import dynamic_named_tuple
-from headrace.lowlevel.tuplekeys import ENCODED, TupleKeys
+from headrace.lowlevel.coders.coder import KeyCoder, PickleCoder
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.lowlevel.columnar.tuple_keys import ENCODED, TupleKeys
 
 CODER = KeyCoder()
 KINDS = {str: pa.large_string(), int: pa.int64()}

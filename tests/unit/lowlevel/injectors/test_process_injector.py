@@ -17,9 +17,9 @@ from headrace.lowlevel import (
     StepError,
     Topology,
 )
-from headrace.lowlevel.checkpoint.envelope import wrap
-from headrace.lowlevel.coder import PickleCoder
-from headrace.lowlevel.handover import Entry, Handover
+from headrace.lowlevel.coders.coder import PickleCoder
+from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry
+from headrace.lowlevel.storage.envelope import wrap
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
@@ -35,12 +35,12 @@ def delivered(delivery):
 def test_a_silent_process_holds_the_watermark_and_is_named():
     place = DictStore()
     injector = ProcessInjector(place, HOSTS)
-    a = InjectorProcess(place, "host-a").write([("x", 5)], watermark=5)
+    a = InjectorProcess.open(place, "host-a").write([("x", 5)], watermark=5)
     delivery = injector.plan(injector.start(), 100, 1)
     assert delivered(delivery) == [("x", 5)]
     assert (delivery.watermark, delivery.done, delivery.idle) == (MIN_TIMESTAMP, False, False)
     assert injector.holder(delivery.position) == "process 'host-b', which has never reported"
-    b = InjectorProcess(place, "host-b")
+    b = InjectorProcess.open(place, "host-b")
     delivery = injector.plan(delivery.position, 100, 1)
     assert injector.holder(delivery.position) == "process 'host-b', which has not stated a watermark yet"
     b.advance(3)
@@ -57,16 +57,16 @@ def test_a_silent_process_holds_the_watermark_and_is_named():
 
 def test_the_watermark_never_goes_back():
     place = DictStore()
-    process = InjectorProcess(place, "host-a").advance(50)
+    process = InjectorProcess.open(place, "host-a").advance(50)
     with pytest.raises(HandoverError, match="is 50 and cannot go back to 49; records behind it may be written"):
         process.advance(49)
     with pytest.raises(HandoverError, match="cannot go back"):
-        InjectorProcess(place, "host-a").write([("x", 1)], watermark=10)
+        InjectorProcess.open(place, "host-a").write([("x", 1)], watermark=10)
     injector = ProcessInjector(place, {"host-a"})
     delivery = injector.plan(injector.start(), 100, 1)
     assert (delivered(delivery), delivery.watermark) == ([], 50)
     # A process that does not keep to that moves nothing either.
-    assert Handover(place, PickleCoder()).enter("host-a", 4, Entry(10))
+    assert Handover(place, PickleCoder()).enter("host-a", 4, HandoverEntry(10))
     assert injector.plan(delivery.position, 100, 1).watermark == 50
 
 
@@ -74,13 +74,13 @@ def test_a_process_that_is_not_expected_is_refused():
     place = DictStore()
     ProcessInjector(place, HOSTS).plan({}, 1, 1)
     with pytest.raises(HandoverError, match=r"no process 'host-c' is expected at dict:// \(expected: host-a, host-b\)"):
-        InjectorProcess(place, "host-c")
+        InjectorProcess.open(place, "host-c")
     assert not place.list("entries")
 
 
 def test_a_process_that_nobody_expected_stops_the_injector_instead_of_being_lost():
     place = DictStore()
-    InjectorProcess(place, "host-c").write([("x", 1)])
+    InjectorProcess.open(place, "host-c").write([("x", 1)])
     with pytest.raises(HandoverError, match="process 'host-c' hands records over to dict:// but is not expected"):
         ProcessInjector(place, HOSTS).plan({}, 1, 1)
 
@@ -88,22 +88,22 @@ def test_a_process_that_nobody_expected_stops_the_injector_instead_of_being_lost
 def test_the_expected_set_can_change_with_a_restart_once_a_process_has_closed():
     place = DictStore()
     for name in ("host-a", "host-b"):
-        InjectorProcess(place, name).write([(name, 1)], watermark=1)
+        InjectorProcess.open(place, name).write([(name, 1)], watermark=1)
     first = ProcessInjector(place, HOSTS).plan({}, 100, 1)
     with pytest.raises(HandoverError, match="'host-b' hands records over"):
         ProcessInjector(place, {"host-a", "host-c"}).plan(first.position, 100, 1)
-    InjectorProcess(place, "host-b").close()
+    InjectorProcess.open(place, "host-b").close()
     second = ProcessInjector(place, HOSTS).plan(first.position, 100, 1)
     third = ProcessInjector(place, {"host-a", "host-c"}).plan(second.position, 100, 1)
     assert third.watermark == MIN_TIMESTAMP
-    InjectorProcess(place, "host-c").write([("host-c", 7)], watermark=7)
+    InjectorProcess.open(place, "host-c").write([("host-c", 7)], watermark=7)
     fourth = ProcessInjector(place, {"host-a", "host-c"}).plan(third.position, 100, 1)
     assert (delivered(fourth), fourth.watermark) == ([("host-c", 7)], 1)
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "-x", "a" * 101, "ü"])
 def test_names_that_cannot_stand_in_a_path_are_refused(name):
-    for make in (lambda: InjectorProcess(DictStore(), name), lambda: ProcessInjector(DictStore(), [name])):
+    for make in (lambda: InjectorProcess.open(DictStore(), name), lambda: ProcessInjector(DictStore(), [name])):
         with pytest.raises(HandoverError, match="cannot name an injector process"):
             make()
 
@@ -115,8 +115,8 @@ def test_at_least_one_process_is_expected():
 
 def test_whoever_had_the_name_before_can_hand_over_nothing_more():
     place = DictStore()
-    old = InjectorProcess(place, "host-a").write([("kept", 1)])
-    new = InjectorProcess(place, "host-a")
+    old = InjectorProcess.open(place, "host-a").write([("kept", 1)])
+    new = InjectorProcess.open(place, "host-a")
     for attempt in (lambda: old.write([("lost", 3)], watermark=99), lambda: old.advance(99), old.close):
         with pytest.raises(HandoverError, match="was started again elsewhere"):
             attempt()
@@ -127,9 +127,9 @@ def test_whoever_had_the_name_before_can_hand_over_nothing_more():
 
 def test_nothing_follows_a_close():
     place = DictStore()
-    process = InjectorProcess(place, "host-a")
+    process = InjectorProcess.open(place, "host-a")
     process.close()
-    for attempt in (lambda: process.write([("x", 1)]), lambda: InjectorProcess(place, "host-a")):
+    for attempt in (lambda: process.write([("x", 1)]), lambda: InjectorProcess.open(place, "host-a")):
         with pytest.raises(HandoverError, match="has closed its input"):
             attempt()
 
@@ -137,7 +137,7 @@ def test_nothing_follows_a_close():
 def test_bundles_of_about_the_size_asked_for_those_behind_first():
     place = DictStore()
     for name, step in (("host-a", 1), ("host-b", 10)):
-        process = InjectorProcess(place, name)
+        process = InjectorProcess.open(place, name)
         for turn in range(6):
             process.write([(f"{name} {turn}", turn * step)] * 2, watermark=turn * step)
     injector, position, seen = ProcessInjector(place, HOSTS), {}, []
@@ -164,9 +164,12 @@ def test_ids_notes_and_other_coders():
             return data.decode().split("|")
 
     place = DictStore()
-    process = InjectorProcess(place, "host-a", Text()).write([("a", 1), ("b", 2)], [b"1", b"two"], progress="at 2")
+    process = InjectorProcess.open(place, "host-a", Text()).write([("a", 1), ("b", 2)], [b"1", b"two"], progress="at 2")
     process.advance(2)
-    assert (InjectorProcess(place, "host-a").progress, InjectorProcess(place, "host-a").watermark) == ("at 2", 2)
+    assert (InjectorProcess.open(place, "host-a").progress, InjectorProcess.open(place, "host-a").watermark) == (
+        "at 2",
+        2,
+    )
     with pytest.raises(HandoverError, match="gives 1 ids for 2 records"):
         process.write([("a", 1), ("b", 2)], [b"1"])
     (split,) = ProcessInjector(place, {"host-a"}, Text()).plan({}, 100, 1).splits
@@ -176,7 +179,7 @@ def test_ids_notes_and_other_coders():
 
 def test_what_is_committed_is_discarded_and_processes_still_go_on():
     place = DictStore()
-    process = InjectorProcess(place, "host-a")
+    process = InjectorProcess.open(place, "host-a")
     injector = ProcessInjector(place, {"host-a"}, discard=True)
     for number in range(5):
         process.write([(number, number)], watermark=number, progress=str(number))
@@ -188,7 +191,7 @@ def test_what_is_committed_is_discarded_and_processes_still_go_on():
     assert taken + delivered(rest) == [(number, number) for number in range(5)]
     injector.committed(rest.position)
     assert (len(place.list("records")), len(place.list("entries"))) == (0, 1)
-    process = InjectorProcess(place, "host-a")
+    process = InjectorProcess.open(place, "host-a")
     assert (process.progress, process.watermark) == ("4", 4)
     process.write([(5, 5)]).close()
     last = injector.plan(rest.position, 100, 1)
@@ -197,7 +200,7 @@ def test_what_is_committed_is_discarded_and_processes_still_go_on():
 
 def test_records_that_are_gone_or_damaged_are_named():
     place = DictStore()
-    InjectorProcess(place, "host-a").write([("x", 1)])
+    InjectorProcess.open(place, "host-a").write([("x", 1)])
     (path,) = place.list("records")
     delivery = ProcessInjector(place, {"host-a"}).plan({}, 100, 1)
     place.objects[path] = place.objects[path][:-1]
@@ -239,7 +242,7 @@ def test_a_record_behind_its_own_process_is_late_not_lost(tmp_path):
     topology.injector("in", ProcessInjector(tmp_path, {"host-a"}))
     topology.computation("late", Late(), {"in": lambda value: value}, ["seen"])
     topology.sink("rows", "seen", CallSink(lambda epoch, more: rows.extend(more)))
-    InjectorProcess(tmp_path, "host-a").write([("early", 9)], watermark=10).write([("late", 9)]).close()
+    InjectorProcess.open(tmp_path, "host-a").write([("early", 9)], watermark=10).write([("late", 9)]).close()
     result = LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=1))
     assert sorted(value for value, _ in rows) == [("early", False), ("late", True)]
     assert result.total("late") == 1
@@ -261,7 +264,7 @@ def _counting(injector):
 
 def test_records_without_the_ids_that_the_injector_promises_stop_the_run():
     place = DictStore()
-    InjectorProcess(place, "host-a").write([("x", 1)], ids=[b"1"]).write([("y", 2), ("x", 1)]).close()
+    InjectorProcess.open(place, "host-a").write([("x", 1)], ids=[b"1"]).write([("y", 2), ("x", 1)]).close()
     topology, out = _counting(ProcessInjector(place, ["host-a"], record_ids=True))
     said = r"(?s)step 'in' raised; nothing of this epoch is committed.*'host-a' handed 2 records over without ids"
     with pytest.raises(StepError, match=said):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.balance import BalancePolicy, Load, LoadBalancer
-from headrace.lowlevel.intervals import SPACE, IntervalMap, place_of
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.balancer import BalancePolicy, Load, LoadBalancer
+from headrace.lowlevel.intervals.interval_map import SPACE, IntervalMap, key_position
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from tests.depth import examples
 
 POLICY = BalancePolicy("records", least=100, patience=3, rest=4)
@@ -38,13 +38,15 @@ class Simulation:
             self.intervals = after
 
     def loads(self, weights: Weights) -> dict[int, Load]:
-        found: dict[int, list[int]] = {}
-        for place, records in weights.items():
-            found.setdefault(self.intervals.of(place.to_bytes(8, "big")).number, []).extend([place] * records)
+        hashes: dict[int, list[int]] = {}
+        for position, records in weights.items():
+            hashes.setdefault(self.intervals.of(position.to_bytes(8, "big")).number, []).extend([position] * records)
         sampled = self.balancer.sampled(1)
         return {
-            number: Load(len(places), places=tuple(sorted(places)[:: max(1, len(places) // 64)]) * (number in sampled))
-            for number, places in found.items()
+            number: Load(
+                len(found), key_positions=tuple(sorted(found)[:: max(1, len(found) // 64)]) * (number in sampled)
+            )
+            for number, found in hashes.items()
         }
 
     def spent(self, weights: Weights) -> list[int]:
@@ -133,7 +135,7 @@ def test_state_that_has_become_too_large_is_cut_whatever_it_costs() -> None:
         sizes = {one.number: Load(1, bytes=6000 * (one.stop - one.start) // SPACE) for one in intervals}
         intervals = balancer.balanced(1, intervals, sizes, 2, Sequencer(1, epoch))
     assert [(one.stop - one.start) * 8 for one in intervals] == [SPACE] * 8
-    assert {place_of(one.start.to_bytes(8, "big")) for one in intervals} == {one.start for one in intervals}
+    assert {key_position(one.start.to_bytes(8, "big")) for one in intervals} == {one.start for one in intervals}
 
 
 def test_random_load_keeps_every_rule() -> None:

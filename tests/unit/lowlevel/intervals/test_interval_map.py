@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import SPACE, Interval, IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import SPACE, Interval, IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
 
 counts = st.integers(1, 300)
 rows = st.binary(min_size=16, max_size=16)
@@ -42,9 +42,18 @@ def test_the_ends_of_an_interval(case: tuple[int, int]) -> None:
         assert intervals.of(place.to_bytes(8, "big") + bytes(8)) == interval
 
 
+@given(counts, st.lists(rows, max_size=5))
+def test_many_rows_are_where_each_is(count: int, some: list[bytes]) -> None:
+    """Also those just where an interval begins, where the balancer cuts."""
+    intervals = IntervalMap.evenly(count)
+    edges = [place for one in intervals for place in (one.start, one.stop - 1)]
+    all_rows = [place.to_bytes(8, "big") + bytes(8) for place in edges] + some
+    assert intervals.indices_of(all_rows).tolist() == [intervals.index_of(row) for row in all_rows]
+
+
 def test_keys_are_spread_evenly() -> None:
     intervals = IntervalMap.evenly(8)
-    found = [intervals.of(row_of(encode_key(number))).number for number in range(10_000)]
+    found = [intervals.of(key_hash_of(encode_key(number))).number for number in range(10_000)]
     assert all(1100 < found.count(number) < 1400 for number in range(8))
 
 
@@ -69,12 +78,12 @@ def test_a_split_a_merge_and_a_move_have_new_sequencers() -> None:
 
 @pytest.mark.parametrize("at", [0, SPACE // 2, SPACE])
 def test_a_cut_must_lie_inside(at: int) -> None:
-    with pytest.raises(ValueError, match=f"interval 0 cannot be split at {at}; give a place between 0 and"):
+    with pytest.raises(ValueError, match=f"interval 0 cannot be split at {at}; give a position between 0 and"):
         IntervalMap.evenly(2).split(0, at, owner=0, sequencer=NOW)
 
 
 def test_the_last_interval_has_nothing_behind_it() -> None:
-    with pytest.raises(ValueError, match="interval 1 is the last; merge the one before it"):
+    with pytest.raises(ValueError, match="interval 1 is the last; merge the interval before it"):
         IntervalMap.evenly(2).merge(1, owner=0, sequencer=NOW)
 
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lowlevel.sequencer import Mismatch, attempt_token, mismatched
+from headrace.lowlevel.intervals.sequencer import Mismatch, attempt_token, mismatched
 
 
 def test_tokens() -> None:

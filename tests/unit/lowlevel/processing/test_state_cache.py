@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from headrace.lowlevel import Computation, PickleCoder
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.softstate import SMALLEST, KeyStates, StateCache
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.state_cache import SMALLEST, KeyStates, StateCache
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
+from headrace.lowlevel.topology.nodes import Keyed
 from headrace.runners.engine.options import RunOptions
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.running import run_options
+from headrace.sdk.pipeline.runner_choice import run_options
 
 ENOUGH = 10_000_000
 SIZE = 10 * 500 + 500
@@ -56,21 +57,21 @@ def test_an_object_stands_for_the_bytes_that_it_was_encoded_to_and_no_others() -
     cache = StateCache(ENOUGH)
     states, value = states_of(cache), [1]
     states.keep(b"row", PickleCoder().encode([1]), value)
-    assert states.load(b"row", PickleCoder().encode([2])) == [2], "another process went on from it"
+    assert states.take(b"row", PickleCoder().encode([2])) == [2], "another process went on from it"
     states.keep(b"row", PickleCoder().encode([1]), value)
-    assert states_of(cache, "other step").load(b"row", PickleCoder().encode([1])) is not value
-    assert states.load(b"row", PickleCoder().encode([1])) is value
+    assert states_of(cache, "other step").take(b"row", PickleCoder().encode([1])) is not value
+    assert states.take(b"row", PickleCoder().encode([1])) is value
     assert (cache.hits, cache.asked, len(cache), cache.used) == (1, 3, 0, 0)
 
 
 def test_what_a_failed_bundle_had_taken_is_gone() -> None:
     states, value = states_of(StateCache(ENOUGH)), [1]
     states.keep(b"row", PickleCoder().encode([1]), value, due=5)
-    states.load(b"row", PickleCoder().encode([1]))
+    states.take(b"row", PickleCoder().encode([1]))
     value.append(2)
     states.begin(0)
     assert states.due_of(b"row") is None
-    assert states.load(b"row", PickleCoder().encode([1])) == [1]
+    assert states.take(b"row", PickleCoder().encode([1])) == [1]
 
 
 def test_what_is_needed_last_gives_way_even_if_it_was_just_written() -> None:
@@ -90,7 +91,7 @@ def test_among_equals_those_stay_that_were_there() -> None:
     states = states_of(cache)
     for _ in range(4):
         for row in range(4):
-            states.load(b"%d" % row, data(row))
+            states.take(b"%d" % row, data(row))
             keep(states, row, due=60)
     assert (cache.hits, cache.asked) == (9, 16)
 
@@ -98,7 +99,7 @@ def test_among_equals_those_stay_that_were_there() -> None:
 def test_a_key_keeps_its_place_and_may_get_another_by_its_timers() -> None:
     states = states_of(StateCache(2 * SIZE))
     keep(states, 1, 2, due=60)
-    states.load(b"1", data(1))
+    states.take(b"1", data(1))
     assert states.due_of(b"1") == 60
     keep(states, 1, due=200)
     keep(states, 3, due=100)
@@ -128,7 +129,7 @@ def test_what_is_noted_of_the_order_stays_in_proportion() -> None:
     cache = StateCache(ENOUGH)
     states = states_of(cache)
     for step in range(5000):
-        states.load(b"%d" % (step % 7), data(step % 7))
+        states.take(b"%d" % (step % 7), data(step % 7))
         keep(states, step % 7, due=step)
     assert len(cache) == 7
     assert len(cache._order) <= 2 * 7 + 64
@@ -158,16 +159,16 @@ class Windowed(Private):
         context.state = None
 
 
-def bundle(worker: Worker, copy: MemoryCopy, keys: str, before: int, watermark: int, commit: bool = True) -> None:
+def bundle(worker: Worker, copy: MemoryStateStore, keys: str, before: int, watermark: int, commit: bool = True) -> None:
     encoded = {key: encode_key(key) for key in keys}
-    parts = {row_of(code): (code, [Part("in", [key], [before])]) for key, code in encoded.items()}
+    parts = {key_hash_of(code): (code, [KeyRecords("in", [key], [before])]) for key, code in encoded.items()}
     result = worker.run(Bundle(parts, before, watermark))
     if commit:
         copy.apply(result.delta)
 
 
 def test_the_worker_decodes_once_what_it_keeps() -> None:
-    copy, cache, out = MemoryCopy(), StateCache(ENOUGH), []
+    copy, cache, out = MemoryStateStore(), StateCache(ENOUGH), []
     place = Keyed("step", Windowed(), {"in": None}, frozenset({"out"}))
     worker = Worker(place, copy, lambda stream, batch: out.extend(batch.values), states=cache)
     Windowed.decoded = 0
@@ -184,7 +185,7 @@ def test_the_worker_decodes_once_what_it_keeps() -> None:
 
 
 def test_the_timer_that_is_due_first_counts() -> None:
-    cache, copy = StateCache(ENOUGH), MemoryCopy()
+    cache, copy = StateCache(ENOUGH), MemoryStateStore()
 
     class Timers(Private):
         def process_record(self, record, context):

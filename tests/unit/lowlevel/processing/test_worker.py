@@ -6,21 +6,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel import Computation, StepError, TimeDomain, worker
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import FEW_BYTES, MemoryCopy
+from headrace.lowlevel import Computation, StepError, TimeDomain
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing import worker
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import FEW_BYTES
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
+from headrace.lowlevel.topology.nodes import Keyed
 
 
 class Bench:
     """A computation on one interval; each call of `bundle` is one epoch, committed."""
 
     def __init__(self, computation, id_slack=0):
-        self.copy = MemoryCopy()
+        self.copy = MemoryStateStore()
         self.out = []
         place = Keyed("step", computation, {"in": None}, frozenset({"out"}))
         self.worker = Worker(place, self.copy, self.emit, {"in": id_slack} if id_slack else None)
@@ -35,8 +38,8 @@ class Bench:
         bundle.watermark = self.watermark if watermark is None else watermark
         for i, (key, value, timestamp) in enumerate(records):
             encoded = encode_key(key)
-            part = Part("in", [value], [timestamp], None if ids is None else [ids[i]])
-            bundle.keys.setdefault(row_of(encoded), (encoded, []))[1].append(part)
+            part = KeyRecords("in", [value], [timestamp], None if ids is None else [ids[i]])
+            bundle.keys.setdefault(key_hash_of(encoded), (encoded, []))[1].append(part)
         self.out = []
         result = self.worker.run(bundle)
         if commit:
@@ -99,9 +102,9 @@ def test_what_is_looked_up_together_is_what_is_looked_up_one_by_one(epochs, size
     usual, small = Bench(Mixed()), Bench(Mixed())
     for watermark, records in enumerate(epochs):
         out, commit = usual.bundle(*records, watermark=10 * watermark)
-        with mock.patch.multiple(worker, _FIRST_LOOK=sizes[0], _LOOK_AHEAD=sizes[1]):
-            own, its = small.bundle(*records, watermark=10 * watermark)
-        assert (own, its.counters, its.delta.marks) == (out, commit.counters, commit.delta.marks)
+        with mock.patch.multiple(worker, _FIRST_PREFETCH_SIZE=sizes[0], _PREFETCH_SIZE=sizes[1]):
+            same_out, same = small.bundle(*records, watermark=10 * watermark)
+        assert (same_out, same.counters, same.delta.marks) == (out, commit.counters, commit.delta.marks)
         assert list(small.copy.dump()) == list(usual.copy.dump())
 
 
@@ -109,7 +112,7 @@ def test_what_is_looked_up_together_is_what_is_looked_up_one_by_one(epochs, size
 def test_erased_by_prefix_is_what_is_found_and_taken_away(epochs):
     at_once, single = Bench(Mixed()), Bench(OneByOne())
     for watermark, records in enumerate(epochs):
-        with mock.patch.multiple(worker, _FIRST_LOOK=2, _LOOK_AHEAD=3):
+        with mock.patch.multiple(worker, _FIRST_PREFETCH_SIZE=2, _PREFETCH_SIZE=3):
             out, _ = at_once.bundle(*records, watermark=10 * watermark)
             own, _ = single.bundle(*records, watermark=10 * watermark)
         assert own == out
@@ -128,7 +131,7 @@ def test_cells_of_the_keys_ahead_are_read_together_where_those_before_were_asked
         bench.bundle(*((key, "cell" if asked else "set", 2) for key in keys))
         assert cells_of.call_count == asked
     for key in keys:
-        assert bench.copy.get(row_of(encode_key(key)), b"c") == (b"012" if asked else b"0")
+        assert bench.copy.get(key_hash_of(encode_key(key)), b"c") == (b"012" if asked else b"0")
 
 
 def test_cells_that_were_read_together_are_scanned_and_erased_as_any():
@@ -139,7 +142,7 @@ def test_cells_that_were_read_together_are_scanned_and_erased_as_any():
     large = (b"l", bytes(FEW_BYTES // 3))
     assert [value for value, _ in out] == [(key, [(b"c", b"1"), large], [large]) for key in keys]
     _, commit = bench.bundle(*((key, deed, 2) for key in keys for deed in ("scan", "erase")))
-    assert [commit.delta.cells.get((row_of(encode_key(key)), b"c"), "kept") for key in keys] == [None] * 40
+    assert [commit.delta.cells.get((key_hash_of(encode_key(key)), b"c"), "kept") for key in keys] == [None] * 40
     _, commit = bench.bundle(*((key, deed, 3) for key in keys for deed in ("scan", "erase")))
     assert len(commit.delta.cells) == 16, "what is known not to be there need not be taken away"
     assert bench.copy.count()["cells"] == 80
@@ -155,8 +158,8 @@ def test_late_records_are_counted_whether_or_not_the_oldest_is_known(records, wa
         for key in dict.fromkeys(key for key, _ in records):
             times = [time for its, time in records if its == key]
             encoded = encode_key(key)
-            part = Part("in", [1] * len(times), times)
-            bundle.keys[row_of(encoded)] = (encoded, [part._replace(oldest=min(times)) if oldest else part])
+            part = KeyRecords("in", [1] * len(times), times)
+            bundle.keys[key_hash_of(encoded)] = (encoded, [part._replace(oldest=min(times)) if oldest else part])
         counted.append(bench.worker.run(bundle).counters)
     assert counted[0] == counted[1]
     assert counted[0].get("late", 0) == sum(time < watermark for _, time in records)
@@ -167,7 +170,7 @@ def test_a_state_that_is_replaced_without_a_look_is_stored_and_one_as_it_was_is_
     bench.bundle(("k", "add", 1))
     assert bench.bundle(("k", "set", 1), commit=False)[1].delta.cells == {}
     _, commit = bench.bundle(("k", "set", 2))
-    assert list(commit.delta.cells) == [(row_of(encode_key("k")), b"")]
+    assert list(commit.delta.cells) == [(key_hash_of(encode_key("k")), b"")]
     bench.bundle(("k", "drop", 3))
     assert bench.copy.count()["keys"] == 0
 
@@ -253,7 +256,7 @@ def test_state_is_changed_in_place_and_lasts():
     bench.bundle(("a", 1, 5), ("b", 9, 5), ("a", 2, 5))
     _, commit = bench.bundle(("a", 3, 5))
     assert len(commit.delta.cells) == 1
-    stored = {bench.copy.key(row): data for row, data in ((r, bench.copy.get(r, b"")) for r in map(row_of, KEYS))}
+    stored = {bench.copy.key(row): data for row, data in ((r, bench.copy.get(r, b"")) for r in map(key_hash_of, KEYS))}
     assert {key: Total.state_coder.decode(data) for key, data in stored.items()} == {b"sa": [1, 2, 3], b"sb": [9]}
 
 
@@ -302,12 +305,12 @@ def test_without_exactly_once_ids_are_not_looked_at():
 
 
 def test_ids_of_two_streams_have_nothing_to_do_with_each_other():
-    copy = MemoryCopy()
+    copy = MemoryStateStore()
     place = Keyed("step", Total(), {"one": None, "two": None}, frozenset({"out"}))
     worker = Worker(place, copy, lambda stream, batch: None, {"one": 10, "two": 100})
     key = encode_key("a")
-    parts = [Part(stream, [1], [5], [b"same"]) for stream in ("one", "two", "one")]
-    commit = worker.run(Bundle({row_of(key): (key, parts)}))
+    parts = [KeyRecords(stream, [1], [5], [b"same"]) for stream in ("one", "two", "one")]
+    commit = worker.run(Bundle({key_hash_of(key): (key, parts)}))
     assert commit.counters == {"duplicates": 1, "records": 2}
     assert sorted(commit.delta.ids.values()) == [15, 105]
 
@@ -359,7 +362,7 @@ def test_what_user_code_raises_names_step_key_and_value():
         Bench(Picky()).bundle(("a", -1, 5))
     assert "in process_record" in str(info.value)
     assert "ValueError: negative" in str(info.value)
-    assert "lowlevel/worker.py" not in str(info.value)
+    assert "lowlevel/processing/worker.py" not in str(info.value)
 
 
 def test_undeclared_stream():
@@ -391,7 +394,7 @@ def test_endless_timers_are_stopped(monkeypatch):
         def process_timer(self, timer, context):
             context.set_timer("t", timer.timestamp)
 
-    monkeypatch.setattr("headrace.lowlevel.worker.ENDLESS", 100)
+    monkeypatch.setattr("headrace.lowlevel.processing.worker.ENDLESS", 100)
     with pytest.raises(RuntimeError, match=r"for key 'a' at .*\n100 timers fired for this key in one bundle"):
         Bench(Endless()).bundle(("a", 1, 5), watermark=10)
 

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from headrace import col
-from headrace.lowlevel.columns import ColumnBatch, shape_of_key
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single, pair
-from headrace.sdk.row import Row
+from headrace.lowlevel.records.column_batch import ColumnBatch, shape_of_key
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, pair
+from headrace.sdk.model.row import Row
 
 TABLE = pa.record_batch({"carrier": ["UA", "AA"], "delay": [3, -1]})
 BATCH = ColumnBatch(TABLE, np.array([10, 20]), pair(Single(0), Single(1)))
@@ -48,11 +48,6 @@ def test_a_key_is_found_in_a_pair():
     assert shape_of_key(itemgetter(2), BATCH.shape) is None
     assert shape_of_key(itemgetter(0, 1), BATCH.shape) is None
     assert shape_of_key(lambda value: value[0], BATCH.shape) is None
-
-
-def test_nothing_else_is_there():
-    with pytest.raises(AttributeError, match="ColumnBatch has no attribute 'rubbish'"):
-        _ = BATCH.rubbish
 
 
 def test_a_column_has_a_name():

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.columnparcel import ColumnParcel, decode_parcel
-from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.shapes import Single, pair
-from headrace.lowlevel.worker import Bundle
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.column_block import ColumnBlock, decode_block
+from headrace.lowlevel.records.value_schema import Single, pair
 
 KINDS: dict[pa.DataType, st.SearchStrategy[object]] = {
     pa.int64(): st.integers(-9, 9),
@@ -32,27 +32,27 @@ KINDS: dict[pa.DataType, st.SearchStrategy[object]] = {
 }
 
 
-def parcel(counts: list[int], column: pa.Array) -> ColumnParcel:
+def parcel(counts: list[int], column: pa.Array) -> ColumnBlock:
     names = [f"key {number}" for number in range(len(counts))]
     table = pa.record_batch({"key": np.repeat(names, counts), "value": column})
     keys = list(map(encode_key, names))
     batch = ColumnBatch(table, np.arange(len(table)) * 7, pair(Single(0), Single(1)))
-    return ColumnParcel("step", "in", keys, list(map(row_of, keys)), array("q", counts), batch)
+    return ColumnBlock("step", "in", keys, list(map(key_hash_of, keys)), array("q", counts), batch)
 
 
-def has_values(piece: Parcel) -> bool:
+def has_values(piece: Block) -> bool:
     try:
-        Parcel.values.__get__(piece)  # type: ignore[attr-defined]
+        Block.values.__get__(piece)  # type: ignore[attr-defined]
     except AttributeError:
         return False
     return True
 
 
-def records(parcels: Iterator[Parcel]) -> dict[bytes, list[tuple[object, int]]]:
+def records(parcels: Iterator[Block]) -> dict[bytes, list[tuple[object, int]]]:
     found: dict[bytes, list[tuple[object, int]]] = {}
     for each in parcels:
         bundle = Bundle()
-        each.unpack(bundle)
+        each.unpack(bundle.keys)
         for key, parts in bundle.keys.values():
             for part in parts:
                 found.setdefault(key, []).extend(zip(part.values, part.timestamps, strict=True))
@@ -66,17 +66,17 @@ def test_its_pieces_are_together_the_same(data: st.DataObject, counts: list[int]
     whole = parcel(counts, column)
     pieces = list(whole.pieces(limit=1200))
     for piece, encoded in pieces:
-        assert isinstance(piece, ColumnParcel) and not has_values(piece) and min(piece.counts) > 0
+        assert isinstance(piece, ColumnBlock) and not has_values(piece) and min(piece.counts) > 0
         assert len(encoded) <= 1200 or len(piece) == 1
     assert not has_values(whole)
     assert sum(len(piece) for piece, _ in pieces) == total
     assert [piece.oldest() for piece, _ in pieces] == [piece.timestamps[0] for piece, _ in pieces]
-    assert records(decode_parcel(encoded) for _, encoded in pieces) == records(iter([whole]))
+    assert records(decode_block(encoded) for _, encoded in pieces) == records(iter([whole]))
     if total > 20:
         assert len(pieces) > 1
 
 
 def test_a_record_that_is_too_large_is_named() -> None:
-    says = r"^step 'step' raised for key 'key 0'; .*\n.* type tuple came in by stream 'in' that has [\d,]+ bytes"
+    says = r"^step 'step' raised for key 'key 0'; .*\n.* type tuple that arrived on stream 'in' has [\d,]+ bytes"
     with pytest.raises(StepError, match=says):
         list(parcel([1], pa.array(["x" * 3000])).pieces(1000, 2000))

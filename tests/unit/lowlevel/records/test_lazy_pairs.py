@@ -9,39 +9,40 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.lowlevel.columnparcel import ColumnParcel, decode_parcel
-from headrace.lowlevel.columns import ColumnBatch, Shape
-from headrace.lowlevel.paired import Paired
-from headrace.lowlevel.shapes import Single, Tuple, pair
-from headrace.lowlevel.worker import Bundle
-from headrace.sdk.arrivals import InputForm, sorter
-from headrace.sdk.frames import Frames
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.records.column_batch import ColumnBatch, ValueSchema
+from headrace.lowlevel.records.column_block import ColumnBlock, decode_block
+from headrace.lowlevel.records.lazy_pairs import LazyPairs
+from headrace.lowlevel.records.value_schema import Single, Tuple, pair
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows import FixedWindows, GlobalWindows, Sessions, SlidingWindows, WindowFn
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 MANY = 200
 """Records of each of two keys."""
 
 
-def parcel(shape: Shape, records: int = MANY) -> ColumnParcel:
+def parcel(shape: ValueSchema, records: int = MANY) -> ColumnBlock:
     keys = ["a"] * records + ["b"] * records
     table = pa.record_batch({"key": keys, "value": list(range(2 * records))})
     batch = ColumnBatch(table, np.arange(2 * records) * 1_000_000, shape)
-    made = ColumnParcel("step", "in", [b"sa", b"sb"], [b"a" * 16, b"b" * 16], array("q", [records] * 2), batch)
-    decoded = decode_parcel(made.encode())
-    assert isinstance(decoded, ColumnParcel)
+    made = ColumnBlock("step", "in", [b"sa", b"sb"], [b"a" * 16, b"b" * 16], array("q", [records] * 2), batch)
+    decoded = decode_block(made.encode())
+    assert isinstance(decoded, ColumnBlock)
     return decoded
 
 
-def values_of(its: ColumnParcel) -> list[object]:
+def values_of(its: ColumnBlock) -> list[object]:
     bundle = Bundle()
-    its.unpack(bundle)
+    its.unpack(bundle.keys)
     return [part.values for _, [part] in bundle.keys.values()]
 
 
 def test_each_key_has_its_pairs() -> None:
     first, second = values_of(parcel(pair(Single(0), Single(1))))
-    assert isinstance(first, Paired) and isinstance(second, Paired)
+    assert isinstance(first, LazyPairs) and isinstance(second, LazyPairs)
     assert list(first) == [("a", number) for number in range(MANY)]
     assert second[3] == ("b", MANY + 3) and list(second[-2:]) == list(second)[-2:]
     assert pickle.loads(pickle.dumps(second)) == list(second)
@@ -50,7 +51,7 @@ def test_each_key_has_its_pairs() -> None:
 @pytest.mark.parametrize(
     ("shape", "records"), [(Tuple((Single(0), Single(1), Single(1))), MANY), (pair(Single(0), Single(1)), 2)]
 )
-def test_others_are_lists(shape: Shape, records: int) -> None:
+def test_others_are_lists(shape: ValueSchema, records: int) -> None:
     """What is no pair, and pairs of keys that have few."""
     its = parcel(shape, records)
     first, second = values_of(its)
@@ -62,9 +63,9 @@ def test_others_are_lists(shape: Shape, records: int) -> None:
 )
 def test_windows_get_the_same_values(window_fn: WindowFn) -> None:
     windowing = Windowing.of(window_fn)
-    sort = sorter(windowing, InputForm.PLAIN, Frames(windowing))
+    sort = sorter(windowing, GroupingInputForm.PLAIN, WindowNamespaces(windowing))
     pairs, _ = values_of(parcel(pair(Single(0), Single(1))))
-    assert isinstance(pairs, Paired)
+    assert isinstance(pairs, LazyPairs)
     times = [number * 1_000_000 for number in range(MANY)]
     expected = sort(list(pairs), times, 0)
     assert sort(pairs, times, 0) == expected

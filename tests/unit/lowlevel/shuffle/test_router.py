@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.lowlevel import Batch, Computation, KeyEncodingError, ManualInjector, StepError, Topology
-from headrace.lowlevel.coder import decode_key, encode_key, row_of
-from headrace.lowlevel.columnparcel import decode_parcel
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.places import Places
-from headrace.lowlevel.production import Router
-from headrace.lowlevel.worker import Bundle
+from headrace.lowlevel.coders.coder import decode_key, encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_block import decode_block
+from headrace.lowlevel.shuffle.key_hash_cache import KeyHashCache
+from headrace.lowlevel.shuffle.router import Router
 
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
 keys = st.recursive(scalars, lambda inner: st.tuples(inner, inner) | st.tuples(inner), max_leaves=4)
@@ -56,7 +56,7 @@ def route(batches, intervals):
     router.close()
     bundles = [Bundle() for _ in range(intervals)]
     for interval, data in arrived:
-        decode_parcel(data).unpack(bundles[interval])
+        decode_block(data).unpack(bundles[interval].keys)
     return bundles
 
 
@@ -71,7 +71,7 @@ def test_every_record_arrives_once_in_order_at_the_interval_of_its_key(batches, 
     found = {}
     for interval, bundle in enumerate(bundles):
         for row, (encoded, parts) in bundle.keys.items():
-            assert row == row_of(encoded)
+            assert row == key_hash_of(encoded)
             assert IntervalMap.evenly(intervals).of(row).number == interval
             found[encoded] = [pair for part in parts for pair in zip(part.values, part.timestamps, strict=True)]
     assert found == expected
@@ -84,19 +84,19 @@ def test_a_key_that_cannot_be_encoded_names_the_step_and_the_value():
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.binary(max_size=60)), min_size=1, max_size=40), st.booleans())
 def test_a_parcel_travels_in_pieces_that_are_together_the_same(records, with_ids):
-    parcel = Parcel("to", "by", ids=[] if with_ids else None)
+    parcel = Block("to", "by", ids=[] if with_ids else None)
     for key in "abc":
         of = [(value, index) for index, (its, value) in enumerate(records) if its == key]
         if of:
             values, times = map(list, zip(*of, strict=True))
-            parcel.add(encode_key(key), row_of(encode_key(key)), values, times, [b"%d" % time for time in times])
+            parcel.add(encode_key(key), key_hash_of(encode_key(key)), values, times, [b"%d" % time for time in times])
     pieces = list(parcel.pieces(limit=400))
     assert all(len(data) <= 400 or len(piece) == 1 for piece, data in pieces)
     assert all(piece.encode() == data for piece, data in pieces)
     whole, together = Bundle(), Bundle()
-    parcel.unpack(whole)
+    parcel.unpack(whole.keys)
     for _, data in pieces:
-        decode_parcel(data).unpack(together)
+        decode_block(data).unpack(together.keys)
     assert _records(together) == _records(whole)
 
 
@@ -164,11 +164,11 @@ def test_turned_values_travel_in_pieces_and_by_other_intervals(values):
     router.emit("in", Batch(values, list(range(len(values)))))
     router.close()
     whole, in_pieces, divided = Bundle(), Bundle(), Bundle()
-    parcels[0].unpack(whole)
+    parcels[0].unpack(whole.keys)
     for _, data in parcels[0].pieces(limit=400):
-        decode_parcel(data).unpack(in_pieces)
-    for parcel in decode_parcel(parcels[0].encode()).divided(IntervalMap.evenly(3)).values():
-        parcel.unpack(divided)
+        decode_block(data).unpack(in_pieces.keys)
+    for parcel in decode_block(parcels[0].encode()).divided(IntervalMap.evenly(3)).values():
+        parcel.unpack(divided.keys)
     assert _records(whole) == _records(in_pieces) == _records(divided)
     assert sorted(value for _, records in _records(whole).values() for value, *_ in records) == sorted(values)
 
@@ -176,7 +176,7 @@ def test_turned_values_travel_in_pieces_and_by_other_intervals(values):
 @pytest.mark.parametrize("time", [10**30, -(10**30)])
 def test_a_record_beyond_the_end_of_time_is_named_where_it_is_sent(time):
     says = (
-        r"^step 'step' raised for key 'b' at \('b', 2\); .*\n.* by stream 'in' at -?1e\+24 seconds since 1970, beyond"
+        r"^step 'step' raised for key 'b' at \('b', 2\); .*\n.* on stream 'in' at -?1e\+24 seconds since 1970, beyond"
     )
     with pytest.raises(StepError, match=says):
         route([Batch([("a", 1), ("b", 2)], [0, time])], 1)
@@ -193,9 +193,9 @@ def test_records_with_ids_and_without_do_not_mix():
 
 
 def test_a_record_that_is_too_large_is_named():
-    parcel = Parcel("to", "by")
-    parcel.add(encode_key("key"), row_of(encode_key("key")), [bytes(3000)], [1], None)
-    says = r"^step 'to' raised for key 'key'; .*\n.* type bytes came in by stream 'by' that has 3,\d+ .* of 2,000 "
+    parcel = Block("to", "by")
+    parcel.add(encode_key("key"), key_hash_of(encode_key("key")), [bytes(3000)], [1], None)
+    says = r"^step 'to' raised for key 'key'; .*\n.* type bytes that arrived on stream 'by' has 3,\d+ .* of 2,000 "
     with pytest.raises(StepError, match=says) as told:
         list(parcel.pieces(1000, 2000))
     assert told.value.value is None
@@ -206,9 +206,9 @@ def test_long_keys_are_not_remembered():
     topology = Topology()
     topology.injector("in", ManualInjector())
     topology.computation("to", Computation(), {"in": lambda value: value})
-    places, shipped = Places(), []
+    places, shipped = KeyHashCache(), []
     router = Router(
-        topology, {"to": IntervalMap.evenly(1)}, lambda interval, parcel: shipped.append(parcel), places=places
+        topology, {"to": IntervalMap.evenly(1)}, lambda interval, parcel: shipped.append(parcel), key_hashes=places
     )
     router.emit("in", Batch(["short", "long" * 1000], [1, 2]))
     router.close()
@@ -217,17 +217,17 @@ def test_long_keys_are_not_remembered():
 
 
 def test_what_is_remembered_of_keys_is_right_and_bounded_whatever_comes_in_between():
-    places = Places(most=10)
+    places = KeyHashCache(most=10)
     for number in range(100):
         keys = ["often", number, f"{number}", encode_key((number % 7,))]
         encoded = [key if isinstance(key, bytes) else encode_key(key) for key in keys]
-        assert places.of(keys) == [(data, row_of(data)) for data in encoded]
+        assert places.of(keys) == [(data, key_hash_of(data)) for data in encoded]
         assert len(places) <= 10
 
 
 @pytest.mark.parametrize("time", [10**30, -(10**30)])
 def test_a_record_beyond_the_end_of_time_is_named(time):
-    parcel = Parcel("to", "by")
-    says = r"^step 'to' raised for key 'key' at 'late'; .*\n.* by stream 'by' at -?1e\+24 seconds since 1970, beyond"
+    parcel = Block("to", "by")
+    says = r"^step 'to' raised for key 'key' at 'late'; .*\n.* on stream 'by' at -?1e\+24 seconds since 1970, beyond"
     with pytest.raises(StepError, match=says):
-        parcel.add(encode_key("key"), row_of(encode_key("key")), ["fine", "late"], [1, time], None)
+        parcel.add(encode_key("key"), key_hash_of(encode_key("key")), ["fine", "late"], [1, time], None)

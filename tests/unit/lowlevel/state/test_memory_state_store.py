@@ -6,7 +6,8 @@ from random import Random
 
 import pytest
 
-from headrace.lowlevel.state import Delta, MemoryCopy
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta
 
 
 def marks(random: Random, count: int) -> dict[tuple[bytes, int, str], int | None]:
@@ -16,7 +17,7 @@ def marks(random: Random, count: int) -> dict[tuple[bytes, int, str], int | None
 
 @pytest.mark.parametrize("seed", range(5))
 def test_many_marks_at_once(seed: int) -> None:
-    random, at_once, one_by_one = Random(seed), MemoryCopy(), MemoryCopy()
+    random, at_once, one_by_one = Random(seed), MemoryStateStore(), MemoryStateStore()
     most = 0
     for size in (3000, 5, 4000, 2500):
         delta = Delta(keys={bytes([row]): b"key" for row in range(256)}, marks=marks(random, size))

@@ -12,20 +12,21 @@ from hypothesis import strategies as st
 from headrace.lowlevel import CheckpointError, CheckpointView, StoredLine
 from headrace.lowlevel.checkpoint import (
     Checkpoint,
-    CopyPlan,
     DeltaHeader,
+    FileChain,
     Manifest,
     SnapshotOrder,
     write_deltas,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.copy_plan import Origin
-from headrace.lowlevel.checkpoint.signature import signed
-from headrace.lowlevel.coder import STANDARD_KEYS, row_of
-from headrace.lowlevel.intervals import SPACE, place_of
-from headrace.lowlevel.segment import ENCODED, decode, encode, restricted
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
-from headrace.runners.spark.copy import LmdbCopy
+from headrace.lowlevel.checkpoint.files.file_chain import Origin
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, key_hash_of
+from headrace.lowlevel.intervals.interval_map import SPACE, key_position
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.segment import ENCODED, decode, encode, restricted
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.lowlevel.storage.signed_store import signed
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 from tests.checkpoints import INTERVALS, TOPOLOGY
 from tests.stores import DictStore
 
@@ -83,7 +84,7 @@ def test_lines_of_an_interval(its: list[bytes], one: int, other: int) -> None:
     if start == stop:
         return
     batch = batch_of(its, n=pa.array(range(len(its)), pa.int64()))
-    inside = [n for n, row in enumerate(its) if start <= place_of(row) < stop]
+    inside = [n for n, row in enumerate(its) if start <= key_position(row) < stop]
     part = restricted(encode(batch), start, stop)
     assert (part is None) == (not inside)
     assert part is None or decode(part).equals(batch.take(pa.array(inside, pa.int64())))
@@ -97,7 +98,7 @@ def test_a_segment_that_is_whole_is_not_made_again() -> None:
 @pytest.mark.parametrize("kind", ["memory", "LMDB"])
 def test_a_snapshot_holds_them_in_parts_of_bounded_size(tmp_path: Path, kind: str) -> None:
     """Also where every object is signed."""
-    copy: Copy = MemoryCopy() if kind == "memory" else LmdbCopy(tmp_path)
+    copy: StateStore = MemoryStateStore() if kind == "memory" else LmdbStateStore(tmp_path)
     big = {b"%d" % n * (1 + 600 * (n == 3)): encode(batch_of([b"r" * 16], n=[bytes(5 << 20)])) for n in range(5)}
     copy.apply(Delta(cells={(b"r" * 16, b""): b"1"}, keys={b"r" * 16: b"key"}, segments=dict(big)))
     objects = DictStore()
@@ -105,7 +106,7 @@ def test_a_snapshot_holds_them_in_parts_of_bounded_size(tmp_path: Path, kind: st
     Checkpoint.open(store, "host", TOPOLOGY, now_us=0)
     snapshot = write_snapshot(store, SnapshotOrder(1, 0, 1, "", 1, "s"), {"sums": copy})
     assert max(map(len, objects.objects.values())) < 11 << 20
-    found = CopyPlan(1, 0, snapshot=snapshot).load(store)["sums"]
+    found = FileChain(1, 0, snapshot=snapshot).load(store)["sums"]
     assert {name: found.segment(name) for name in found.segment_names()} == big
     assert found.count() == copy.count() == {"keys": 1, "cells": 1, "marks": 0, "ids": 0, "segments": 5}
 
@@ -113,9 +114,9 @@ def test_a_snapshot_holds_them_in_parts_of_bounded_size(tmp_path: Path, kind: st
 def test_what_is_no_segment_is_told_with_its_file() -> None:
     store = DictStore()
     file = write_deltas(store, DeltaHeader(1, 1, 0, "t"), {"sums": Delta(segments={b"1": b"nonsense"})})
-    origin = Origin(CopyPlan(1, 0).after(file))
+    origin = Origin(FileChain(1, 0).after(file))
     with pytest.raises(CheckpointError, match=r"0/1-t-\d+ in dict:// is whole but says what this release does not"):
-        CopyPlan(1, 1, 0, 1 << 63, origins=(origin,)).load(store)
+        FileChain(1, 1, 0, 1 << 63, origins=(origin,)).load(store)
 
 
 def committed(store: DictStore, deltas: dict[int, Delta]) -> CheckpointView:
@@ -131,14 +132,14 @@ def test_a_listing_says_what_segments_hold_by_key() -> None:
     encoded = [STANDARD_KEYS.encode(key) for key in keys]
     by_interval: dict[int, list[int]] = {0: [], 1: []}
     for n, key in enumerate(encoded):
-        by_interval[INTERVALS[1].of(row_of(key)).number].append(n)
+        by_interval[INTERVALS[1].of(key_hash_of(key)).number].append(n)
     deltas = {interval: Delta() for interval in by_interval}
     for interval, its in by_interval.items():
         for known in (False, True):
             mine = [n for n in its if isinstance(keys[n], str) == known]
             field = pa.field("key", pa.string()) if known else pa.field("key", pa.large_binary(), metadata=ENCODED)
             schema = pa.schema([("row", ROW), field, ("end", pa.int64())])
-            columns = [[row_of(encoded[n]) for n in mine], [(keys if known else encoded)[n] for n in mine], mine]
+            columns = [[key_hash_of(encoded[n]) for n in mine], [(keys if known else encoded)[n] for n in mine], mine]
             arrays = [pa.array(values, of.type) for values, of in zip(columns, schema, strict=True)]
             deltas[interval].segments[b"%d" % known] = encode(pa.record_batch(arrays, schema))
     view = committed(DictStore(), deltas)

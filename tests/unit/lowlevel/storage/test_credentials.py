@@ -14,8 +14,8 @@ import headrace as beam
 from headrace.cli.app import app
 from headrace.cli.report import report_of
 from headrace.lowlevel import CheckpointView
-from headrace.lowlevel.credentials import hidden
-from headrace.lowlevel.store import ObjectStore, PlaceError, StoreError
+from headrace.lowlevel.storage.credentials import hidden
+from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 
@@ -68,7 +68,7 @@ def test_the_error_of_a_place_without_keys_keeps_what_the_store_said() -> None:
 def test_no_command_prints_a_key(
     url: str, command: str, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headrace.lowlevel.store.PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr("headrace.lowlevel.storage.object_store.PATIENCE_SECONDS", 0.2)
     monkeypatch.setattr(ObjectStore.__init__, "__defaults__", (0.2,))
     program = tmp_path_factory.mktemp("program") / "kept_secret.py"
     program.write_text(
@@ -87,7 +87,7 @@ def test_a_run_in_a_keyed_place_logs_reports_and_records_no_key(
 ) -> None:
     url, kept = f"s3://AKIA:{SECRET}@bucket/prefix", ObjectStore("memory://")
     opened: Callable[[str, float], object] = lambda place, patience: kept._created()  # noqa: E731
-    monkeypatch.setattr("headrace.lowlevel.store._opened", opened)
+    monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", opened)
     with caplog.at_level(logging.DEBUG):
         pipeline = beam.Pipeline("LocalRunner", PipelineOptions([f"--checkpoint={url}"]), record=True)
         _ = pipeline | beam.Create([("a", 1)]) | "Sum" >> beam.CombinePerKey(sum)

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.store import ObjectStore, Store, StoreError
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
 
 
-def test_what_is_put_is_there(store: Store) -> None:
+def test_what_is_put_is_there(store: ObjectStorage) -> None:
     assert store.get("a/b") is None
     store.put("a/b", b"1")
     store.put("a/b", b"2")
@@ -27,7 +27,7 @@ def test_what_is_put_is_there(store: Store) -> None:
     assert store.get("a/b") is None
 
 
-def test_an_empty_object_and_one_of_several_parts(store: Store) -> None:
+def test_an_empty_object_and_one_of_several_parts(store: ObjectStorage) -> None:
     # obstore sends more than 5 MiB in parts.
     large = os.urandom(6 << 20)
     store.put("large", large)
@@ -36,7 +36,7 @@ def test_an_empty_object_and_one_of_several_parts(store: Store) -> None:
     assert store.get("empty") == b""
 
 
-def test_a_name_is_given_once(store: Store) -> None:
+def test_a_name_is_given_once(store: ObjectStorage) -> None:
     assert store.put_if_absent("log/1", b"first")
     assert not store.put_if_absent("log/1", b"second")
     assert store.get("log/1") == b"first"
@@ -44,7 +44,7 @@ def test_a_name_is_given_once(store: Store) -> None:
     assert store.put_if_absent("log/1", b"third")
 
 
-def test_listing_is_sorted_and_by_folder(store: Store) -> None:
+def test_listing_is_sorted_and_by_folder(store: ObjectStorage) -> None:
     for path in ("log/2", "log/10", "log/1/x", "logs/1", "other"):
         store.put(path, b"")
     assert store.list("log") == ["log/1/x", "log/10", "log/2"]
@@ -59,7 +59,7 @@ def test_listing_more_than_one_page() -> None:
     assert store.list("a") == names
 
 
-def test_emptiness(store: Store) -> None:
+def test_emptiness(store: ObjectStorage) -> None:
     assert store.is_empty()
     store.put("a/b/c", b"")
     assert not store.is_empty()
@@ -255,7 +255,10 @@ def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 def _in_subprocess(code: str, directory: Path) -> str:
-    program = "import sys\nfrom headrace.lowlevel.store import ObjectStore, StoreError\n" + textwrap.dedent(code)
+    program = (
+        "import sys\nfrom headrace.lowlevel.storage.object_store import ObjectStore, StoreError\n"
+        + textwrap.dedent(code)
+    )
     done = subprocess.run([sys.executable, "-c", program, str(directory)], capture_output=True, text=True, check=True)
     return done.stdout
 

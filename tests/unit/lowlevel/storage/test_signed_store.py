@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Topology
-from headrace.lowlevel.checkpoint import Checkpoint, paths
-from headrace.lowlevel.checkpoint.signature import KEY_VARIABLE, SignedStore, carried, signed
+from headrace.lowlevel.checkpoint import Checkpoint
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.store import ObjectStore, Store
-from headrace.runners.engine.durable import checkpoint_store
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore
+from headrace.lowlevel.storage.signed_store import KEY_VARIABLE, SignedStore, carried, signed
+from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.checkpoints import TOPOLOGY, check, step, take_snapshot
@@ -25,19 +26,19 @@ KEY = "a key for the tests only"
 OTHER = "some other key, as long"
 
 
-def checkpoint_with(store: Store) -> None:
+def checkpoint_with(store: ObjectStorage) -> None:
     checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
     step(checkpoint, store)
     step(checkpoint, store, [take_snapshot(checkpoint, store, (1, 0))])
 
 
-def reopened(store: Store) -> None:
+def reopened(store: ObjectStorage) -> None:
     """Whatever reads a checkpoint: somebody who looks at all of it, and the next driver."""
     check(Checkpoint.read(store), 2)
     step(Checkpoint.open(store, "b", TOPOLOGY, 2), store)
 
 
-def test_a_signed_checkpoint_is_used_like_any_other(store: Store) -> None:
+def test_a_signed_checkpoint_is_used_like_any_other(store: ObjectStorage) -> None:
     with_key = SignedStore(store, KEY)
     checkpoint_with(with_key)
     reopened(with_key)
@@ -91,8 +92,8 @@ def test_every_object_that_somebody_else_wrote_is_refused() -> None:
     inner = DictStore()
     store = SignedStore(inner, KEY)
     checkpoint_with(store)
-    plans = Checkpoint.read(store).manifest.plans.values()
-    needed = [paths.MARKER, paths.log_entry(2), *(path for plan in plans for path in plan.objects())]
+    plans = Checkpoint.read(store).manifest.chains.values()
+    needed = [object_names.MARKER, object_names.log_entry(2), *(path for plan in plans for path in plan.objects())]
     strangers = DictStore()
     checkpoint_with(SignedStore(strangers, KEY))
     refused = 0
@@ -100,9 +101,9 @@ def test_every_object_that_somebody_else_wrote_is_refused() -> None:
         others = [other for other in inner.objects if other != path]
         forged = {
             "unsigned": inner.objects[path][48:],
-            "by another key": SignedStore(DictStore(), OTHER)._signed(paths.MARKER, inner.objects[path][48:]),
+            "by another key": SignedStore(DictStore(), OTHER)._signed(object_names.MARKER, inner.objects[path][48:]),
             "a pickle": pickle.dumps(Exploit()),
-            "of another name": inner.objects[next(other for other in reversed(others) if other != paths.MARKER)],
+            "of another name": inner.objects[next(other for other in reversed(others) if other != object_names.MARKER)],
             "of another checkpoint with this key": strangers.objects.get(path, b""),
         }
         for what, data in forged.items():
@@ -122,8 +123,8 @@ def test_every_object_that_somebody_else_wrote_is_refused() -> None:
 def test_an_older_entry_under_a_newer_name_is_refused() -> None:
     inner = DictStore()
     checkpoint_with(SignedStore(inner, KEY))
-    inner.objects[paths.log_entry(2)] = inner.objects[paths.log_entry(1)]
-    with pytest.raises(CheckpointError, match=f"{paths.log_entry(2)} in dict:// is damaged or forged"):
+    inner.objects[object_names.log_entry(2)] = inner.objects[object_names.log_entry(1)]
+    with pytest.raises(CheckpointError, match=f"{object_names.log_entry(2)} in dict:// is damaged or forged"):
         Checkpoint.read(SignedStore(inner, KEY))
 
 
@@ -131,8 +132,8 @@ def test_objects_of_another_checkpoint_with_the_same_key_do_not_fit() -> None:
     one, other = DictStore(), DictStore()
     checkpoint_with(SignedStore(one, KEY))
     step(Checkpoint.open(SignedStore(other, KEY), "somebody else", TOPOLOGY, 99), SignedStore(other, KEY))
-    last = one.list(paths.LOG)[-1]
-    one.objects[last] = other.objects[other.list(paths.LOG)[-1]]
+    last = one.list(object_names.LOG)[-1]
+    one.objects[last] = other.objects[other.list(object_names.LOG)[-1]]
     with pytest.raises(CheckpointError, match=f"{last} in dict:// is signed with another key"):
         Checkpoint.read(SignedStore(one, KEY))
 

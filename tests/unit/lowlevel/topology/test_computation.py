@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.lowlevel import CallSink, Computation, ManualInjector, StepError, Topology
-from tests.unit.test_local_runner import collect, first, itself
+from tests.unit.runners.local.test_local_runner import collect, first, itself
 
 
 class Count(Computation):

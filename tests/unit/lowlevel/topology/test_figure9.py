@@ -83,4 +83,4 @@ def test_nothing_is_said_before_the_watermark():
     runner.run_topology(topology)
     assert windows == [("britney", 0, 12)]
     assert seen == [4]  # records, watermark short of the end, clock, and only then the end of the input
-    assert runner.copies["window counter", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert runner.stores["window counter", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}

@@ -18,9 +18,9 @@ from headrace.lowlevel import (
     SendSink,
     Topology,
 )
-from headrace.lowlevel.repeatable import obstacle_to_reading_twice
+from headrace.lowlevel.topology.redundant_reads import obstacle_to_reading_twice
 from headrace.pipeline import Pipeline
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.transforms.window import FixedWindows, Sessions, WindowFn
 
 first = itemgetter(0)
@@ -108,10 +108,10 @@ def weak() -> Topology:
     [
         (Topology(), "several groupings in a row, or none"),
         (in_a_row(), "several groupings in a row"),
-        (inline_before(), "'before' may run code of the user's"),
-        (inline_behind_a_pure_one(), "'before' may run code of the user's"),
-        (sink_of("in"), "sink 'early' takes what has no key"),
-        (sink_of("pairs"), "sink 'early' takes what has no key"),
+        (inline_before(), "'before' may run user code"),
+        (inline_behind_a_pure_one(), "'before' may run user code"),
+        (sink_of("in"), "sink 'early' takes records without a key"),
+        (sink_of("pairs"), "sink 'early' takes records without a key"),
         (with_ids(), "records of 'in' have ids"),
         (dead_letters(), "'sums' has dead letters"),
         (weak(), "weak"),
@@ -138,8 +138,8 @@ def label(row: dict[str, object]) -> tuple[object, object]:
 
 def test_functions_that_are_seen_through_are_pure_and_others_are_not(tmp_path: Path) -> None:
     assert summed(tmp_path, beam.Map(lambda row: (row["key"], row["value"]))) is None
-    assert "may run code" in str(summed(tmp_path, beam.Map(label)))
-    assert "may run code" in str(summed(tmp_path, beam.FlatMap(lambda row: [(row["key"], row["value"])])))
+    assert "may run user code" in str(summed(tmp_path, beam.Map(label)))
+    assert "may run user code" in str(summed(tmp_path, beam.FlatMap(lambda row: [(row["key"], row["value"])])))
 
 
 def test_sessions_are_combined_by_the_engine(tmp_path: Path) -> None:
@@ -149,4 +149,4 @@ def test_sessions_are_combined_by_the_engine(tmp_path: Path) -> None:
 def test_a_combiner_of_the_users_runs_where_it_is_alone(tmp_path: Path) -> None:
     pairs = beam.Map(lambda row: (row["key"], row["value"]))
     assert summed(tmp_path, pairs, max) is None
-    assert "may run code" in str(summed(tmp_path, pairs, lambda values: sum(values)))
+    assert "may run user code" in str(summed(tmp_path, pairs, lambda values: sum(values)))

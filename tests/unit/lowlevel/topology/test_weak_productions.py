@@ -12,10 +12,10 @@ from headrace.lowlevel import (
     Topology,
     TopologyError,
 )
-from headrace.lowlevel.weak import releasing_sinks, weak_streams
+from headrace.lowlevel.topology.weak_productions import releasing_sinks, weak_streams
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.transforms.userstate import ReadModifyWriteStateSpec
 
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import pytest
 
-from headrace.lowlevel.authority import Authority, ShardedAuthority, shard_of
-from headrace.lowlevel.intervals import SPACE, IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
+from headrace.lowlevel.intervals.interval_map import SPACE, IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermarkmap import decoded
+from headrace.lowlevel.watermarks.authority import Authority, ShardedAuthority, shard_of
+from headrace.lowlevel.watermarks.interval_watermarks import decoded
 
 FIRST, SECOND, THIRD = Sequencer(1, 1), Sequencer(1, 2), Sequencer(2, 0)
 NAMES = [f"computation {number}" for number in range(12)]
@@ -109,10 +109,10 @@ def test_an_assignment_by_an_owner_that_was_replaced_is_refused():
 @pytest.mark.parametrize(
     ("pieces", "rule"),
     [
-        ([Piece(0, 0, 8), Piece(1, 9, 16)], "interval 1 is .* where one from 9223372036854775808 on is due"),
+        ([Piece(0, 0, 8), Piece(1, 9, 16)], "interval 1 is .* the next must begin at 9223372036854775808; give"),
         ([Piece(0, 0, 8), Piece(1, 7, 16)], "do not divide the key space"),
-        ([Piece(0, 0, 15)], "give all of it"),
-        ([], "give all of it"),
+        ([Piece(0, 0, 15)], "give intervals for the rest"),
+        ([], "give intervals for the rest"),
         ([Piece(0, 0, 8), Piece(0, 8, 16)], "two intervals of 'a' have the same number"),
     ],
 )

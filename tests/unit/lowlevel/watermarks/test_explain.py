@@ -16,16 +16,26 @@ from headrace.lowlevel import (
     Topology,
     TopologyError,
 )
-from headrace.lowlevel.checkpoint import CheckpointView, Fingerprint, Holder, Manifest, PendingProduction
-from headrace.lowlevel.coder import encode_key
-from headrace.lowlevel.explain import Held, Injected, Standing, Undelivered, explain, furthest_back, shown
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.checkpoint import CheckpointView, Fingerprint, Manifest, PendingProduction
+from headrace.lowlevel.checkpoint.inspection.watermark_state import watermark_state_of
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
+from headrace.lowlevel.watermarks.explain import (
+    Held,
+    Injected,
+    Undelivered,
+    WatermarkState,
+    explain,
+    furthest_back,
+    timestamp_text,
+)
+from headrace.lowlevel.watermarks.holder import Holder
+from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
-from tests.unit.test_topology import chain, first
+from tests.unit.lowlevel.topology.test_topology import chain, first
 
 
 def held(timestamp, key="k", tag="t"):
@@ -35,25 +45,27 @@ def held(timestamp, key="k", tag="t"):
 def test_the_injector_a_hold_or_a_production_that_is_oldest():
     topology = chain("a", "b", "c")
     at = {"a": 9, "b": 5, "c": 5}
-    standing = Standing(at, {"in": InjectorProgress(9)}, holders={"a": held(5, "britney", "window")}, pending={"c": 7})
+    standing = WatermarkState(
+        at, {"in": InjectorProgress(9)}, holders={"a": held(5, "britney", "window")}, pending={"c": 7}
+    )
     found = explain(topology, standing, "c")
     assert (found.watermark, found.cause, found.chain) == (5, Held("a", 5, "britney", "window"), ("b", "c"))
     assert explain(topology, standing, "a").cause == Injected("in", 9)
-    assert explain(topology, Standing(at, {"in": InjectorProgress(9)}, pending={"b": 7}), "c").cause == Undelivered(
-        "b", 7
-    )
-    assert explain(topology, Standing(at, {"in": InjectorProgress(MAX_TIMESTAMP)}), "c").cause is None
+    assert explain(
+        topology, WatermarkState(at, {"in": InjectorProgress(9)}, pending={"b": 7}), "c"
+    ).cause == Undelivered("b", 7)
+    assert explain(topology, WatermarkState(at, {"in": InjectorProgress(MAX_TIMESTAMP)}), "c").cause is None
 
 
 def test_a_steps_own_hold_is_not_what_it_waits_for_but_on_a_circle():
-    standing = Standing({}, {"in": InjectorProgress(9)}, holders={"b": held(5)})
+    standing = WatermarkState({}, {"in": InjectorProgress(9)}, holders={"b": held(5)})
     assert explain(chain("a", "b"), standing, "b").cause == Injected("in", 9)
     assert explain(chain("a", "b", back=[("b", "a")]), standing, "b").cause == Held("b", 5, "k", "t")
     assert explain(chain("a", "b", back=[("b", "a")]), standing, "a").cause == Held("b", 5, "k", "t")
 
 
 def test_the_nearest_of_causes_that_are_equally_old():
-    standing = Standing({}, {"in": InjectorProgress(5)}, holders={"a": held(5), "b": held(5)}, pending={"b": 5})
+    standing = WatermarkState({}, {"in": InjectorProgress(5)}, holders={"a": held(5), "b": held(5)}, pending={"b": 5})
     assert explain(chain("a", "b", "c"), standing, "c").cause == Held("b", 5, "k", "t")
     assert explain(chain("a", "b", "c"), standing, "b").cause == Undelivered("b", 5)
 
@@ -64,7 +76,7 @@ def test_inputs_aside_keep_nothing_back():
     same = type(topology.keyed["a"].computation)
     topology.computation("b", same(), {"in": first, "slow": first, "a": first}, aside=["slow", "a"])
     assert explain(
-        topology, Standing({}, {"in": InjectorProgress(9), "slow": InjectorProgress(1)}, {}, {"a": held(2)}), "b"
+        topology, WatermarkState({}, {"in": InjectorProgress(9), "slow": InjectorProgress(1)}, {}, {"a": held(2)}), "b"
     ).cause == Injected("in", 9)
 
 
@@ -72,12 +84,12 @@ def test_what_a_sink_has_not_acknowledged_keeps_nothing_back():
     waiting = [PendingProduction(level, 0, "a", at, b"") for level, at in ((0, 3), (1, 8), (1, 7))]
     fingerprint = Fingerprint.of(chain("a", "b"))
     manifest = Manifest(epoch=1, wall_clock=0, intervals={}, pending=tuple(waiting), topology=fingerprint)
-    assert Standing.of(manifest).pending == {"a": 7}
+    assert watermark_state_of(manifest).pending == {"a": 7}
 
 
 def test_an_unknown_step_is_refused():
     with pytest.raises(TopologyError, match=r"no computation 'z' \(computations: a, b\)"):
-        explain(chain("a", "b"), Standing(), "z")
+        explain(chain("a", "b"), WatermarkState(), "z")
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -96,7 +108,7 @@ def test_the_cause_has_exactly_the_watermark_that_propagation_computes(seed):
     pending = {name: dice.randrange(100) for name in names if dice.random() < 0.3}
     known = Frontier(injectors, {name: holder.timestamp for name, holder in holders.items()}, pending)
     watermarks = Propagation(topology).inputs(known, known, {})
-    standing = Standing(watermarks, injectors, holders=holders, pending=pending)
+    standing = WatermarkState(watermarks, injectors, holders=holders, pending=pending)
     for name in names:
         found = explain(topology, standing, name)
         assert found.cause is not None and found.cause.timestamp == found.watermark == watermarks[name], f"seed {seed}"
@@ -107,9 +119,9 @@ def test_the_cause_has_exactly_the_watermark_that_propagation_computes(seed):
 
 
 def test_times_beyond_the_calendar():
-    assert shown(10**18) == "1000000000000000000 (after year 9999)"
-    assert shown(-(10**18)) == "-1000000000000000000 (before year 1)"
-    assert shown(MAX_TIMESTAMP) == "the end of time"
+    assert timestamp_text(10**18) == "1000000000000000000 (after year 9999)"
+    assert timestamp_text(-(10**18)) == "-1000000000000000000 (before year 1)"
+    assert timestamp_text(MAX_TIMESTAMP) == "the end of time"
 
 
 class Holding(Computation):
@@ -146,7 +158,7 @@ def standing_of(place, topology, epoch):
         LocalRunner(scheduler=StopAfter(epoch)).run_topology(topology, RunOptions(checkpoint=str(place)))
     manifest = CheckpointView.of(ObjectStore(place)).manifest
     assert manifest is not None and manifest.epoch == epoch
-    return Standing.of(manifest), manifest
+    return watermark_state_of(manifest), manifest
 
 
 def passing(injector):
@@ -172,7 +184,7 @@ def test_a_checkpoint_names_the_key_that_holds(tmp_path):
 
 def test_a_checkpoint_names_the_process_that_is_silent(tmp_path):
     place = tmp_path / "shared"
-    InjectorProcess(place, "host-a").write([("britney", 7)], watermark=7)
+    InjectorProcess.open(place, "host-a").write([("britney", 7)], watermark=7)
     topology = passing(ProcessInjector(place, {"host-a", "host-b"}))
     standing, _ = standing_of(tmp_path / "checkpoint", topology, 1)
     found = explain(topology, standing, "passing")

@@ -9,15 +9,16 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, ManualInjector, Topology
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.explain import Injected, Standing, explain
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.lateness import Lateness
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.checkpoint.inspection.watermark_state import watermark_state_of
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.watermarks.explain import Injected, explain
+from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from tests.unit.test_explain import Holding, Passing, Stop, StopAfter
+from tests.unit.lowlevel.watermarks.test_explain import Holding, Passing, Stop, StopAfter
 
 EPOCH = 12
 """Records."""
@@ -126,7 +127,7 @@ def hosts(count):
     """A key for each of so many intervals."""
     found = {}
     for key in map(str, range(1000)):
-        found.setdefault(IntervalMap.evenly(count).of(row_of(encode_key(key))).number, key)
+        found.setdefault(IntervalMap.evenly(count).of(key_hash_of(encode_key(key))).number, key)
     return [found[number] for number in range(count)]
 
 
@@ -141,7 +142,7 @@ def test_holds_of_the_slowest_intervals_are_ignored(tmp_path, percentile, reache
         LocalRunner(scheduler=StopAfter(2), intervals=4).run_topology(topology, RunOptions(checkpoint=str(tmp_path)))
     manifest = CheckpointView.of(ObjectStore(tmp_path)).manifest
     assert manifest.input_watermarks["passing"] == reached
-    found = explain(topology, Standing.of(manifest), "passing")
+    found = explain(topology, watermark_state_of(manifest), "passing")
     assert found.cause.timestamp == reached
     assert found.cause.key == (keys[0] if reached == 1 else None)
 
@@ -153,10 +154,10 @@ def test_explain_goes_by_the_watermark_that_the_step_chose(tmp_path):
             topology, RunOptions(max_records_per_epoch=EPOCH, checkpoint=str(tmp_path))
         )
     manifest = CheckpointView.of(ObjectStore(tmp_path)).manifest
-    standing = Standing.of(manifest)
+    standing = watermark_state_of(manifest)
     for name in (*CHOSEN, "after most"):
         found = explain(topology, standing, name)
         assert isinstance(found.cause, Injected)
         assert found.cause.timestamp == found.watermark == manifest.input_watermarks[name]
-    assert "ignores the slowest 10 of 100" in str(explain(topology, standing, "after most"))
+    assert "ignores the slowest 10 % of records" in str(explain(topology, standing, "after most"))
     assert "ignores" not in str(explain(topology, standing, "strict"))

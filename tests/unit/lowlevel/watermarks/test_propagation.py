@@ -3,10 +3,10 @@
 import pytest
 
 from headrace.lowlevel.errors import TopologyError
-from headrace.lowlevel.injector import BoundedInjector
+from headrace.lowlevel.injectors.injector import BoundedInjector
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermark import Frontier, InjectorProgress, Propagation
-from tests.unit.test_topology import chain, first
+from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress, Propagation
+from tests.unit.lowlevel.topology.test_topology import chain, first
 
 
 def frontier(injector, holds=None, pending=None):

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.epochsize import LEAST, USUAL, CheapSize, EpochSize
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.epoch_size import LEAST, USUAL, CheapSize, EpochSize
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.running import run_options
+from headrace.sdk.pipeline.runner_choice import run_options
 
 AIMS = st.floats(0.05, 60.0)
 
@@ -84,7 +84,7 @@ def test_a_run_finds_the_size_for_its_aim() -> None:
     topology.sink("done", "done", CallSink(lambda epoch, rows: done.extend(value for value, _ in rows)))
     read = [0]
 
-    def note(progress: Progress) -> None:
+    def note(progress: EpochProgress) -> None:
         read.append(progress.records_in)
 
     LocalRunner(clock).run_topology(topology, RunOptions(latency_aim=8.0, progress=note))
@@ -103,21 +103,21 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 
 @given(
-    records=st.integers(USUAL // 2, 4 * USUAL), seconds=st.floats(0.0, 10.0), kept=st.integers(0, 8 * USUAL), more=...
+    records=st.integers(USUAL // 2, 4 * USUAL), seconds=st.floats(0.0, 10.0), held=st.integers(0, 8 * USUAL), more=...
 )
 def test_only_cheap_epochs_grow_and_no_larger_than_two_seconds_or_half_a_million_kept(
-    records: int, seconds: float, kept: int, more: bool
+    records: int, seconds: float, held: int, more: bool
 ) -> None:
     """What the next epoch is expected to take and to keep stays below what a usual one may."""
     size = CheapSize(4 * USUAL if more else USUAL)
-    size.took(records, seconds, kept)
+    size.took(records, seconds, held)
     assert size.records in (USUAL, 4 * USUAL)
     growth = size.records / records
     if size.records > USUAL:
         assert seconds * growth <= 2.001
-        assert kept * growth <= USUAL / 2 + 1
+        assert held * growth <= USUAL / 2 + 1
     else:
-        assert seconds * 4 * USUAL / records >= 1.999 or kept * 4 * USUAL / records >= USUAL / 2 - 1
+        assert seconds * 4 * USUAL / records >= 1.999 or held * 4 * USUAL / records >= USUAL / 2 - 1
 
 
 def test_the_end_of_the_input_says_nothing_about_epochs() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.sequencer import Sequencer
-from headrace.lowlevel.watermark import Frontier
-from headrace.runners.engine.epoch import Control, EpochSpec, Sender, pack, unpack
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.watermarks.propagation import Frontier
+from headrace.runners.engine.messages import Control, EpochSpec, Sender, pack, unpack
 
 
 def spec(epoch: int) -> EpochSpec:

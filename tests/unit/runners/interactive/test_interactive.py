@@ -16,7 +16,7 @@ from headrace.lowlevel.errors import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording
 from headrace.runners.interactive import interactive_beam as ib
-from headrace.sdk.tracebacks import FULL
+from headrace.sdk.pipeline.tracebacks import FULL
 from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
 
 HERE = Path(__file__).name

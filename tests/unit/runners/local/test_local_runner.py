@@ -15,7 +15,7 @@ from headrace.lowlevel import (
     TimeDomain,
     Topology,
 )
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
@@ -95,7 +95,7 @@ def test_any_order_of_tasks_and_any_size_of_bundles_gives_the_same(rows, seed, i
     for (key, minute), count in counts.items():
         best[key % 2] = max(best.get(key % 2, (0, 0)), (count, -minute))
     assert sorted(highest) == sorted((parity, *value) for parity, value in best.items())
-    assert all(copy.count()["cells"] == copy.count()["marks"] == 0 for copy in runner.copies.values())
+    assert all(store.count()["cells"] == store.count()["marks"] == 0 for store in runner.stores.values())
     assert result.counters.get("in", {}).get("records", 0) == len(rows)
 
 

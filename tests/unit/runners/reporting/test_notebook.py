@@ -9,7 +9,7 @@ import pytest
 
 import headrace as beam
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.notebook import NotebookDisplay, Picture
 
 
@@ -72,7 +72,7 @@ def test_a_recorded_run_is_shown_too(page: Page) -> None:
 
 
 def test_no_picture_where_there_is_another_reporter_or_none_is_wanted(page: Page) -> None:
-    told: list[Progress] = []
+    told: list[EpochProgress] = []
     counted(progress=told.append).run()
     counted(progress=False).run()
     assert (page.outputs, [progress.epoch for progress in told]) == ([], [1])
@@ -94,7 +94,7 @@ def test_pictures_are_no_more_frequent_than_a_page_can_take_and_the_last_is_show
     with NotebookDisplay(lambda shown: page.display(shown, display_id=True), clock=lambda: now) as display:
         for epoch in range(1, 101):
             now = epoch / 100
-            display(Progress(epoch, 10 * epoch, 0, 0, 0, 0, 0, 0, 0.01))
+            display(EpochProgress(epoch, 10 * epoch, 0, 0, 0, 0, 0, 0, 0.01))
     [pictures] = page.outputs
     assert len(pictures) <= 7
     assert repr(pictures[-1]).startswith("done   epoch 100   in 1,000 (1,000/s)")
@@ -105,6 +105,6 @@ def test_names_of_steps_are_text_in_the_page() -> None:
     from headrace.runners.reporting.figures import Rates
 
     cells = {"<script>": {Metric("counter", ENGINE, "records_in"): CounterCell(3)}}
-    html = Picture("running", Progress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells), Rates())._repr_html_()
+    html = Picture("running", EpochProgress(1, 3, 3, 0, 0, 0, 0, 0, 0.1, cells), Rates())._repr_html_()
     assert "&lt;script&gt;" in html
     assert "<script>" not in html

@@ -20,8 +20,10 @@ from headrace.lowlevel.metric import ENGINE, CounterCell, Metric
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import Progress
+from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting import ProgressDisplay, ProgressLog, Reporters, reporter_for
+from headrace.runners.reporting.display import drawn
+from headrace.runners.reporting.figures import Rates
 from headrace.runners.reporting.opentelemetry import OpenTelemetryReporter
 from headrace.runners.reporting.prometheus import PrometheusReporter
 from headrace.transforms.window import FixedWindows, TimestampedValue
@@ -56,7 +58,7 @@ def test_a_terminal_gets_a_display_and_anything_else_lines_of_json() -> None:
 def test_a_line_is_short_however_many_steps_there_are_unless_details_are_wanted() -> None:
     counted = {Metric("counter", ENGINE, "records_in"): CounterCell(10**9)}
     cells = {f"A step of a pipeline {number}": counted for number in range(10)}
-    busy = Progress(
+    busy = EpochProgress(
         10**6, 10**12, 10**12, 10**9, 10**9, 1_795_309_663_255_940, 0, 1_795_309_617_155_940 + 10**9, 12.345678, cells
     )
     short, long = io.StringIO(), io.StringIO()
@@ -103,11 +105,27 @@ def test_the_display_shows_the_whole_and_as_many_steps_as_there_is_room_for() ->
     assert "more" in shown
 
 
+@pytest.mark.parametrize("width", [50, 60, 75, 120])
+def test_ctrl_c_fits_behind_each_line_of_the_display(width: int) -> None:
+    # If it broke the last line, the display before would stay on the screen above the last one.
+    drawings: list[str] = []
+
+    def draw(progress: EpochProgress) -> None:
+        rates.note(progress, 1.0)
+        console = Console(file=io.StringIO(), width=width, color_system=None)
+        console.print(drawn(progress, rates, width))
+        drawings.append(console.file.getvalue())  # type: ignore[attr-defined] - it is a StringIO
+
+    rates = Rates()
+    run(draw)
+    assert all(len(line) + len("^C") <= width for drawing in drawings for line in drawing.splitlines())
+
+
 def test_a_run_that_goes_on_does_not_count_what_came_before_as_speed() -> None:
     file, times = io.StringIO(), iter([5.0, 7.0])
     with ProgressLog(file, every=0.0, clock=lambda: next(times)) as log:
         for epoch, read in ((41, 1_000_000), (42, 1_000_010)):
-            log(Progress(epoch, read, 0, 0, 0, MIN_TIMESTAMP, 0, MIN_TIMESTAMP, 0.5))
+            log(EpochProgress(epoch, read, 0, 0, 0, MIN_TIMESTAMP, 0, MIN_TIMESTAMP, 0.5))
     assert [json.loads(line)["in_per_s"] for line in file.getvalue().splitlines()] == [0.0, 5.0]
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from headrace.runners.spark.launch import pass_on
+from headrace.runners.spark.java_gateway import pass_on
 
 NOISE = b"WARNING: Using incubator modules: jdk.incubator.vector\n"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark.ownfiles import program_files
+from headrace.runners.spark.program_modules import program_files
 
 
 @pytest.fixture(autouse=True)
@@ -80,11 +80,11 @@ def test_packages_that_pythonpath_leads_to_are_not_sent(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "own.py").write_text("import lake, numpy, pyarrow, pyspark")
     program = (
-        "import own, json; from headrace.runners.spark.ownfiles import program_files; "
+        "import own, json; from headrace.runners.spark.program_modules import program_files; "
         "print(json.dumps(sorted(program_files())))"
     )
     packages = Path(pytest.__file__).parents[1]
-    here = Path(__file__).parents[2]
+    here = Path(__file__).parents[4]
     ran = subprocess.run(
         [sys._base_executable, "-c", program],  # type: ignore[attr-defined]
         env={"PYTHONPATH": f"{tmp_path / 'mine'}:{here}:{tmp_path / 'elsewhere'}:{packages}"},

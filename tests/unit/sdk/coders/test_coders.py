@@ -16,7 +16,7 @@ from headrace.coders.coders import DeterministicFastPrimitivesCoder
 from headrace.coders.typecoders import CoderRegistry
 from headrace.typehints.row_type import RowTypeConstraint
 from headrace.utils.timestamp import Timestamp
-from tests.unit.keytypes import Place, Point, PointCoder, Team
+from tests.unit.lowlevel.coders.keytypes import Place, Point, PointCoder, Team
 
 INTS = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.integers(-(2**62), 2**62).map(lambda micros: Timestamp(micros=micros))

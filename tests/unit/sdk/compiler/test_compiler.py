@@ -10,8 +10,8 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import Batch, CallSink, Computation, TopologyError
-from headrace.sdk.fusion.stage import Stage
-from headrace.sdk.lifting import LiftedCombine
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
+from headrace.sdk.operators.fusion.stage import Stage
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import window
 from headrace.transforms.window import WindowedValue

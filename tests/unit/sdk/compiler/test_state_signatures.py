@@ -8,8 +8,8 @@ import pytest
 
 import headrace as beam
 from headrace.coders import BytesCoder, StrUtf8Coder, VarIntCoder, registry
-from headrace.lowlevel.checkpoint.change import Consent, Stored, change_of
-from headrace.lowlevel.checkpoint.fingerprint import Fingerprint
+from headrace.lowlevel.checkpoint.compatibility import Consent, Stored, change_of
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.transforms.combiners import CountCombineFn, MeanCombineFn, TupleCombineFn
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly

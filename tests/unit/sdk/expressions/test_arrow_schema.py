@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import headrace as beam
-from headrace.lowlevel.columns import ColumnBatch
+from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.runners.spark.pieces import batch_of_rows
-from headrace.sdk.columns.reading import shape_of_rows, times_of
-from headrace.sdk.io.columns import to_dicts, to_rows
+from headrace.runners.spark.dataframe.staged_rows import batch_of_rows
+from headrace.sdk.expressions.arrow_schema import shape_of_rows, times_of
+from headrace.sdk.io.arrow_rows import to_dicts, to_rows
 from headrace.sdk.io.timestamps import BadTimestamp, timestamps_of
 
 UTC = datetime.UTC

@@ -23,19 +23,19 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.checkpoint import Consent
-from headrace.lowlevel.revision import joined, without
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.epoch import Kind, Report, Sender, pack, unpack
-from headrace.runners.engine.journal import NoJournal
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.journal import NoJournal
+from headrace.runners.engine.messages import Kind, Report, Sender, pack, unpack
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
 from headrace.runners.spark import SparkRunner
-from headrace.runners.spark.held import Held
-from headrace.runners.spark.shipment import Shipment, packed
+from headrace.runners.spark.worker.loaded_runs import LoadedRuns
+from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 LIFE = re.compile(r"set (start (\d )+finish )*down ")
 """The hooks of one instance, in order."""
@@ -238,7 +238,7 @@ def test_who_has_something_to_tear_down() -> None:
         collection: object = p | beam.Create([(1, 1)]).with_output_types(object)
         for step in steps:
             collection = collection | step
-        return {place.step for place in p.topology().places() if place.computation.has_teardown()}
+        return {place.step for place in p.topology().nodes() if place.computation.has_teardown()}
 
     assert torn(beam.CombineGlobally(sum), beam.Map(str)) == set()
     assert torn("Living" >> beam.ParDo(Living(Path()))) == {"Living"}
@@ -286,7 +286,7 @@ def test_with_a_fan_out_each_part_of_a_combiner_is_torn_down(tmp_path: Path) -> 
     parts = lives(tmp_path, "sum")
     assert all(re.fullmatch(r"set (used )*down", part) for part in parts), parts
     assert sum("used" in part for part in parts) == 3, "before the shuffle, in the shards and behind them"
-    assert {place.step for place in p.topology().places() if place.computation.has_teardown()} == {"Sum", "Sum#shards"}
+    assert {place.step for place in p.topology().nodes() if place.computation.has_teardown()} == {"Sum", "Sum#shards"}
 
 
 def test_a_failing_part_of_several_combiners_ends_those_before_it(tmp_path: Path) -> None:
@@ -319,8 +319,10 @@ def test_what_a_change_of_topology_keeps_lives_on(tmp_path: Path) -> None:
             if (name, epoch) == ("plan", 2) and ready.wait(60) and len(run) == 1:
                 more = Topology()
                 more.computation("comes", Counted(tmp_path / "comes"), {"in": lambda value: value})
-                run.append(run[0].changes.request(lambda now: joined(now, more), Consent()))
-                run.append(run[0].changes.request(lambda now: without(now, ["goes"]), Consent(removed=["goes"])))
+                run.append(run[0].changes.request(lambda now: joined_topology(now, more), Consent()))
+                run.append(
+                    run[0].changes.request(lambda now: reduced_topology(now, ["goes"]), Consent(removed=["goes"]))
+                )
 
     run.append(LocalRunner(scheduler=Asking()).start(topology, RunOptions(max_records_per_epoch=3)))
     ready.set()
@@ -353,15 +355,15 @@ def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
 
 
 class TestInAWorkerProcess:
-    """What `Held` keeps there from task to task."""
+    """What `LoadedRuns` keeps there from task to task."""
 
     @staticmethod
-    def shipment(folder: Path, *names: str, fails: str = "") -> Shipment:
+    def shipment(folder: Path, *names: str, fails: str = "") -> TaskPayload:
         topology = counted(folder, *names, fails=fails)
-        return Shipment.of(packed(topology), ObjectStore(str(folder / "checkpoint")), "run")
+        return TaskPayload.of(packed(topology), ObjectStore(str(folder / "checkpoint")), "run")
 
     def test_tasks_share_instances_until_their_run_is_over(self, tmp_path: Path) -> None:
-        held, shipment = Held(), self.shipment(tmp_path, "one")
+        held, shipment = LoadedRuns(), self.shipment(tmp_path, "one")
         for _ in range(3):
             held.take(shipment)[0].program.setup()
         assert lives(tmp_path, "one") == ["set"]
@@ -370,14 +372,14 @@ class TestInAWorkerProcess:
         assert lives(tmp_path, "one") == ["set down"]
 
     def test_a_task_after_that_begins_a_life_of_its_own(self, tmp_path: Path) -> None:
-        held, shipment = Held(), self.shipment(tmp_path, "one")
+        held, shipment = LoadedRuns(), self.shipment(tmp_path, "one")
         for _ in range(2):
             held.take(shipment)[0].program.setup()
             held.leave(shipment)
         assert lives(tmp_path, "one") == ["set down"] * 2
 
     def test_a_program_that_was_torn_down_is_not_set_up(self, tmp_path: Path) -> None:
-        held, shipment = Held(), self.shipment(tmp_path, "one")
+        held, shipment = LoadedRuns(), self.shipment(tmp_path, "one")
         program = held.take(shipment)[0].program
         program.setup()
         held.leave(shipment)
@@ -386,7 +388,7 @@ class TestInAWorkerProcess:
         assert lives(tmp_path, "one") == ["set down"]
 
     def test_a_retry_after_a_failing_setup_has_instances_of_its_own(self, tmp_path: Path) -> None:
-        held, shipment = Held(), self.shipment(tmp_path, "one", "two", fails="two")
+        held, shipment = LoadedRuns(), self.shipment(tmp_path, "one", "two", fails="two")
         for _ in range(3):
             program = held.take(shipment)[0].program
             for _ in range(2):
@@ -397,7 +399,7 @@ class TestInAWorkerProcess:
         assert (lives(tmp_path, "one"), lives(tmp_path, "two")) == (["set down"] * 3, ["set"] * 3)
 
     def test_another_topology_of_the_run_ends_the_one_before(self, tmp_path: Path) -> None:
-        held = Held()
+        held = LoadedRuns()
         held.take(self.shipment(tmp_path, "one"))[0].program.setup()
         held.take(self.shipment(tmp_path, "one", "two"))[0].program.setup()
         held.leave_all()

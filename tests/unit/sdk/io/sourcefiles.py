@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from headrace.lowlevel.injector import Delivery
+from headrace.lowlevel.injectors.injector import Delivery
 from headrace.runners.local.scheduler import Scheduler
-from headrace.sdk.transforms.source import Source
+from headrace.sdk.transforms.core.source import Source
 
 Rows = list[list[tuple[object, int]]]
 

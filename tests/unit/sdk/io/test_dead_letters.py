@@ -12,7 +12,7 @@ import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from tests.unit.collected import collect
-from tests.unit.sourcefiles import OneByOne, write
+from tests.unit.sdk.io.sourcefiles import OneByOne, write
 
 
 def apart(source, **runner):
@@ -64,7 +64,7 @@ def test_many_bad_lines(tmp_path):
 )
 def test_records_of_several_lines_cannot_be_told_apart(tmp_path, source):
     path = write(tmp_path / "a", "a\n1\n")
-    with pytest.raises(ValueError, match="reads records of more than a line, so it cannot go on behind what is none"):
+    with pytest.raises(ValueError, match="reads records of several lines, and cannot go on after a bad one"):
         source(path).with_exception_handling()
 
 

@@ -15,14 +15,14 @@ from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.generate_sequence import Beat, TickInjector, _Numbers
 from headrace.sdk.io.periodic import Impulses
-from headrace.sdk.io.socketlines import SocketError
-from headrace.sdk.io.ticks import Beat, TickInjector, _Numbers
+from headrace.sdk.io.socket_source import SocketError
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.periodicsequence import PeriodicImpulse, PeriodicSequence, RebaseMode
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 
 @given(st.integers(1, 50), st.integers(1, 50), st.integers(0, 500))
@@ -197,7 +197,7 @@ class TestSocket:
             injector = beam.io.ReadFromSocket("127.0.0.1", server.getsockname()[1]).injector()
             first, second = injector.plan(0, 10, 1), injector.plan(0, 10, 1)
             assert (first.idle, second.idle, second.done) == (False, True, False)
-            injector._told -= 1_000_000
+            injector._watermark -= 1_000_000
             third = injector.plan(0, 10, 1)
             assert not third.idle
             assert third.watermark >= second.watermark >= first.watermark
@@ -205,7 +205,7 @@ class TestSocket:
     def test_nobody_there(self):
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-        with pytest.raises(SocketError, match=rf"nobody answers at 127.0.0.1:{port} .*; start who sends first"):
+        with pytest.raises(SocketError, match=rf"nobody answers at 127.0.0.1:{port} .*; start the sender first"):
             values(lambda p: p | beam.io.ReadFromSocket("127.0.0.1", port))
 
     def test_a_wrong_port(self):

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single
 from headrace.sdk.io import tables
 from headrace.sdk.io.tables import table_of
 

@@ -10,9 +10,9 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import HeadraceError, StepError, TopologyError
+from headrace.lowlevel.code_pickling import ShippingError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.shipping import ShippingError
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import trigger, window
 from tests.unit.collected import values

@@ -9,7 +9,7 @@ from headrace.lowlevel import TopologyError
 from headrace.lowlevel.errors import CheckpointError
 from headrace.options.pipeline_options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.running import find_runner, run_options
+from headrace.sdk.pipeline.runner_choice import find_runner, run_options
 from tests.unit.collected import values
 
 

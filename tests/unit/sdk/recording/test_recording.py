@@ -14,9 +14,9 @@ from examples.streaming102.scores import BOUNDED, HEURISTIC, PERFECT, heuristic,
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.recording import Recording, RecordingError, StepRecording
 from headrace.runners.local import LocalRunner
-from headrace.sdk import recordedstep
 from headrace.sdk.options import PipelineOptions
-from headrace.sdk.recordedtap import plain
+from headrace.sdk.recording import recorded_step
+from headrace.sdk.recording.tap import plain
 from tests.recorded import (
     ARRIVALS_OF_SHORT,
     PANES_OF_SHORT,
@@ -135,7 +135,7 @@ def test_a_file_of_a_later_format(tmp_path):
 def test_what_is_beyond_the_limit_is_counted(monkeypatch):
     full = short_pipeline("LocalRunner", record=True).run().recording.step()
     everything = [*full.arrivals, *full.panes, *full.watermarks]
-    monkeypatch.setattr(recordedstep, "LIMIT", 2)
+    monkeypatch.setattr(recorded_step, "LIMIT", 2)
     cut = short_pipeline("LocalRunner", record=True).run().recording.step()
     kept = [*cut.arrivals, *cut.panes, *cut.watermarks]
     assert (len(cut.arrivals), len(cut.panes), len(cut.watermarks)) == (2, 2, 2)
@@ -147,7 +147,7 @@ def test_of_an_epoch_with_very_many_elements_the_first_are_told_and_the_rest_is_
     pipeline = beam.Pipeline("LocalRunner", record=True)
     pipeline | beam.Create([("a", 1)] * 25_000) | beam.CombinePerKey(sum)
     step = pipeline.run().recording.step()
-    assert len(step.arrivals) == recordedstep.LIMIT and step.left_out == 25_000 - recordedstep.LIMIT
+    assert len(step.arrivals) == recorded_step.LIMIT and step.left_out == 25_000 - recorded_step.LIMIT
     assert [pane.value for pane in step.panes] == [25_000], "and inputs do not crowd results out"
 
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 import headrace as beam
 from examples.streaming102 import sessions
 from examples.streaming102.scores import HEURISTIC
-from headrace.lowlevel.checkpoint import paths
 from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.storage import object_names
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Arrival, Recording, StepRecording
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
-from headrace.sdk.recordlog import JOIN_AT, RecordLog, store_of
+from headrace.sdk.recording.recording_log import JOIN_AT, RecordLog, store_of
 from tests.recorded import record
 from tests.stores import DictStore
 
@@ -89,7 +89,7 @@ def test_objects_are_joined(tmp_path):
     before = log.read()
     assert len(log.objects()) == 52 < JOIN_AT
     log.join()
-    assert log.objects() == [(1, 52)] and len(log.store.list(paths.RECORDINGS)) == 1
+    assert log.objects() == [(1, 52)] and len(log.store.list(object_names.RECORDINGS)) == 1
     assert log.read() == before
     # Again, and what a driver that was replaced writes late, makes no difference.
     log.join()
@@ -115,7 +115,7 @@ def test_whatever_is_joined_when_everything_is_there_once(deeds: list[str]) -> N
 
 def test_a_damaged_object_is_named(tmp_path):
     run(tmp_path)
-    path = tmp_path / paths.recording(5, 5)
+    path = tmp_path / object_names.recording(5, 5)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(CheckpointError, match=r"recordings/0+5-0+5 in .* is damaged"):
         RecordLog(store_of(str(tmp_path))).read()

@@ -13,10 +13,10 @@ from typing import Any, cast
 import pytest
 
 import headrace as beam
+from headrace.lowlevel.code_pickling import ShippingError
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.time import SECOND, Duration
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.shipping import ShippingError
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import (
     FINISHED,
     AccumulationMode,
@@ -37,8 +37,8 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import FixedWindows
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Harness
 from tests.names import legible
 

@@ -17,11 +17,12 @@ from hypothesis import strategies as st
 import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.sdk.pvalue import TaggedOutput
-from headrace.sdk.types.consistency import is_consistent_with
-from headrace.sdk.types.hints import element, item, normal, pair, shown, union
-from headrace.sdk.types.values import conforms, type_of
-from headrace.sdk.types.variables import match, substituted
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.typehints.consistency import is_consistent_with
+from headrace.sdk.typehints.hints import element, item, normal, pair, union
+from headrace.sdk.typehints.type_names import type_name
+from headrace.sdk.typehints.values import conforms, type_of
+from headrace.sdk.typehints.variables import match, substituted
 from headrace.sdk.windows import TimestampedValue
 from headrace.typehints import KV, TypeCheckError, with_input_types, with_output_types
 from headrace.typehints.row_type import RowTypeConstraint
@@ -174,7 +175,7 @@ def test_values_are_of_their_own_type(one, other):
     assert conforms(one, union([kind, type_of(other)]))
     assert is_consistent_with(kind, union([kind, type_of(other)]))
     # A hint of rows may stand for named tuples, which a row itself is not.
-    if is_consistent_with(type_of(other), kind) and "Row(" not in shown(type_of(other)):
+    if is_consistent_with(type_of(other), kind) and "Row(" not in type_name(type_of(other)):
         assert conforms(other, kind)
     assert normal(normal(kind)) == normal(kind)
 
@@ -225,7 +226,7 @@ def test_parts_of_types():
     assert item(Optional[list[int]]) is int and item(int) is None and item(None) is Any
     assert element(TimestampedValue[int]) is int
     assert element(Union[int, TaggedOutput]) is int
-    assert shown(normal(Optional[dict[str, tuple[int, ...]]])) == "dict[str, tuple[int, ...]] | None"
+    assert type_name(normal(Optional[dict[str, tuple[int, ...]]])) == "dict[str, tuple[int, ...]] | None"
 
 
 def pipeline(*flags: str) -> beam.Pipeline:

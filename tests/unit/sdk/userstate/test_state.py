@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError, TopologyError
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.part import Part
-from headrace.lowlevel.state import MemoryCopy
-from headrace.lowlevel.worker import Bundle, Worker
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
 from headrace.sdk.coders.plain import FloatCoder, StrUtf8Coder, VarIntCoder
-from headrace.sdk.compile import compile_pipeline
-from headrace.sdk.stateful.bag import BagState
-from headrace.sdk.stateful.chunks import chunk, values_of
+from headrace.sdk.compiler.compiler import compile_pipeline
+from headrace.sdk.userstate.bag import BagState
+from headrace.sdk.userstate.list_encoding import chunk, values_of
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.timeutil import TimeDomain
 from headrace.transforms.userstate import (
@@ -60,7 +61,7 @@ def told(fn, *bundles, windows=None, scheduler=None):
         pairs = pairs if windows is None else pairs | beam.WindowInto(windows)
         out = pairs | "step" >> beam.ParDo(fn)
         out | beam.io.Write(CallSink(lambda epoch, its: rows.extend(value for value, _ in its)))
-    for place, copy in runner.copies.items():
+    for place, copy in runner.stores.items():
         assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}, place
     return rows
 
@@ -74,7 +75,7 @@ class Counting(Scheduler):
 
     def step(self, name, epoch):
         if name == "committed":
-            self.counts.append(self.runner.copies["step", 0].count())
+            self.counts.append(self.runner.stores["step", 0].count())
 
 
 class Commanded(beam.DoFn):
@@ -266,7 +267,7 @@ def test_a_window_that_opens_and_closes_in_one_bundle_leaves_nothing():
     with beam.Pipeline(runner) as pipeline:
         pairs = pipeline | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(FixedWindows(10))
         pairs | "step" >> beam.ParDo(KeepsEverything())
-    assert runner.copies["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert runner.stores["step", 0].count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_windows_of_keys_that_are_done_need_no_garbage_collector():
@@ -544,8 +545,8 @@ def test_a_step_that_failed_once_puts_out_nothing_of_that_attempt():
     (inlet,) = place.inputs
     key = encode_key("k")
     for value in ("bad", "good"):
-        worker = Worker(place, MemoryCopy(), lambda stream, batch: out.extend(batch.values))
-        bundle = Bundle({row_of(key): (key, [Part(inlet, [("k", value)], [0])])})
+        worker = Worker(place, MemoryStateStore(), lambda stream, batch: out.extend(batch.values))
+        bundle = Bundle({key_hash_of(key): (key, [KeyRecords(inlet, [("k", value)], [0])])})
         if value == "bad":
             with pytest.raises(StepError):
                 worker.run(bundle)

@@ -43,7 +43,7 @@ def told(fn, *events, windows=None, lateness=0):
         pairs = pipeline | stream(*events) | beam.WindowInto(windows or GlobalWindows(), allowed_lateness=lateness)
         out = pairs | "step" >> beam.ParDo(fn)
         out | beam.io.Write(CallSink(lambda epoch, its: rows.extend((value, time / 1e6) for value, time in its)))
-    for place, copy in runner.copies.items():
+    for place, copy in runner.stores.items():
         assert copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}, place
     return rows
 
@@ -292,7 +292,7 @@ class Counting(Scheduler):
 
     def step(self, name, epoch):
         if name == "committed":
-            counts = [copy.count() for copy in self.runner.copies.values()]
+            counts = [copy.count() for copy in self.runner.stores.values()]
             self.counts.append(sum(count["cells"] + count["marks"] for count in counts))
 
 

@@ -18,10 +18,10 @@ from headrace.recording import Arrival, Recording, StepRecording, WatermarkStep
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
-from headrace.sdk.drawing.written import written
-from headrace.sdk.pictures.page import page
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.pictures.scene import Scene
+from headrace.sdk.visualization.diagrams.pipeline_diagram import pipeline_diagram
+from headrace.sdk.visualization.plots.page import page
+from headrace.sdk.visualization.plots.panel import panels
+from headrace.sdk.visualization.plots.scene import Scene
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows, TimestampedValue
 
@@ -181,7 +181,7 @@ def test_a_drawing_has_the_steps_of_the_program_each_once() -> None:
     pipeline = beam.Pipeline("LocalRunner")
     numbers = pipeline | "Numbers" >> beam.Create([1]) | "Twice" >> Twice() | "Thrice" >> Thrice()
     _ = numbers | "Top" >> beam.combiners.Top.Of(3) | "Out" >> beam.io.WriteToText("out")
-    drawing = written(pipeline)
+    drawing = pipeline_diagram(pipeline)
     names = [box.name for box in drawing.boxes]
     assert names == ["Numbers", "Twice/First", "Twice/Second", "Thrice/Third", "Top", "Out"]
     assert [(arrow.source, arrow.target) for arrow in drawing.arrows] == list(pairwise(names))

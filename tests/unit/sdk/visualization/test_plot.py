@@ -28,11 +28,11 @@ from headrace.recording import (
     StepRecording,
     WatermarkStep,
 )
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.pictures.placing import GAP, Rectangle, around
-from headrace.sdk.pictures.scene import Scene, Spans, scene
-from headrace.sdk.pictures.style import VALUE
-from headrace.sdk.standing import OpenWindow, Standing, WaitingTimer
+from headrace.sdk.recording.state_snapshot import OpenWindow, StateSnapshot, WaitingTimer
+from headrace.sdk.visualization.plots.label_placement import GAP, Rectangle, around
+from headrace.sdk.visualization.plots.panel import panels
+from headrace.sdk.visualization.plots.scene import Scene, Spans, scene
+from headrace.sdk.visualization.plots.style import VALUE
 from tests.recorded import record
 
 MICROS = 1_000_000
@@ -66,8 +66,8 @@ def test_a_box_is_over_its_window_and_ends_when_the_pane_came(module, given):
     assert [box.pane for box in picture.boxes] == results
     for box in picture.boxes:
         across, up = picture.event_time, picture.processing_time
-        assert (box.room.left, box.room.right) == (across.place(box.pane.start), across.place(box.pane.end))
-        assert box.room.top == up.place(box.pane.processing_time)
+        assert (box.room.left, box.room.right) == (across.position(box.pane.start), across.position(box.pane.end))
+        assert box.room.top == up.position(box.pane.processing_time)
         assert box.text == str(box.pane.value)
         x, y = box.label
         assert box.room.left <= x <= box.room.right and box.room.top <= y <= box.room.bottom
@@ -144,7 +144,7 @@ def test_the_ideal_watermark_is_not_ahead_of_the_clock():
     step = StepRecording("Sum", tuple(Arrival(n * MICROS, n * MICROS, "a", n) for n in (10, 20, 40)))
     picture = drawn(step)
     across, up = picture.event_time, picture.processing_time
-    moves = [(across.place(n * MICROS), up.place(n * MICROS)) for n in (10, 20, 40)]
+    moves = [(across.position(n * MICROS), up.position(n * MICROS)) for n in (10, 20, 40)]
     assert set(moves) <= set(picture.ideal)
 
 
@@ -237,7 +237,7 @@ class TestPage:
         plot.html(step, tmp_path / "page.html")
         written = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert written.count("</script>") == 1 and "<b>" not in written.replace("<b style", "")
-        standing = Standing(5, (OpenWindow(bad, 0, 1_000_000),), (WaitingTimer(bad, 9, bad, False),))
+        standing = StateSnapshot(5, (OpenWindow(bad, 0, 1_000_000),), (WaitingTimer(bad, 9, bad, False),))
         plot.html(StepRecording(bad, standing=standing), tmp_path / "page.html")
         written = (tmp_path / "page.html").read_text(encoding="utf-8")
         assert written.count("</script>") == 1 and "<b>" not in written

@@ -25,9 +25,9 @@ from headrace.recording import (
     StepRecording,
     WatermarkStep,
 )
-from headrace.sdk.pictures.page import page
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.pictures.thinning import MOST_BOXES, MOST_DOTS
+from headrace.sdk.visualization.plots.downsampling import MOST_BOXES, MOST_DOTS
+from headrace.sdk.visualization.plots.page import page
+from headrace.sdk.visualization.plots.panel import panels
 
 times = st.one_of(
     st.integers(0, 100_000_000),
@@ -177,7 +177,7 @@ def test_elements_without_a_time_are_at_the_edge_and_squeeze_nothing():
     (panel,) = panels(step, None, None, None)
     first, second, third = panel.scene.dots
     assert first.x == 0 < second.x < panel.scene.width / 4 < third.x
-    assert panel.remark == "1 input without a time of their own, or beyond all calendars, at the edge"
+    assert panel.remark == "1 input without timestamp, or outside the calendar, at the edge"
 
 
 def test_days_are_told():

@@ -19,12 +19,12 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.time import SECOND
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.recording import Recording, RecordingError, StepRecording, recording_at
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.pictures.panel import panels
-from headrace.sdk.standing import OpenWindow, WaitingTimer
+from headrace.sdk.recording.state_snapshot import OpenWindow, WaitingTimer
+from headrace.sdk.visualization.plots.panel import panels
 from tests.recorded import record
-from tests.unit.test_recordedcall import Total
+from tests.unit.sdk.recording.test_call_recorder import Total
 
 MICROS = 1_000_000
 
@@ -34,7 +34,7 @@ class Stopped(Exception):
 
 
 def stop_at(epoch: int) -> object:
-    def progress(told: Progress) -> None:
+    def progress(told: EpochProgress) -> None:
         if told.epoch == epoch:
             raise Stopped
 
@@ -77,8 +77,7 @@ def test_the_recording_that_lies_in_a_checkpoint(tmp_path):
             {window("12:00:45", "12:01:45"), window("12:02:30", "12:03:30"), window("12:03:40", "12:05:40")},
         ),
         (early_and_late.build, {window("12:00", "12:02"), window("12:02", "12:04"), window("12:04", "12:06")}),
-        # Columns say the end of fixed windows only.
-        (fixed_windows_streaming.build, {OpenWindow("red", None, at(end) * MICROS) for end in ("12:04", "12:06")}),
+        (fixed_windows_streaming.build, {window("12:02", "12:04"), window("12:04", "12:06")}),
     ],
 )
 def test_what_a_checkpoint_knows_of_a_run_that_was_not_recorded(tmp_path, build, windows):
@@ -90,8 +89,8 @@ def test_what_a_checkpoint_knows_of_a_run_that_was_not_recorded(tmp_path, build,
     assert step.standing.clock == clock
     assert step.watermarks == tuple(move for move in whole.watermarks if move.processing_time <= clock)[-3:]
     (panel,) = panels(step, None, None, None)
-    assert "not recorded: of inputs and results nothing is known" in panel.remark
-    assert "to have all, run with --record" in panel.remark
+    assert "not recorded: inputs and results are unknown" in panel.remark
+    assert "for the whole plot, run with --record" in panel.remark
     assert [bar.text.removeprefix("… ") for bar in panel.scene.bars] == ["red"] * len(windows)
     for bar in panel.scene.bars:
         assert bar.room.bottom <= panel.scene.now

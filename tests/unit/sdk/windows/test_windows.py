@@ -9,9 +9,7 @@ from datetime import timedelta
 import pytest
 
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Duration, Timestamp
-from headrace.sdk.frames import Frames
-from headrace.sdk.merging import MergeError, merge_windows
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.operators.grouping.merging import MergeError, merge_windows
 from headrace.sdk.windows import (
     AssignContext,
     BoundedWindow,
@@ -28,6 +26,8 @@ from headrace.sdk.windows import (
     TimestampedValue,
     WindowFn,
 )
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 TIMES = [0, 1, 59, 60, 61, 119.999999, -1, -60, -60.000001, 3600, 1e9]
 
@@ -179,7 +179,7 @@ def test_what_is_no_list_of_windows_is_refused(assigned: object) -> None:
 
 
 def test_frames_of_windows_of_ones_own() -> None:
-    frames = Frames(Windowing(Parities()))
+    frames = WindowNamespaces(Windowing(Parities()))
     frame = frames.of_window(Parity(True))
     assert frames.of_tag(frame.tag) is frames.of_code(frame.code) is frame
     assert frame.end == 1_000_000 * SECOND
@@ -188,7 +188,7 @@ def test_frames_of_windows_of_ones_own() -> None:
 
 @pytest.mark.parametrize("window", [IntervalWindow(-3, 7), GlobalWindow()])
 def test_frames_are_found_by_code_and_tag(window: BoundedWindow) -> None:
-    frames = Frames(Windowing(FixedWindows(10) if isinstance(window, IntervalWindow) else GlobalWindows()))
+    frames = WindowNamespaces(Windowing(FixedWindows(10) if isinstance(window, IntervalWindow) else GlobalWindows()))
     frame = frames.of_window(window)
     for other in (frames, pickle.loads(pickle.dumps(frames))):
         assert other.of_code(frame.code) == other.of_tag(frame.tag) == frame
@@ -210,9 +210,9 @@ class Merging(WindowFn):
 
 
 def merge(window_fn: WindowFn, *windows: IntervalWindow) -> dict[BoundedWindow, list[BoundedWindow]]:
-    frames = Frames(Windowing(window_fn))
+    frames = WindowNamespaces(Windowing(window_fn))
     merged = merge_windows(window_fn, frames, [frames.of_window(window) for window in windows])
-    return {one.frame.window: [part.window for part in one.parts] for one in merged}
+    return {one.namespace.window: [part.window for part in one.parts] for one in merged}
 
 
 A, B, C = IntervalWindow(0, 10), IntervalWindow(5, 15), IntervalWindow(50, 60)

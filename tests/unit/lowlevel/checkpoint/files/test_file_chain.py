@@ -12,25 +12,27 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, Computation, Topology
 from headrace.lowlevel.checkpoint import (
-    CopyPlan,
     DeltaFile,
     DeltaHeader,
+    FileChain,
     Manifest,
     Snapshot,
     SnapshotOrder,
     write_deltas,
     write_snapshot,
 )
-from headrace.lowlevel.checkpoint.copy_plan import merged
-from headrace.lowlevel.checkpoint.plans import advanced, rearranged
-from headrace.lowlevel.checkpoint.stored import StoredTables
-from headrace.lowlevel.intervals import SPACE, Interval, IntervalMap, place_of
-from headrace.lowlevel.segment import decode, encode
-from headrace.lowlevel.sequencer import Sequencer
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
+from headrace.lowlevel.checkpoint.files.file_chain import merged
+from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
+from headrace.lowlevel.checkpoint.manifest.interval_files import advanced, rearranged
+from headrace.lowlevel.intervals.interval_map import SPACE, Interval, IntervalMap, key_position
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.segment import decode, encode
+from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.runners.local import Scheduler
 from headrace.runners.local.executor import LocalExecutor
 from tests.checkpoints import contents
+from tests.depth import examples
 from tests.stores import DictStore
 
 
@@ -50,15 +52,15 @@ class Host:
     """A copy somewhere that is brought up to date now and then, as a runner does it."""
 
     def __init__(self) -> None:
-        self.copy, self.position, self.made_again = MemoryCopy(), "", 0
+        self.copy, self.position, self.made_again = MemoryStateStore(), "", 0
 
-    def advance(self, store: DictStore, plan: CopyPlan) -> None:
+    def advance(self, store: DictStore, plan: FileChain) -> None:
         names = plan.names
         if self.position in names:
             names = names[names.index(self.position) + 1 :]
         elif self.position:
             self.made_again += 1
-            self.copy = MemoryCopy()
+            self.copy = MemoryStateStore()
         for name in names:
             for delta in plan.read(store, name, "count"):
                 self.copy.apply(delta)
@@ -68,7 +70,7 @@ class Host:
 @given(st.integers(0, 2**32))
 def test_every_copy_reaches_the_same_state(seed: int) -> None:
     random, store = Random(seed), DictStore()
-    reference, plan, hosts = MemoryCopy(), CopyPlan(1, 0), [Host() for _ in range(4)]
+    reference, plan, hosts = MemoryStateStore(), FileChain(1, 0), [Host() for _ in range(4)]
     snapshots: list[Snapshot] = []
     for epoch in range(1, 30):
         delta = random_delta(random, epoch)
@@ -80,7 +82,7 @@ def test_every_copy_reaches_the_same_state(seed: int) -> None:
         if random.random() < 0.3:
             # Made now, recorded some epochs later, perhaps after a newer one.
             order = SnapshotOrder(1, 0, epoch, plan.last, 1, f"s{epoch}")
-            snapshots.append(write_snapshot(store, order, {"count": host.copy, "other": MemoryCopy()}))
+            snapshots.append(write_snapshot(store, order, {"count": host.copy, "other": MemoryStateStore()}))
         if snapshots and random.random() < 0.3:
             plan = plan.on(snapshots.pop(random.randrange(len(snapshots))))
         covered = plan.snapshot.order.last if plan.snapshot else ""
@@ -88,13 +90,14 @@ def test_every_copy_reaches_the_same_state(seed: int) -> None:
     for host in hosts:
         host.advance(store, plan)
         assert contents(host.copy) == contents(reference)
-    assert contents(plan.load(store, "count").get("count", MemoryCopy())) == contents(reference)
+    assert contents(plan.load(store, "count").get("count", MemoryStateStore())) == contents(reference)
 
 
+@settings(max_examples=examples(40, 1_000))
 @given(st.integers(0, 2**32))
 def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(seed: int) -> None:
     """Splits, merges, moves and snapshots at random, beside one copy that has it all."""
-    random, store, reference = Random(seed), DictStore(), MemoryCopy()
+    random, store, reference = Random(seed), DictStore(), MemoryStateStore()
     intervals = IntervalMap.evenly(random.randrange(1, 4))
     plans = rearranged({}, {1: intervals})
     numbers = {interval.number for interval in intervals}
@@ -112,10 +115,10 @@ def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(
         assert not fresh & numbers
         numbers, intervals = numbers | fresh, after
         plans = rearranged(plans, {1: intervals})
-        copies = {place[1]: plan.load(store).get("count", MemoryCopy()) for place, plan in plans.items()}
+        copies = {place[1]: plan.load(store).get("count", MemoryStateStore()) for place, plan in plans.items()}
         for number, copy in copies.items():
             inside = intervals[number]
-            assert all(inside.start <= place_of(row) < inside.stop for row, _ in contents(copy).cells)
+            assert all(inside.start <= key_position(row) < inside.stop for row, _ in contents(copy).cells)
         whole = contents(merged(copies.values()))
         assert (whole.keys, whole.cells, whole.marks) == (
             contents(reference).keys,
@@ -125,7 +128,7 @@ def test_no_key_is_lost_and_none_is_in_two_places_whatever_becomes_of_intervals(
         assert whole.ids.keys() >= contents(reference).ids.keys()
 
 
-def lines_of(copy: Copy) -> list[tuple[bytes, int]]:
+def lines_of(copy: StateStore) -> list[tuple[bytes, int]]:
     """Row and number of each line in a copy's segments, in order."""
     return sorted(line for name in copy.segment_names() for line in lines(copy.segment(name)))
 
@@ -136,7 +139,7 @@ class Appending:
     def __init__(self, random: Random) -> None:
         self.random, self.lines = random, set[tuple[bytes, int]]()
 
-    def change(self, copy: Copy, inside: Interval, epoch: int) -> Delta:
+    def change(self, copy: StateStore, inside: Interval, epoch: int) -> Delta:
         """Some new segments, some old ones taken away or written again."""
         # The same names in every interval, and some again in later epochs.
         fresh = [b"%d" % self.random.choice([epoch, 100]) for _ in range(self.random.randrange(3))]
@@ -163,7 +166,7 @@ def lines(contents: bytes | None) -> list[tuple[bytes, int]]:
     return list(zip(*columns, strict=True))
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(15, 500))
 @given(st.integers(0, 2**32))
 def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) -> None:
     """Splits, merges, moves and snapshots at random: the lines are those of one interval that nothing happens to.
@@ -175,16 +178,16 @@ def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) 
     model, intervals = Appending(random), IntervalMap.evenly(random.randrange(1, 4))
     plans = rearranged({}, {1: intervals})
     for epoch in range(1, 20):
-        copies = {place[1]: plan.load(store).get("sums", MemoryCopy()) for place, plan in plans.items()}
+        copies = {place[1]: plan.load(store).get("sums", MemoryStateStore()) for place, plan in plans.items()}
         found = {number: lines_of(copy) for number, copy in copies.items()}
         for number, its in found.items():
-            assert all(intervals[number].start <= place_of(row) < intervals[number].stop for row, _ in its)
+            assert all(intervals[number].start <= key_position(row) < intervals[number].stop for row, _ in its)
         assert sorted(line for its in found.values() for line in its) == sorted(model.lines)
         for number, copy in copies.items():
-            lives = living.copy("sums", 1, number, epoch, None)
+            lives = living.state_store("sums", 1, number, epoch, None)
             assert contents(lives).segments == contents(copy).segments
             delta = model.change(copy, intervals[number], epoch)
-            cast(MemoryCopy, lives).apply(delta)
+            cast(MemoryStateStore, lives).apply(delta)
             header = DeltaHeader(epoch, 1, number, "t")
             plans[1, number] = plans[1, number].after(write_deltas(store, header, {"sums": delta}))
         if random.random() < 0.2:
@@ -193,7 +196,7 @@ def test_every_line_of_a_segment_stays_whatever_becomes_of_intervals(seed: int) 
             plans[place] = plans[place].on(write_snapshot(store, order, plans[place].load(store)))
         listed = [batch for plan in plans.values() for batch in StoredTables(store, plan, "sums", epoch).segments()]
         assert sorted(line for batch in listed for line in lines(encode(batch))) == sorted(model.lines)
-        whole = merged(plan.load(store).get("sums", MemoryCopy()) for plan in plans.values())
+        whole = merged(plan.load(store).get("sums", MemoryStateStore()) for plan in plans.values())
         assert lines_of(whole) == sorted(model.lines)
         before, intervals = intervals, changed(random, intervals, epoch)
         plans = rearranged(plans, {1: intervals})
@@ -229,14 +232,14 @@ def changed(random: Random, intervals: IntervalMap, epoch: int) -> IntervalMap:
     return intervals.move(one.number, random.randrange(3), now) if kind == 3 else intervals
 
 
-def grown(epochs: int, size: int = 10) -> CopyPlan:
-    plan = CopyPlan(1, 0)
+def grown(epochs: int, size: int = 10) -> FileChain:
+    plan = FileChain(1, 0)
     for epoch in range(1, epochs + 1):
         plan = plan.after(DeltaFile(epoch, f"t{epoch}", size))
     return plan
 
 
-def snapshot_of(plan: CopyPlan, size: int = 100, token: str = "s") -> Snapshot:
+def snapshot_of(plan: FileChain, size: int = 100, token: str = "s") -> Snapshot:
     epoch = int(plan.last.split("-")[0]) if plan.deltas else 0
     return Snapshot(SnapshotOrder(1, 0, epoch, plan.last, 1, token), (("count", 1),), size)
 
@@ -254,7 +257,7 @@ def test_a_snapshot_takes_the_place_of_what_it_covers() -> None:
 
 def test_a_snapshot_of_the_state_on_a_snapshot() -> None:
     once = grown(2).on(snapshot_of(grown(2)))
-    bare = CopyPlan(1, 0, snapshot=once.snapshot)
+    bare = FileChain(1, 0, snapshot=once.snapshot)
     again = bare.on(snapshot_of(bare, token="again"))
     assert again.names == ("s0-1-again",)
     assert again.last == "s0-1-again"
@@ -266,7 +269,7 @@ def test_a_snapshot_that_comes_too_late_changes_nothing() -> None:
 
 
 def test_copies_at_the_last_covered_delta_go_on() -> None:
-    store, host, plan = DictStore(), Host(), CopyPlan(1, 0)
+    store, host, plan = DictStore(), Host(), FileChain(1, 0)
     for epoch in (1, 2):
         plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": Delta(ids={b"%d" % epoch: 1})}))
     host.advance(store, plan)
@@ -284,7 +287,7 @@ def test_a_plan_is_small() -> None:
 @pytest.mark.parametrize(
     ("plan", "needed"),
     [
-        (CopyPlan(1, 0), False),
+        (FileChain(1, 0), False),
         (grown(31), False),
         (grown(32), True),
         (grown(1, 10**9), False),
@@ -300,7 +303,7 @@ def test_a_plan_is_small() -> None:
         (grown(523).on(snapshot_of(grown(10), size=10**9)), True),
     ],
 )
-def test_when_a_snapshot_is_needed(plan: CopyPlan, needed: bool) -> None:
+def test_when_a_snapshot_is_needed(plan: FileChain, needed: bool) -> None:
     assert plan.needs_snapshot() == needed
 
 
@@ -308,9 +311,9 @@ def test_when_a_snapshot_is_needed(plan: CopyPlan, needed: bool) -> None:
 
 
 def manifest(
-    epoch: int, intervals: int, plans: dict[tuple[int, int], CopyPlan] | None = None, **more: object
+    epoch: int, intervals: int, plans: dict[tuple[int, int], FileChain] | None = None, **more: object
 ) -> Manifest:
-    return Manifest(epoch=epoch, wall_clock=0, intervals={1: IntervalMap.evenly(intervals)}, plans=plans or {}, **more)
+    return Manifest(epoch=epoch, wall_clock=0, intervals={1: IntervalMap.evenly(intervals)}, chains=plans or {}, **more)
 
 
 FILE = DeltaFile(1, "a", 5)

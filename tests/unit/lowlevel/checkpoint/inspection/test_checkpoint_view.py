@@ -29,26 +29,27 @@ from headrace.lowlevel import (
     Timer,
     Topology,
 )
-from headrace.lowlevel.checkpoint import Checkpoint, CopyPlan, DeltaHeader, SnapshotOrder, write_deltas, write_snapshot
-from headrace.lowlevel.checkpoint.copy_plan import merged
-from headrace.lowlevel.checkpoint.listing import pending_records
-from headrace.lowlevel.checkpoint.plans import rearranged
-from headrace.lowlevel.checkpoint.stored import StoredTables
-from headrace.lowlevel.coder import STANDARD_KEYS
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.production import Parcel
-from headrace.lowlevel.state import Delta, MemoryCopy
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.checkpoint import Checkpoint, DeltaHeader, FileChain, SnapshotOrder, write_deltas, write_snapshot
+from headrace.lowlevel.checkpoint.files.file_chain import merged
+from headrace.lowlevel.checkpoint.inspection.stored_tables import StoredTables
+from headrace.lowlevel.checkpoint.inspection.values import pending_records
+from headrace.lowlevel.checkpoint.manifest.interval_files import rearranged
+from headrace.lowlevel.coders.coder import STANDARD_KEYS
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from tests.checkpoints import TOPOLOGY, contents, step, take_snapshot
 from tests.stores import DictStore
-from tests.unit.test_checkpoint_copy_plan import changed, random_delta, spread_delta
+from tests.unit.lowlevel.checkpoint.files.test_file_chain import changed, random_delta, spread_delta
 
 ALL = frozenset([0, 1, 2])
 
 
-def told(plans: list[CopyPlan], store: DictStore) -> tuple[object, object]:
+def told(plans: list[FileChain], store: DictStore) -> tuple[object, object]:
     """Marks and cells as they are listed, by encoded key."""
     tables = [StoredTables(store, plan, "count", 0) for plan in plans]
     marks = [(key, mark, time) for one in tables for key, mark, time in one.marks(ALL)]
@@ -56,7 +57,7 @@ def told(plans: list[CopyPlan], store: DictStore) -> tuple[object, object]:
     return sorted(marks), sorted(cells)
 
 
-def loaded(copy: MemoryCopy) -> tuple[object, object]:
+def loaded(copy: MemoryStateStore) -> tuple[object, object]:
     """The same from a copy."""
     whole = contents(copy)
     marks = [(whole.keys[mark[0]], mark, time) for mark, time in whole.marks.items()]
@@ -67,7 +68,7 @@ def loaded(copy: MemoryCopy) -> tuple[object, object]:
 @given(st.integers(0, 2**32))
 def test_listings_say_what_loading_gives(seed: int) -> None:
     """With snapshots that begin the plan at any time."""
-    random, store, plan = Random(seed), DictStore(), CopyPlan(1, 0)
+    random, store, plan = Random(seed), DictStore(), FileChain(1, 0)
     for epoch in range(1, 20):
         delta = random_delta(random, epoch)
         plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"count": delta, "other": Delta()}))
@@ -76,7 +77,7 @@ def test_listings_say_what_loading_gives(seed: int) -> None:
             plan = plan.on(write_snapshot(store, order, plan.load(store)))
         if epoch < 19 and random.random() < 0.7:
             continue
-        copy = plan.load(store, "count").get("count", MemoryCopy())
+        copy = plan.load(store, "count").get("count", MemoryStateStore())
         assert told([plan], store) == loaded(copy)
         tables = StoredTables(store, plan, "count", 0)
         assert tables.count_ids() == copy.count()["ids"]
@@ -100,26 +101,26 @@ def test_listings_follow_intervals_that_split_and_merge(seed: int) -> None:
         plans = rearranged(plans, {1: intervals})
         if epoch < 15 and random.random() < 0.7:
             continue
-        copies = [plan.load(store).get("count", MemoryCopy()) for plan in plans.values()]
+        copies = [plan.load(store).get("count", MemoryStateStore()) for plan in plans.values()]
         assert told(list(plans.values()), store) == loaded(merged(copies))
 
 
 def test_a_key_whose_cells_lie_in_two_parts_of_a_snapshot() -> None:
-    class InParts(MemoryCopy):
+    class InParts(MemoryStateStore):
         def dump(self) -> Iterator[Delta]:
             yield Delta(keys={b"r": b"key"}, cells={(b"r", b"a"): b"1", (b"r", b"b"): b"2"})
             yield Delta(keys={b"r": b"key", b"s": b"other"}, cells={(b"r", b"c"): b"3", (b"s", b"a"): b"4"})
 
     store = DictStore()
     snapshot = write_snapshot(store, SnapshotOrder(1, 0, 1, "", 1, "s"), {"count": InParts()})
-    found = list(StoredTables(store, CopyPlan(1, 0, snapshot=snapshot), "count", 1).cells())
+    found = list(StoredTables(store, FileChain(1, 0, snapshot=snapshot), "count", 1).cells())
     assert found == [(b"key", {b"a": b"1", b"b": b"2", b"c": b"3"}), (b"other", {b"a": b"4"})]
 
 
 def test_a_snapshot_is_passed_through_part_by_part() -> None:
     """State of any size is listed in the memory of a part."""
 
-    class Large(MemoryCopy):
+    class Large(MemoryStateStore):
         def dump(self) -> Iterator[Delta]:
             for part in range(10):
                 row = b"%016d" % part
@@ -134,7 +135,7 @@ def test_a_snapshot_is_passed_through_part_by_part() -> None:
 
     store = Spying()
     snapshot = write_snapshot(store, SnapshotOrder(1, 0, 1, "", 1, "s"), {"count": Large()})
-    tables = StoredTables(store, CopyPlan(1, 0, snapshot=snapshot), "count", 1)
+    tables = StoredTables(store, FileChain(1, 0, snapshot=snapshot), "count", 1)
     cells, marks = tables.cells(), tables.marks(ALL)
     assert read == []
     next(cells), next(marks)
@@ -260,14 +261,14 @@ def test_records_on_their_way_are_counted_and_none_of_their_code_runs(store: Obj
 
 def test_values_of_all_kinds_are_passed_over() -> None:
     values = [Secret(), {Secret(): 1}, [Secret()], replace(TOPOLOGY_PLAN, level=2), {1, 2}, "text", ValueError("x")]
-    parcel = Parcel("consumer", "stream", keys=[b"k"], rows=[bytes(16)], values=list(values))
+    parcel = Block("consumer", "stream", keys=[b"k"], key_hashes=[bytes(16)], values=list(values))
     parcel.timestamps.extend(range(len(values)))
     Secret.ran = 0
     found = pending_records("consumer", 0, parcel.encode())
     assert (found.stream, found.records, Secret.ran) == ("stream", len(values), 0)
 
 
-TOPOLOGY_PLAN = CopyPlan(1, 0)
+TOPOLOGY_PLAN = FileChain(1, 0)
 
 
 def test_keys_of_classes_are_decoded_by_whoever_knows_them(tmp_path: Path) -> None:
@@ -304,7 +305,7 @@ def test_files_with_their_sizes() -> None:
         ("delta", 1, 1, 4),
         *(("delta", 2, 0, epoch) for epoch in (1, 2, 3, 4)),
     ]
-    plans = CheckpointView.of(store).manifest.plans.values()
+    plans = CheckpointView.of(store).manifest.chains.values()
     assert sum(one.size for one in files) == sum(len(store.objects[path]) for plan in plans for path in plan.objects())
 
 
@@ -316,7 +317,7 @@ def test_another_epoch_as_long_as_its_files_are_there() -> None:
     assert [timer.timestamp for timer in second.timers("top")] == [1000, 2000]
     with pytest.raises(CheckpointError, match=r"epoch 9 is not in the log of dict:// \(epochs: 1, 2, 3\)"):
         second.at_epoch(9)
-    path = next(iter(second.manifest.plans[1, 0].objects()))
+    path = next(iter(second.manifest.chains[1, 0].objects()))
     store.delete(path)
     with pytest.raises(CollectedError, match=r"epoch 2 is in the log .* 1 of its files .* look at a newer epoch"):
         CheckpointView.of(store).at_epoch(2)
@@ -347,7 +348,7 @@ def test_a_damaged_file_is_no_reason_to_read_again() -> None:
     checkpoint = Checkpoint.open(store, "host", TOPOLOGY, now_us=0)
     run(checkpoint, store, 2)
     view = CheckpointView.of(store)
-    path = next(iter(view.manifest.plans[1, 0].objects()))
+    path = next(iter(view.manifest.chains[1, 0].objects()))
     store.objects[path] = store.objects[path][:-1]
     with pytest.raises(CheckpointError, match=path) as caught:
         view.timers()

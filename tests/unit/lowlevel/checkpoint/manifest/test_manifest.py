@@ -10,27 +10,27 @@ from hypothesis import strategies as st
 
 from headrace.lowlevel.checkpoint import (
     Archived,
-    CopyPlan,
     DeltaFile,
+    FileChain,
     Fingerprint,
-    Holder,
     Manifest,
     PendingProduction,
     Snapshot,
     SnapshotOrder,
-    paths,
 )
-from headrace.lowlevel.checkpoint.envelope import unwrap, wrap
-from headrace.lowlevel.checkpoint.fingerprint import Member
-from headrace.lowlevel.checkpoint.log import read_entry
-from headrace.lowlevel.checkpoint.manifest import BLOBS_KIND, FORMAT_VERSION, KIND, encode_manifest
-from headrace.lowlevel.computation import Computation, InlineComputation
+from headrace.lowlevel.checkpoint.log.commit_log import read_entry
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Member
+from headrace.lowlevel.checkpoint.manifest.manifest import BLOBS_KIND, FORMAT_VERSION, KIND, encode_manifest
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.injector import BoundedInjector
-from headrace.lowlevel.intervals import IntervalMap
-from headrace.lowlevel.sink import CallSink
+from headrace.lowlevel.injectors.injector import BoundedInjector
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.sinks.sink import CallSink
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.envelope import unwrap, wrap
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.topology import Topology
+from headrace.lowlevel.topology.computation import Computation, InlineComputation
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.holder import Holder
 from tests.stores import DictStore
 
 PATH = "log/00000000000000000007"
@@ -44,10 +44,10 @@ files = st.builds(DeltaFile, small, tokens, small)
 
 
 @st.composite
-def plans(draw: st.DrawFn) -> dict[tuple[int, int], CopyPlan]:
+def plans(draw: st.DrawFn) -> dict[tuple[int, int], FileChain]:
     made = {}
     for place in draw(st.sets(st.tuples(small, small), max_size=3)):
-        plan = CopyPlan(*place)
+        plan = FileChain(*place)
         for file in draw(st.lists(files, max_size=4)):
             plan = plan.after(file)
         if plan.last and draw(st.booleans()):
@@ -64,7 +64,7 @@ archived = st.builds(
     member=members,
     epoch=small,
     watermark=times,
-    plans=plans().map(lambda found: tuple(found.values())),
+    chains=plans().map(lambda found: tuple(found.values())),
     hold=st.none() | st.tuples(times, st.binary(), names),
     wall_timer=st.none() | times,
     position=st.binary(),
@@ -98,15 +98,17 @@ manifests = st.builds(
     owner=names,
     previous=small,
     topology=st.builds(Fingerprint, st.lists(members, max_size=3).map(tuple), st.tuples(st.tuples(names))),
-    plans=plans(),
+    chains=plans(),
     archive=st.lists(archived, max_size=2).map(tuple),
     left=st.dictionaries(small, st.frozensets(names, max_size=2), max_size=2),
 )
 
 
 def written(manifest: Manifest) -> DictStore:
-    encoded = encode_manifest(manifest, paths.blobs(7, 1))
-    return DictStore({PATH: encoded.entry} | ({} if encoded.blobs is None else {paths.blobs(7, 1): encoded.blobs}))
+    encoded = encode_manifest(manifest, object_names.blobs(7, 1))
+    return DictStore(
+        {PATH: encoded.entry} | ({} if encoded.blobs is None else {object_names.blobs(7, 1): encoded.blobs})
+    )
 
 
 @given(manifests)
@@ -133,15 +135,17 @@ def test_an_entry_can_be_read_by_anything() -> None:
 def test_much_bulk_lies_apart(size: int, apart: bool) -> None:
     manifest = replace(MANIFEST, receipts={"out": (bytes(size),)})
     store = written(manifest)
-    assert (paths.blobs(7, 1) in store.objects) == apart
+    assert (object_names.blobs(7, 1) in store.objects) == apart
     assert len(store.objects[PATH]) < 70_000
     assert read_entry(store, 7) == manifest
 
 
 def test_bulk_that_is_missing_is_named() -> None:
     store = written(replace(MANIFEST, receipts={"out": (bytes(100_000),)}))
-    store.delete(paths.blobs(7, 1))
-    with pytest.raises(CheckpointError, match=f"{paths.blobs(7, 1)} in dict:// is missing, but the log names it"):
+    store.delete(object_names.blobs(7, 1))
+    with pytest.raises(
+        CheckpointError, match=f"{object_names.blobs(7, 1)} in dict:// is missing, but the log names it"
+    ):
         read_entry(store, 7)
 
 

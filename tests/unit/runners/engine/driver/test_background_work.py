@@ -8,17 +8,18 @@ from itertools import pairwise
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
-from headrace.lowlevel.checkpoint import Checkpoint, SnapshotOrder, paths
-from headrace.lowlevel.checkpoint.fence import Seal
-from headrace.lowlevel.checkpoint.log import read_entry
-from headrace.lowlevel.store import ObjectStore, StoreError
+from headrace.lowlevel.checkpoint import Checkpoint, SnapshotOrder
+from headrace.lowlevel.checkpoint.log.commit_log import read_entry
+from headrace.lowlevel.checkpoint.log.fence import Seal
+from headrace.lowlevel.storage import object_names
+from headrace.lowlevel.storage.object_store import ObjectStore, StoreError
+from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.snapshots import Snapshots
 from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local import executor as local
 from tests.checkpoints import check, step
 from tests.stores import DictStore, WrappedStore
-from tests.unit.test_checkpoint import opened
+from tests.unit.lowlevel.checkpoint.test_committer import opened
 
 
 class Count(Computation):
@@ -87,7 +88,7 @@ def test_a_store_that_forbids_deletions_stops_neither_epochs_nor_deliveries(tmp_
     }
     [record] = [one for one in caplog.records if one.levelno >= logging.WARNING]
     assert "could not all be deleted from the checkpoint; the run goes on and tries again every 32" in record.message
-    assert "let this driver delete there" in record.message and "is forbidden here" in record.message
+    assert "give this driver the right to delete there" in record.message and "is forbidden here" in record.message
 
 
 def test_the_next_collection_takes_what_one_before_could_not(tmp_path, monkeypatch, caplog):
@@ -103,7 +104,7 @@ def test_the_next_collection_takes_what_one_before_could_not(tmp_path, monkeypat
 
     monkeypatch.setattr(ObjectStore, "delete", delete)
     LocalRunner(scheduler=Allowing()).run_topology(counting(64, []), options)
-    assert len(ObjectStore(tmp_path).list(paths.LOG)) == 2
+    assert len(ObjectStore(tmp_path).list(object_names.LOG)) == 2
     assert len(caplog.records) == 1
 
 
@@ -115,10 +116,10 @@ def test_what_cannot_be_deleted_keeps_nothing_else():
         step(checkpoint, store)
     with pytest.raises(StoreError, match="forbidden"):
         checkpoint.collect_garbage()
-    assert [paths.number_of(path) for path in inner.list(paths.LOG)] == [2, 9, 10]
+    assert [object_names.number_of(path) for path in inner.list(object_names.LOG)] == [2, 9, 10]
     check(Checkpoint.read(store), 10)
     store.forbids = False
-    assert checkpoint.collect_garbage() == [paths.log_entry(2)]
+    assert checkpoint.collect_garbage() == [object_names.log_entry(2)]
 
 
 def test_what_failed_once_is_tried_last():
@@ -132,7 +133,7 @@ def test_what_failed_once_is_tried_last():
             checkpoint.collect_garbage()
     # Ten entries stay, tried by threes; everything else has gone.
     assert store.asked <= 6 * 3
-    assert len(inner.list(paths.LOG)) == 12 and len(inner.list(paths.LEASES)) == 1
+    assert len(inner.list(object_names.LOG)) == 12 and len(inner.list(object_names.LEASES)) == 1
     check(Checkpoint.read(store), 12)
 
 
@@ -158,9 +159,9 @@ def test_a_damaged_old_entry_stays_and_harms_nobody():
     second = opened(store)
     for _ in range(3):
         step(second, store)
-    store.objects[paths.log_entry(1)] = b"damaged"
+    store.objects[object_names.log_entry(1)] = b"damaged"
     second.collect_garbage()
-    left = [paths.number_of(path) or 0 for path in store.list(paths.LOG)]
+    left = [object_names.number_of(path) or 0 for path in store.list(object_names.LOG)]
     assert left == [1, 4, 6, 7] and isinstance(read_entry(store, 4), Seal)
     check(Checkpoint.read(store), 6)
 
@@ -186,9 +187,9 @@ def ordered(failing: set[int], epochs: int) -> list[int]:
 
         return making
 
-    some = Snapshots(begin)  # type: ignore[arg-type]
+    some = SnapshotSchedule(begin)  # type: ignore[arg-type]
     for epoch in range(1, epochs + 1):
-        some.ready(epoch)
+        some.take_ready(epoch)
         some.order(epoch, lambda: ORDERS)  # type: ignore[arg-type, return-value]
     return orders
 
@@ -211,28 +212,28 @@ def test_a_run_goes_on_without_snapshots_and_makes_them_when_it_can(tmp_path, mo
     made: list[SnapshotOrder] = []
     write, delivered = local.write_snapshot, []
 
-    def failing(store, order, copies):
+    def failing(store, order, stores):
         made.append(order)
         if order.epoch < 60:
             raise StoreError("no room")
-        return write(store, order, copies)
+        return write(store, order, stores)
 
     monkeypatch.setattr(local, "write_snapshot", failing)
-    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *place: True)
+    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *interval: True)
     options = RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1)
     LocalRunner().run_topology(counting(100, delivered), options)
     assert delivered == list(range(1, 101))
     assert len([order for order in made if order.epoch < 60]) == 6
     assert [one.levelno for one in caplog.records] == [logging.WARNING] * 2
     view = Checkpoint.read(ObjectStore(tmp_path))
-    assert all(plan.snapshot is not None for plan in view.manifest.plans.values())
+    assert all(plan.snapshot is not None for plan in view.manifest.chains.values())
 
 
 def test_a_crash_is_no_failed_snapshot(tmp_path, monkeypatch):
-    def crash(store, order, copies):
+    def crash(store, order, stores):
         raise Crash
 
     monkeypatch.setattr(local, "write_snapshot", crash)
-    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *place: True)
+    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *interval: True)
     with pytest.raises(Crash):
         LocalRunner().run_topology(counting(9, []), RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1))

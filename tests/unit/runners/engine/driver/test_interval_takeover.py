@@ -1,7 +1,7 @@
 """Taking an interval over: pending timers and productions are scanned from what is committed, none lost, in order.
 
 The paper's soft state (§6.2, figure 12) is a heap of timers and a queue of productions in memory. Ours are ordered
-tables of a host's copy and a part of the commit, so a new owner that has no copy must come to exactly the same.
+tables of a host's state store and a part of the commit, so a new owner without a store must come to the same.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel import BoundedInjector, Computation, Context, Timer, Topology
-from headrace.lowlevel.checkpoint import CopyPlan, DeltaHeader, SnapshotOrder, write_deltas, write_snapshot
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.state import Copy, Delta, MemoryCopy
+from headrace.lowlevel.checkpoint import DeltaHeader, FileChain, SnapshotOrder, write_deltas, write_snapshot
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.lowlevel.timer import HOLD, TimeDomain
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Worker
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.runners.engine.clock import ManualClock
-from headrace.runners.engine.driver import Driver
-from headrace.runners.engine.durable import open_checkpoint
-from headrace.runners.engine.journal import Journal, State
+from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
+from headrace.runners.engine.driver.driver import Driver
+from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash
 from headrace.runners.local.executor import LocalExecutor
-from headrace.runners.spark.copies import ROOT_VARIABLE
-from headrace.runners.spark.host import SparkHost
+from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE
+from headrace.runners.spark.worker.host import SparkHost
 from tests.stores import DictStore
-from tests.unit.test_checkpoint_listing import Round, StopAfter, Visits, key_of
+from tests.unit.lowlevel.checkpoint.inspection.test_checkpoint_view import Round, StopAfter, Visits, key_of
 
 KEYS = [encode_key(f"key {number}") for number in range(6)]
 
@@ -50,31 +52,31 @@ def timers(dice: Random, epoch: int) -> Delta:
     delta = Delta()
     for _ in range(dice.randrange(8)):
         key = dice.choice(KEYS)
-        delta.keys[row_of(key)] = key
-        mark = (row_of(key), dice.choice([*map(int, TimeDomain), HOLD]), dice.choice("xyz"))
+        delta.keys[key_hash_of(key)] = key
+        mark = (key_hash_of(key), dice.choice([*map(int, TimeDomain), HOLD]), dice.choice("xyz"))
         delta.marks[mark] = dice.choice([None, epoch * 10 + dice.randrange(30), 500])
     return delta
 
 
-def pending(copy: Copy) -> list[object]:
+def pending(store: StateStore) -> list[object]:
     """Timers and holds as a new owner scans them, and what fires when everything is due."""
     fired: list[object] = []
 
     def emit(stream: str, batch: Batch) -> None:
         fired.extend(batch.rows())
 
-    place = Keyed("step", Fired(), {"in": str}, frozenset({"fired"}))
-    commit = Worker(place, copy, emit).run(Bundle(watermark=1000, wall_time=1000))
-    scans = [list(copy.until(domain, MAX_TIMESTAMP)) for domain in (*map(int, TimeDomain), HOLD)]
+    node = Keyed("step", Fired(), {"in": str}, frozenset({"fired"}))
+    commit = Worker(node, store, emit).run(Bundle(watermark=1000, wall_time=1000))
+    scans = [list(store.until(domain, MAX_TIMESTAMP)) for domain in (*map(int, TimeDomain), HOLD)]
     return [scans, fired, commit]
 
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_a_host_without_a_copy_has_the_same_timers_in_order(
+def test_a_host_without_a_store_has_the_same_timers_in_order(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    dice, store, plan = Random(seed), DictStore(), CopyPlan(1, 0)
+    dice, store, chain = Random(seed), DictStore(), FileChain(1, 0)
     folder = tmp_path_factory.mktemp("hosts")
 
     def host(name: str) -> SparkHost:
@@ -83,24 +85,24 @@ def test_a_host_without_a_copy_has_the_same_timers_in_order(
 
     def look(at: SparkHost, epoch: int) -> list[object]:
         at.begin(0)
-        seen = pending(at.copy("step", 1, 0, epoch, plan))
+        seen = pending(at.state_store("step", 1, 0, epoch, chain))
         list(at.finish([]))
         return seen
 
-    owner, reference = host("owner"), MemoryCopy()
+    owner, reference = host("owner"), MemoryStateStore()
     for epoch in range(1, 12):
         delta = timers(dice, epoch)
         reference.apply(delta)
-        plan = plan.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"step": delta}))
+        chain = chain.after(write_deltas(store, DeltaHeader(epoch, 1, 0, "t"), {"step": delta}))
         if dice.random() < 0.2:
-            order = SnapshotOrder(1, 0, epoch, plan.last, 1, f"s{epoch}")
-            plan = plan.on(write_snapshot(store, order, plan.load(store)))
+            order = SnapshotOrder(1, 0, epoch, chain.last, 1, f"s{epoch}")
+            chain = chain.on(write_snapshot(store, order, chain.load(store)))
         seen = look(owner, epoch + 1)
         assert seen == pending(reference), "the owner"
     assert look(host("new"), 12) == seen, "a host that never had it"
     shutil.rmtree(folder / "owner")
     assert not (folder / "owner").exists()
-    assert look(host("owner"), 12) == seen, "a host whose copy was deleted"
+    assert look(host("owner"), 12) == seen, "a host whose store was deleted"
 
 
 class Noting:
@@ -108,12 +110,12 @@ class Noting:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self.committed: State | None = None
+        self.committed: JournalState | None = None
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._journal, name)
 
-    def commit(self, state: State, *rest: object) -> None:
+    def commit(self, state: JournalState, *rest: object) -> None:
         self._journal.commit(state, *rest)
         self.committed = state
 

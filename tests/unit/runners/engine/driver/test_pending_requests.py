@@ -21,12 +21,12 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.checkpoint import Consent
-from headrace.lowlevel.revision import joined, without
 from headrace.lowlevel.time import MAX_TIMESTAMP
-from headrace.runners.engine import driver
+from headrace.lowlevel.topology.topology_edit import joined_topology, reduced_topology
 from headrace.runners.engine.clock import SystemClock
+from headrace.runners.engine.driver import driver
+from headrace.runners.engine.driver.topology_change import Running, RunOverError
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.running import Running, RunOverError
 from headrace.runners.engine.wakeup import Wakeup
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
@@ -215,9 +215,9 @@ def test_who_waits_hears_of_a_change(what):
     more = Topology()
     more.injector("besides", Open())
     more.computation("new", Count(), {"besides": identity})
-    added = running.changes.request(lambda now: joined(now, more), Consent()).result(SECONDS)
+    added = running.changes.request(lambda now: joined_topology(now, more), Consent()).result(SECONDS)
     consent = Consent(removed=["new", "besides"])
-    removed = running.changes.request(lambda now: without(now, ["new", "besides"]), consent).result(SECONDS)
+    removed = running.changes.request(lambda now: reduced_topology(now, ["new", "besides"]), consent).result(SECONDS)
     assert 0 < added < removed
     running.stop()
     running.wait(SECONDS)

@@ -15,10 +15,10 @@ import pytest
 
 from headrace.lowlevel import BoundedInjector
 from headrace.lowlevel.checkpoint import Checkpoint
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.engine.signals import HEEDED
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.driver.signals import HEEDED
 from headrace.runners.local import LocalRunner
-from tests.unit.test_requests_end import Open, counting
+from tests.unit.runners.engine.driver.test_pending_requests import Open, counting
 
 SECONDS = 300
 """After which a process that should have ended has not."""
@@ -29,7 +29,7 @@ from pathlib import Path
 import headrace as beam
 from headrace.lowlevel import BaseInjector, Batch, Computation, Delivery, MemorySplit, Topology
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine import signals
+from headrace.runners.engine.driver import signals
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner

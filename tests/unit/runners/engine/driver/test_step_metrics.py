@@ -10,12 +10,12 @@ import headrace as beam
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.metrics import MetricsFilter
 from headrace.options.pipeline_options import PipelineOptions
-from headrace.runners.engine.options import Progress, RunOptions
+from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.runner import PipelineResult
 from headrace.testing.test_stream import TestStream
 from headrace.utils.windowed_value import WindowedValue
-from tests.unit.test_metrics import Sum, counters, counting
+from tests.unit.sdk.metrics.test_metrics import Sum, counters, counting
 
 ENGINE = MetricsFilter().with_namespace("headrace")
 
@@ -39,7 +39,7 @@ def test_the_engine_measures_each_step(combine: beam.PTransform[object, object],
     pairs = p | "In" >> stream.advance_watermark_to_infinity()
     windowed = pairs | beam.WindowInto(beam.window.FixedWindows(10), allowed_lateness=lateness)
     _ = windowed | "Total" >> combine | beam.Map(counting("out"))
-    epochs: list[Progress] = []
+    epochs: list[EpochProgress] = []
     result = PipelineResult(LocalRunner().run_topology(p.topology(), RunOptions(progress=epochs.append)))
     found = engine(result, "Total")
     # Of three late elements one is more than its lateness behind.

@@ -5,10 +5,11 @@ import threading
 import pytest
 
 from headrace.lowlevel import Batch, BoundedInjector, Computation, SendSink, StepError, Topology
-from headrace.runners.engine.beside import PlainCall, ThreadCall
+from headrace.runners.engine.background_calls import PlainCall, ThreadCall
 from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.driver.stragglers import Stragglers
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.stragglers import Stragglers, straggler
+from headrace.runners.engine.released_rows import straggler
 from headrace.runners.local import LocalRunner
 
 
@@ -40,7 +41,7 @@ def test_a_straggler_is_released_at_its_time_and_again_after_the_delay():
     some.take([ITEM], due=100)
     assert some.next_due() == 100
     for now in (99, 100, 105, 110):
-        some.work(now)
+        some.release_due(now)
     assert service.tries == [(3, [("a", 7), ("b", 5)])] * 2
     assert (some.next_due(), some.unacknowledged(), some.done) == (120, [ITEM], False)
 
@@ -50,7 +51,7 @@ def test_one_that_is_acknowledged_is_forgotten_by_the_next_commit():
     some = stragglers_of(service)
     service.awake = True
     some.take([ITEM], due=0)
-    some.work(0)
+    some.release_due(0)
     assert (some.unacknowledged(), some.done, some.next_due()) == ([], True, None)
     some.take([], due=0)
     assert not some.done
@@ -63,7 +64,7 @@ def test_what_a_release_of_the_driver_raises_names_the_sink():
     some = stragglers_of(broken)
     some.take([ITEM], due=0)
     with pytest.raises(StepError, match=r"(?s)service.*ConnectionError: refused"):
-        some.work(0)
+        some.release_due(0)
 
 
 def test_a_sink_that_takes_nothing_stops_the_reading_not_the_memory():
@@ -97,6 +98,6 @@ def test_a_call_is_timed_from_its_beginning():
 
     call = ThreadCall(slow)
     began.wait()
-    assert call.wait(0) is None and call.goes_on
+    assert call.wait(0) is None and call.is_running
     go.set()
-    assert call.wait(60_000_000) is True and not call.goes_on
+    assert call.wait(60_000_000) is True and not call.is_running

@@ -23,15 +23,15 @@ from headrace.lowlevel import (
     TopologyError,
 )
 from headrace.lowlevel.checkpoint import Checkpoint, Consent
-from headrace.lowlevel.revision import joined
-from headrace.lowlevel.store import ObjectStore
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.topology.topology_edit import joined_topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import SystemClock
+from headrace.runners.engine.driver.topology_change import RunOverError
 from headrace.runners.engine.options import RunOptions
-from headrace.runners.engine.running import RunOverError
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.sdk.running import run_options
+from headrace.sdk.pipeline.runner_choice import run_options
 
 
 class Endless(BaseInjector):
@@ -187,7 +187,7 @@ class TestLive:
             if name == "change":
                 raise Crash
             if name == "plan" and not failed:
-                failed.append(run_of[0].changes.request(lambda now: joined(now, more(Rows())), Consent()))
+                failed.append(run_of[0].changes.request(lambda now: joined_topology(now, more(Rows())), Consent()))
 
         run_of, begin = [], Event()
         scheduler.step = lambda name, epoch: begin.wait(60) and crash(name, epoch)
@@ -245,12 +245,12 @@ REFUSED = {
     "rows that may not be delivered": (
         lambda: with_sink(counting(), CallSink(lambda epoch, rows: None)),
         counting,
-        "sink 'out' is gone, but what the last epoch put out",
+        "sink 'out' is gone, but the output of the last epoch",
     ),
     "rows for another sink": (
         lambda: with_sink(counting(), CallSink(lambda epoch, rows: None)),
         lambda: with_sink(counting(), OtherSink(lambda epoch, rows: None)),
-        "sink 'out' is a OtherSink, but what the last epoch put out",
+        "sink 'out' is a OtherSink, but the output of the last epoch",
     ),
     "productions under way": (
         lambda: with_echo(counting()),

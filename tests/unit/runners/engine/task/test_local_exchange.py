@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.runners.engine.handed import Handed
+from headrace.runners.engine.task.local_exchange import LocalExchange
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.executor import LocalExecutor
-from tests.faults.test_columns_survive import Rows, told, topology
+from tests.faults.crashes.test_vectorized_grouping_survives import Rows, told, topology
 
 
-class Watched(Handed):
+class Watched(LocalExchange):
     """Notes what is taken."""
 
     def __init__(self) -> None:
@@ -25,10 +25,10 @@ class Watched(Handed):
 def test_columns_that_are_handed_over_are_those_that_travel(monkeypatch: pytest.MonkeyPatch) -> None:
     travelled: Rows = {}
     expected = LocalRunner(intervals=2, parallelism=2).run_topology(topology(travelled))
-    handed = Watched()
-    monkeypatch.setattr(LocalExecutor, "handed", handed)
+    local_exchange = Watched()
+    monkeypatch.setattr(LocalExecutor, "local_exchange", local_exchange)
     rows: Rows = {}
     result = LocalRunner(intervals=2, parallelism=2).run_topology(topology(rows))
     assert rows == travelled
     assert told(result) == told(expected)
-    assert handed.taken and len(set(handed.taken)) == len(handed.taken)
+    assert local_exchange.taken and len(set(local_exchange.taken)) == len(local_exchange.taken)

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from headrace.lowlevel.store import ObjectStore
-from headrace.runners.spark import streams
-from headrace.runners.spark.progress import Progress
+from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.spark.dataframe import streaming
+from headrace.runners.spark.dataframe.progress_sync import QueryProgress
 
 
 @pytest.fixture
@@ -25,20 +25,20 @@ def test_files_and_then_folders_once_each_as_they_change(tmp_path: Path, synced:
     root = tmp_path / "spark"
     (root / "offsets").mkdir(parents=True)
     (root / "offsets" / "0").write_text("a")
-    progress = Progress(f"file://{root}")
-    progress.keep()
+    progress = QueryProgress(f"file://{root}")
+    progress.sync()
     assert synced[0] == "0" and sorted(synced[1:]) == sorted([tmp_path.name, "spark", "offsets"])
     synced.clear()
-    progress.keep()
+    progress.sync()
     assert synced == []
     (root / "offsets" / "1").write_text("b")
-    progress.keep()
+    progress.sync()
     assert synced == ["1", "offsets"]
 
 
 def test_other_stores_keep_it_themselves(synced: list[str]) -> None:
-    Progress("s3a://bucket/folder").keep()
-    Progress("/not/there").keep()
+    QueryProgress("s3a://bucket/folder").sync()
+    QueryProgress("/not/there").sync()
     assert synced == []
 
 
@@ -52,7 +52,7 @@ def test_a_batch_is_kept_when_its_offsets_are_on_the_disk(
     writer.foreachBatch = lambda take: SimpleNamespace(option=lambda name, value: writer)
     frame = SimpleNamespace(writeStream=writer, sparkSession=SimpleNamespace(conf=SimpleNamespace()))
     frame.sparkSession.conf = SimpleNamespace(get=lambda name, default: "x", set=lambda name, value: None)
-    injector = streams.StreamInjector(frame, store, "streams/x", wanted, streams.StreamOptions())  # type: ignore[arg-type]
+    injector = streaming.StreamInjector(frame, store, "streams/x", wanted, streaming.StreamOptions())  # type: ignore[arg-type]
     injector._begin(0)
     synced.clear()
 
@@ -60,6 +60,6 @@ def test_a_batch_is_kept_when_its_offsets_are_on_the_disk(
         assert "0" in synced and "offsets" in synced
         return []
 
-    monkeypatch.setattr(streams, "stage", stage)
+    monkeypatch.setattr(streaming, "stage", stage)
     injector._take(frame, 0)  # type: ignore[arg-type]
     assert list(injector._staged) == [0]

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from headrace.runners.spark.joberror import job_error
-from headrace.runners.spark.lastwords import MARK
+from headrace.runners.spark.jobs.job_error import job_error
+from headrace.runners.spark.worker.last_step import MARK
 
 LOST = (
     "Job aborted due to stage failure: Task 0 in stage 3.0 failed 4 times, most recent failure: "
@@ -59,9 +59,9 @@ def said(*messages: str) -> str:
     [
         (
             f"Python worker exited unexpectedly (crashed): {MARK}Count words   \n",
-            "a Python worker process died without a word in step 'Count words' on host 10.0.0.7 (executor 2) at each "
-            "of 4 attempts: it was killed, most likely by the system as memory ran out, or user code ended it, as "
-            "os._exit does; if memory ran out, let an epoch bring less",
+            "a Python worker process ended without an error message in step 'Count words' on host 10.0.0.7 (executor "
+            "2) at each of 4 attempts: it was killed, most likely by the system as memory ran out, or user code ended "
+            "it, as os._exit does; if memory ran out, let an epoch read less",
         ),
         (
             f"Python worker exited unexpectedly (crashed): {MARK}Parse   \nFatal Python error: Segmentation fault\n\n"
@@ -74,7 +74,7 @@ def said(*messages: str) -> str:
             "java.io.IOException: No space left on device",
             "no space left on device for Spark's local directories on host 10.0.0.7 (executor 2) at each of 4 "
             "attempts; free some space there, or name another folder on each host (spark.local.dir or "
-            "SPARK_LOCAL_DIRS; HEADRACE_COPIES for copies of state); with spark.excludeOnFailure.enabled=true Spark "
+            "SPARK_LOCAL_DIRS; HEADRACE_STATE_STORES for state stores); with spark.excludeOnFailure.enabled=true Spark "
             "tries other executors; nothing",
         ),
         (
@@ -145,7 +145,7 @@ def test_only_the_users_part_of_a_traceback_is_kept() -> None:
     [
         (
             "Total size of serialized results of 3 tasks (1025.0 MiB) is bigger than spark.driver.maxResultSize",
-            "raise spark.driver.maxResultSize, or let an epoch bring less",
+            "raise spark.driver.maxResultSize, or let an epoch read less",
         ),
         ("Job 7 cancelled because SparkContext was shut down", "the job was stopped from outside"),
     ],

@@ -10,17 +10,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.injector import MemorySplit, TellingSplit
-from headrace.lowlevel.record import Batch
-from headrace.lowlevel.shapes import Single
-from headrace.runners.engine.epoch import DRIVER, Row, pack
-from headrace.runners.spark import onestage
-from headrace.runners.spark.level import WORKED
-from headrace.runners.spark.onestage import Share, TooMuchError, UnlikeError, limited, was_unlike
-
-ALONE = Share(0, 1)
-BESIDE_OTHERS = Share(1, 2)
+from headrace.lowlevel.injectors.injector import MemorySplit, TellingSplit
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.value_schema import Single
+from headrace.runners.engine.messages import DRIVER, Message, pack
+from headrace.runners.spark.jobs.single_stage import limited, was_unlike
+from headrace.runners.spark.jobs.stage_function import WORKED
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.records_read import TooMuchError, UnlikeError
 
 
 @dataclass
@@ -43,27 +41,27 @@ def test_a_split_that_has_something_to_tell_still_tells_it() -> None:
     assert not isinstance(other, TellingSplit)
     telling = pickle.loads(pickle.dumps(telling))
     assert isinstance(telling, TellingSplit)
-    onestage._reading.begin(ALONE)
+    PROCESS.records_read.begin(is_shared=False)
     assert [batch.values for batch in telling.read()] == [[0], [1], [2]]
     assert telling.told() == 3
 
 
 def test_splits_together_have_as_many_records_as_one_task_reads() -> None:
     splits = [split for _, split in limited([("a", Telling()), ("b", Telling())], 5)]
-    onestage._reading.begin(ALONE)
+    PROCESS.records_read.begin(is_shared=False)
     assert len(list(splits[0].read())) == 3
     with pytest.raises(TooMuchError):
         list(splits[1].read())
-    onestage._reading.begin(ALONE)
+    PROCESS.records_read.begin(is_shared=False)
     assert len(list(splits[1].read())) == 3
 
 
 def seen(*batches: Batch) -> bytes:
     """What a reader beside others tells of these."""
-    onestage._reading.begin(BESIDE_OTHERS)
+    PROCESS.records_read.begin(is_shared=True)
     for batch in batches:
-        onestage._reading.add(batch, 100)
-    return onestage._reading.seen()
+        PROCESS.records_read.add(batch, 100)
+    return PROCESS.records_read.digest()
 
 
 def numbers(*values: int, times: tuple[int, ...] = (5, 6)) -> ColumnBatch:
@@ -90,10 +88,10 @@ def test_of_python_values_nobody_can_tell() -> None:
 
 
 def test_who_reads_alone_tells_nothing() -> None:
-    onestage._reading.begin(ALONE)
-    onestage._reading.add(Batch([1], [1]), 100)
-    assert onestage._reading.seen() == b""
+    PROCESS.records_read.begin(is_shared=False)
+    PROCESS.records_read.add(Batch([1], [1]), 100)
+    assert PROCESS.records_read.digest() == b""
 
 
-def worked(told: bytes) -> Row:
+def worked(told: bytes) -> Message:
     return 0, DRIVER, WORKED, pack((0.1, told))

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.injector import MemorySplit, Split
-from headrace.lowlevel.record import Batch
-from headrace.runners.spark.extent import LEAST_LIMIT, Extent
+from headrace.lowlevel.injectors.injector import MemorySplit, Split
+from headrace.lowlevel.records.record import Batch
+from headrace.runners.spark.jobs.stage_policy import LEAST_LIMIT, StageExtent
 
 
 class OfUnknownSize:
@@ -22,32 +22,32 @@ def records(count: int) -> list[MemorySplit]:
     return [MemorySplit(Batch([0] * count, [0] * count))]
 
 
-def epochs(extent: Extent, count: int, one: float, spread: float, work: float, share: float = 1.0) -> list[bool]:
+def epochs(extent: StageExtent, count: int, one: float, spread: float, work: float, share: float = 1.0) -> list[bool]:
     """Run epochs that take so many seconds either way; `work` spread, times `share` in one task."""
     ways = []
     for _ in range(count):
-        ways.append(extent.is_one([OfUnknownSize()]))
+        ways.append(extent.choose_one_task([OfUnknownSize()]))
         extent.took(one if ways[-1] else spread, share * work if ways[-1] else work, ways[-1])
         extent.read(50_000)
     return ways
 
 
 def test_the_first_epoch_is_spread_unless_it_is_known_to_be_small() -> None:
-    assert Extent(1, 2).is_one(records(10))
-    assert not Extent(1, 2).is_one(records(2_000))
-    assert not Extent(1, 2).is_one([OfUnknownSize()])
-    assert not Extent(1, 2, is_allowed=False).is_one([])
+    assert StageExtent(1, 2).choose_one_task(records(10))
+    assert not StageExtent(1, 2).choose_one_task(records(2_000))
+    assert not StageExtent(1, 2).choose_one_task([OfUnknownSize()])
+    assert not StageExtent(1, 2, is_allowed=False).choose_one_task([])
 
 
 def test_many_records_of_little_work_are_for_one_task() -> None:
     """As figures of sums by columns are: two stages for 0.2 seconds of work that alone takes 0.07."""
-    ways = epochs(Extent(1, 2), 120, one=0.10, spread=0.19, work=0.2, share=0.35)
+    ways = epochs(StageExtent(1, 2), 120, one=0.10, spread=0.19, work=0.2, share=0.35)
     assert not ways[0]
     assert ways[6:].count(False) < 6, "it is tried soon, and then is the way to go but for a few trials"
 
 
 def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     foreseen, ways = [], []
     for _ in range(120):
         foreseen.append(extent.foresees_one_reader())
@@ -57,13 +57,13 @@ def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
 
 
 def test_one_that_is_known_to_be_much_larger_is_spread_at_once() -> None:
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     for _ in range(5):
-        assert extent.is_one(records(1_000))
+        assert extent.choose_one_task(records(1_000))
         extent.took(0.05, busy=0.02, is_one=True)
         extent.read(1_000)
-    assert extent.is_one([OfUnknownSize()])
-    assert not extent.is_one(records(50_000))
+    assert extent.choose_one_task([OfUnknownSize()])
+    assert not extent.choose_one_task(records(50_000))
 
 
 @pytest.mark.parametrize(
@@ -78,27 +78,27 @@ def test_one_that_is_known_to_be_much_larger_is_spread_at_once() -> None:
 def test_one_task_reads_a_few_times_what_came_before_or_what_is_announced(
     before: list[int], splits: Sequence[Split], limit: int
 ) -> None:
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     for count in before:
         extent.read(count)
     assert extent.limit(splits) == limit
 
 
 def test_one_slow_epoch_changes_nothing_three_do() -> None:
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     extent.took(0.05, busy=0.005, is_one=True)
     for _ in range(2):
         extent.took(1.05, busy=1.0, is_one=True)
-        assert extent.is_one([])
+        assert extent.choose_one_task([])
     extent.took(1.05, busy=1.0, is_one=True)
-    assert not extent.is_one([])
+    assert not extent.choose_one_task([])
 
 
 def test_one_that_was_too_much_keeps_off_for_some_epochs() -> None:
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     extent.took(0.05, busy=0.005, is_one=True)
-    extent.was_too_much()
-    assert [extent.is_one([]) for _ in range(10)] == [False] * 8 + [True] * 2
+    extent.avoid_one_stage()
+    assert [extent.choose_one_task([]) for _ in range(10)] == [False] * 8 + [True] * 2
 
 
 class Telling(OfUnknownSize):
@@ -106,24 +106,24 @@ class Telling(OfUnknownSize):
         return None
 
 
-def is_alike(extent: Extent, splits: Sequence[Split]) -> bool:
+def is_alike(extent: StageExtent, splits: Sequence[Split]) -> bool:
     """Whether the next epoch is for several tasks that read the same."""
-    return not extent.is_one(splits) and extent.is_alike()
+    return not extent.choose_one_task(splits) and extent.is_alike()
 
 
 def test_what_is_not_large_is_read_by_several_tasks_where_that_may_be() -> None:
-    assert is_alike(Extent(1, 2, reads_alike=True), records(2_000))
-    assert not is_alike(Extent(1, 2), records(2_000))
-    assert not is_alike(Extent(1, 2, reads_alike=True), records(200_000))
-    assert not is_alike(Extent(1, 2, reads_alike=True), [OfUnknownSize()])
-    assert not is_alike(Extent(1, 2, reads_alike=True), [*records(2_000), Telling()])
-    assert not is_alike(Extent(1, 1, reads_alike=True), records(2_000))
-    assert not is_alike(Extent(1, 5, reads_alike=True), records(2_000))
-    assert not is_alike(Extent(1, 2, is_allowed=False, reads_alike=True), records(2_000))
+    assert is_alike(StageExtent(1, 2, reads_alike=True), records(2_000))
+    assert not is_alike(StageExtent(1, 2), records(2_000))
+    assert not is_alike(StageExtent(1, 2, reads_alike=True), records(200_000))
+    assert not is_alike(StageExtent(1, 2, reads_alike=True), [OfUnknownSize()])
+    assert not is_alike(StageExtent(1, 2, reads_alike=True), [*records(2_000), Telling()])
+    assert not is_alike(StageExtent(1, 1, reads_alike=True), records(2_000))
+    assert not is_alike(StageExtent(1, 5, reads_alike=True), records(2_000))
+    assert not is_alike(StageExtent(1, 2, is_allowed=False, reads_alike=True), records(2_000))
 
 
 def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> None:
-    extent = Extent(1, 2, reads_alike=True)
+    extent = StageExtent(1, 2, reads_alike=True)
     extent.read(2_000)
     assert is_alike(extent, [OfUnknownSize()])
     assert extent.foresees_one_reader()
@@ -133,17 +133,17 @@ def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> 
 
 
 def test_after_readers_that_differed_epochs_are_spread() -> None:
-    extent = Extent(1, 2, reads_alike=True)
-    extent.was_unlike()
+    extent = StageExtent(1, 2, reads_alike=True)
+    extent.forbid_reading_alike()
     assert not is_alike(extent, records(2_000))
     assert not extent.foresees_one_reader()
 
 
 def test_what_an_epoch_took_is_learned_of_the_way_that_it_went() -> None:
     """One that was given up in a stage of its own is spread after all, and says nothing of that stage."""
-    extent = Extent(1, 2, reads_alike=True)
+    extent = StageExtent(1, 2, reads_alike=True)
     assert is_alike(extent, records(2_000))
-    extent.is_spread()
+    extent.run_level_by_level()
     extent.took(60.0, busy=0.6, is_one=False)
     extent.took(0.64, busy=0.6, is_one=True)
     assert is_alike(extent, records(2_000)), "0.03 s besides, as long as nothing else was measured"
@@ -151,24 +151,24 @@ def test_what_an_epoch_took_is_learned_of_the_way_that_it_went() -> None:
 
 def test_an_epoch_of_next_to_nothing_stays_in_one_task() -> None:
     """Several readers would take two milliseconds less by what is known, and more of the processors."""
-    extent = Extent(1, 2, reads_alike=True)
-    assert extent.is_one(records(10))
+    extent = StageExtent(1, 2, reads_alike=True)
+    assert extent.choose_one_task(records(10))
     for _ in range(20):
         extent.took(0.05, busy=0.005, is_one=True)
         extent.read(10)
-        assert extent.is_one(records(10))
+        assert extent.choose_one_task(records(10))
 
 
 @given(work=st.floats(0.01, 0.9), share=st.floats(0.4, 1.2), besides=st.floats(0.04, 0.2))
 def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
     work: float, share: float, besides: float
 ) -> None:
-    extent = Extent(1, 2, reads_alike=True)
+    extent = StageExtent(1, 2, reads_alike=True)
     extent.read(2_000)
     one, alike = 0.04 + work, besides + work / share / 2
     ways = []
     for _ in range(400):
-        ways.append(extent.is_one([OfUnknownSize()]))
+        ways.append(extent.choose_one_task([OfUnknownSize()]))
         extent.took(*((one, work) if ways[-1] else (alike, work / share)), ways[-1])
         extent.read(2_000)
     if abs(one - alike) > 0.25 * max(one, alike):
@@ -181,13 +181,13 @@ def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
     share=st.floats(0.4, 1.2),
     levels=st.integers(1, 8),
     width=st.integers(1, 64),
-    begin=st.sampled_from([lambda extent: extent.is_one([]), lambda extent: extent.took(3.0, 2.0, True)]),
+    begin=st.sampled_from([lambda extent: extent.choose_one_task([]), lambda extent: extent.took(3.0, 2.0, True)]),
 )
 def test_it_settles_on_what_is_quicker(
-    stage: float, work: float, share: float, levels: int, width: int, begin: Callable[[Extent], object]
+    stage: float, work: float, share: float, levels: int, width: int, begin: Callable[[StageExtent], object]
 ) -> None:
     """On a machine where a stage always takes as long, for work that is always the same, whatever was at first."""
-    extent = Extent(levels, width)
+    extent = StageExtent(levels, width)
     begin(extent)
     one, spread = stage + share * work, (levels + 1) * stage + work / width
     ways = epochs(extent, 400, one, spread, work, share)[200:]
@@ -199,11 +199,11 @@ def test_it_settles_on_what_is_quicker(
 
 def test_a_wrong_estimate_heals() -> None:
     """What is spread at first takes so long that the other way seems better for ever; and the other way round."""
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     extent.took(9.0, busy=1.0, is_one=False)
     extent.took(9.0, busy=0.3, is_one=False)
     assert epochs(extent, 200, one=0.43, spread=0.22, work=0.4)[100:].count(True) < 10
-    extent = Extent(1, 2)
+    extent = StageExtent(1, 2)
     extent.took(0.5, busy=0.9, is_one=False)
     extent.took(0.5, busy=0.9, is_one=False)
     assert epochs(extent, 200, one=0.2, spread=0.5, work=0.9, share=0.4)[100:].count(False) < 10

@@ -9,28 +9,28 @@ from pathlib import Path
 
 import pytest
 
-from headrace.lowlevel.checkpoint import CopyPlan
-from headrace.lowlevel.coder import encode_key, row_of
-from headrace.lowlevel.intervals import Interval
-from headrace.lowlevel.parcel import Parcel
-from headrace.lowlevel.state import Delta
-from headrace.runners.engine import task as task_module
-from headrace.runners.engine.epoch import Kind, Sender, pack, unpack
-from headrace.runners.engine.inbox import Inbox
-from headrace.runners.spark import copy as copy_module
-from headrace.runners.spark import host as host_module
-from headrace.runners.spark import level as level_module
-from headrace.runners.spark.allocator import Trim
-from headrace.runners.spark.copies import ROOT_VARIABLE
-from headrace.runners.spark.copy import LmdbCopy
-from headrace.runners.spark.host import SparkHost
-from headrace.runners.spark.level import batches_of
-from headrace.runners.spark.pages import PAGES
-from headrace.runners.spark.system import file_bytes, own_bytes
+from headrace.lowlevel.checkpoint import FileChain
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
+from headrace.lowlevel.intervals.interval_map import Interval
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.engine.messages import Kind, Sender, pack, unpack
+from headrace.runners.engine.task import task as task_module
+from headrace.runners.engine.task.inbox import Inbox
+from headrace.runners.spark.jobs import stage_function as level_module
+from headrace.runners.spark.jobs.stage_function import batches_of
+from headrace.runners.spark.memory.allocator import Trim
+from headrace.runners.spark.memory.mmap_release import PAGES
+from headrace.runners.spark.memory.system import file_bytes, own_bytes
+from headrace.runners.spark.statestore import lmdb_store
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
+from headrace.runners.spark.statestore.store_cache import ROOT_VARIABLE
+from headrace.runners.spark.worker import host as host_module
+from headrace.runners.spark.worker.host import SparkHost
 from tests.stores import DictStore
 
 KEY = encode_key("key")
-ROW = row_of(KEY)
+ROW = key_hash_of(KEY)
 
 
 class Counted(DictStore):
@@ -52,70 +52,73 @@ class Levels:
         monkeypatch.setenv(ROOT_VARIABLE, str(tmp_path))
         self.store = Counted()
         self.host = SparkHost(self.store, "run")
-        self.plans = {level: CopyPlan(level, 0) for level in (1, 2)}
+        self.chains = {level: FileChain(level, 0) for level in (1, 2)}
 
     def task(self, level: int, epoch: int) -> bytes | None:
         """The state that a task sees; it writes the number of its epoch."""
         self.host.begin(0)
-        copies = {name: self.host.copy(name, level, 0, epoch, self.plans[level]) for name in (f"a{level}", f"b{level}")}
-        found = copies[f"a{level}"].get(ROW, b"")
-        assert copies[f"b{level}"].get(ROW, b"") is None
+        stores = {
+            name: self.host.state_store(name, level, 0, epoch, self.chains[level])
+            for name in (f"a{level}", f"b{level}")
+        }
+        found = stores[f"a{level}"].get(ROW, b"")
+        assert stores[f"b{level}"].get(ROW, b"") is None
         delta = Delta(keys={ROW: KEY}, cells={(ROW, b""): b"%d" % epoch})
         file = self.host.save(epoch, Sender(level, 0, self.host.token()), 0, {f"a{level}": delta})
         list(self.host.finish([]))
         assert file is not None
-        self.plans[level] = self.plans[level].after(file)
+        self.chains[level] = self.chains[level].after(file)
         return found
 
 
-def test_a_delta_is_kept_until_its_copy_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_delta_is_kept_until_its_store_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The next task needs no file, on either level; what it has taken in is no longer in memory."""
     levels = Levels(tmp_path, monkeypatch)
     found = [[levels.task(level, epoch) for level in (1, 2)] for epoch in (1, 2, 3)]
     assert found == [[None, None], [b"1", b"1"], [b"2", b"2"]]
     assert levels.store.read == []
     levels.host.begin(0)
-    levels.host.copy("a1", 1, 0, 4, levels.plans[1])
+    levels.host.state_store("a1", 1, 0, 4, levels.chains[1])
     list(levels.host.finish([]))
-    kept = {place: list(saved.kept.values()) for place, saved in levels.host._saved.items()}
+    kept = {place: list(saved.deltas.values()) for place, saved in levels.host._last_deltas.items()}
     assert kept[1, 0] == [None]
     assert kept[2, 0] != [None]
 
 
 def test_a_large_delta_is_kept_as_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The copies of both computations of its level get what is theirs, and no file is read."""
+    """The stores of both computations of the level get their own deltas, and no file is read."""
     monkeypatch.setattr(host_module, "_FEW_BYTES", 1)
     levels = Levels(tmp_path, monkeypatch)
     assert levels.task(1, 1) is None
-    [kept] = levels.host._saved[1, 0].kept.values()
+    [kept] = levels.host._last_deltas[1, 0].deltas.values()
     assert isinstance(kept, bytes)
     assert [levels.task(1, epoch) for epoch in (2, 3)] == [b"1", b"2"]
     assert levels.store.read == []
 
 
 def test_a_delta_that_is_gone_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A copy may be lost after it had taken the delta in."""
+    """A store may be lost after the delta was applied to it."""
     levels = Levels(tmp_path, monkeypatch)
     for epoch in (1, 2):
         levels.task(1, epoch)
     for again in range(2):
         levels.host.begin(again and 2)
-        assert levels.host.copy("a1", 1, 0, 3, levels.plans[1]).get(ROW, b"") == b"2"
+        assert levels.host.state_store("a1", 1, 0, 3, levels.chains[1]).get(ROW, b"") == b"2"
         list(levels.host.finish([]))
-    assert len(levels.store.read) == 2, "both, as the copy was made again"
+    assert len(levels.store.read) == 2, "both, as the store was made again"
 
 
 def test_parcels_leave_the_inbox_one_by_one() -> None:
     """Each as it is decoded, in order of senders and numbers, and only those of the interval."""
     inbox = Inbox()
     for number, interval in ((1, 0), (0, 1), (2, 0), (0, 0)):
-        parcel = Parcel("step", f"{interval}.{number}")
-        inbox.take((0, 1, Kind.PARCEL, pack((Sender(0, 0, "t"), number, interval, parcel.encode()))))
-    taken = inbox.parcels_of(0)
+        parcel = Block("step", f"{interval}.{number}")
+        inbox.take((0, 1, Kind.BLOCK, pack((Sender(0, 0, "t"), number, interval, parcel.encode()))))
+    taken = inbox.take_blocks(0)
     assert [next(taken).stream for _ in range(3)] == ["0.0", "0.1", "0.2"]
     assert next(taken, None) is None
-    assert [parcel.stream for parcel in inbox.parcels_of(1)] == ["1.0"]
-    assert list(inbox.parcels_of(0)) == []
+    assert [parcel.stream for parcel in inbox.take_blocks(1)] == ["1.0"]
+    assert list(inbox.take_blocks(0)) == []
 
 
 def test_parcels_leave_a_task_one_by_one() -> None:
@@ -123,7 +126,7 @@ def test_parcels_leave_a_task_one_by_one() -> None:
     task = object.__new__(task_module._Task)
     task.sender = Sender(0, 0, "token")
     task.sent = [(Interval(7, 0, 1), 1, b"parcel %d" % number) for number in range(4)]
-    rows = task._parcels()
+    rows = task._blocks()
     assert unpack(next(rows)[3]) == (task.sender, 0, 7, b"parcel 0")
     assert [parcel for *_, parcel in task.sent] == [b"parcel 3", b"parcel 2", b"parcel 1"]
     assert [unpack(blob)[1] for *_, blob in rows] == [1, 2, 3]
@@ -138,17 +141,17 @@ def test_batches_are_as_large_as_they_need_to_be(monkeypatch: pytest.MonkeyPatch
     assert [(next(batches).num_rows, len(made)) for _ in range(3)] == [(2, 2), (2, 4), (2, 6)]
 
 
-def test_a_copy_lets_go_of_the_pages_that_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_lets_go_of_the_pages_that_it_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By opening its environment anew after many changes; what it shows stays."""
-    monkeypatch.setattr(copy_module, "_MANY_CHANGES", 3)
-    copy = LmdbCopy(tmp_path)
-    opened = copy._env
-    copy.apply(Delta(keys={ROW: KEY}, cells={(ROW, b"%d" % n): b"few" for n in range(3)}))
-    assert copy._env is opened
-    copy.apply(Delta(cells={(ROW, b"%d" % n): b"many" for n in range(4)}))
-    assert copy._env is not opened
-    assert [cell for _, cell in copy.scan(ROW, b"")] == [b"many"] * 4
-    copy.close()
+    monkeypatch.setattr(lmdb_store, "_MANY_CHANGES", 3)
+    store = LmdbStateStore(tmp_path)
+    opened = store._env
+    store.apply(Delta(keys={ROW: KEY}, cells={(ROW, b"%d" % n): b"few" for n in range(3)}))
+    assert store._env is opened
+    store.apply(Delta(cells={(ROW, b"%d" % n): b"many" for n in range(4)}))
+    assert store._env is not opened
+    assert [cell for _, cell in store.scan(ROW, b"")] == [b"many"] * 4
+    store.close()
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other C libraries have no malloc_trim")
@@ -173,26 +176,26 @@ def test_freed_memory_goes_back() -> None:
 
 
 @pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
-def test_pages_of_a_copy_go_once_they_are_read(tmp_path: Path) -> None:
+def test_pages_of_a_store_go_once_they_are_read(tmp_path: Path) -> None:
     """However much is read of segments, little of the file stays in memory, and reading finds what is there."""
-    copy = LmdbCopy(tmp_path)
+    store = LmdbStateStore(tmp_path)
     names, contents = [b"%d" % number for number in range(40)], bytes(1 << 20)
-    copy.apply(Delta(segments=dict.fromkeys(names, contents)))
+    store.apply(Delta(segments=dict.fromkeys(names, contents)))
     PAGES.let_go()
     least = file_bytes()
     for _ in range(2):
-        assert all(copy.segment(name) == contents for name in names)
+        assert all(store.segment(name) == contents for name in names)
         assert file_bytes() < least + (12 << 20)
-    assert sum(len(delta.segments) for delta in copy.dump()) == len(names)
+    assert sum(len(delta.segments) for delta in store.dump()) == len(names)
     assert file_bytes() < least + (12 << 20)
-    copy.close()
+    store.close()
 
 
 @pytest.mark.skipif(not file_bytes(), reason="the system does not say what lies in memory")
-def test_pages_of_files_that_are_no_open_copies_stay(tmp_path: Path) -> None:
+def test_pages_of_files_that_are_no_open_stores_stay(tmp_path: Path) -> None:
     """Whoever has opened them may close them at any time."""
-    copy = LmdbCopy(tmp_path / "closed")
-    copy.close()
+    store = LmdbStateStore(tmp_path / "closed")
+    store.close()
     for name in ("closed", "another"):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "data.mdb").write_bytes(bytes(16 << 20))
@@ -207,12 +210,12 @@ def test_pages_of_files_that_are_no_open_copies_stay(tmp_path: Path) -> None:
 def test_pages_of_keys_go_when_a_task_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They may be read again and again before."""
     levels = Levels(tmp_path, monkeypatch)
-    rows = [row_of(b"%d" % number) for number in range(12_000)]
-    copy = levels.host.copy("a1", 1, 0, 1, None)
-    copy.apply(Delta(cells={(row, b""): bytes(3_000) for row in rows}))
+    rows = [key_hash_of(b"%d" % number) for number in range(12_000)]
+    store = levels.host.state_store("a1", 1, 0, 1, None)
+    store.apply(Delta(cells={(row, b""): bytes(3_000) for row in rows}))
     PAGES.let_go()
     least = file_bytes()
-    assert len(copy.states_of(rows)) == len(rows)
+    assert len(store.states_of(rows)) == len(rows)
     assert file_bytes() > least + (20 << 20)
     list(levels.host.finish([]))
     assert file_bytes() < least + (12 << 20)

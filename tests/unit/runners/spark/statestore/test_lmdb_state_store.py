@@ -1,4 +1,4 @@
-"""The copy on LMDB is the copy in memory: same answers, whoever applies what, whoever dies meanwhile."""
+"""The state store on LMDB equals the one in memory: same answers, whoever applies what, whoever dies meanwhile."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.errors import CheckpointError
-from headrace.lowlevel.state import FEW_BYTES, FEW_CELLS, Copy, Delta, MemoryCopy
+from headrace.lowlevel.state.memory_store import MemoryStateStore
+from headrace.lowlevel.state.state_store import FEW_BYTES, FEW_CELLS, Delta, StateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.runners.spark import copies as copies_module
-from headrace.runners.spark.copies import Copies, advance, sweep
-from headrace.runners.spark.copy import LmdbCopy
-from headrace.runners.spark.room import CopyError
+from headrace.runners.spark.statestore import store_cache
+from headrace.runners.spark.statestore.disk_full import StateDiskError
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
+from headrace.runners.spark.statestore.store_cache import StoreCache, advance, sweep
 
 KEYS = [encode_key(f"key {i}") for i in range(4)]
-ROWS = [row_of(key) for key in KEYS]
+ROWS = [key_hash_of(key) for key in KEYS]
 # Around LMDB's limit of 511 bytes, where names that agree in their first 495 bytes are told apart by a hash.
 CELLS = [b"", b"a", b"ab", b"b\xff"]
 CELLS += [b"n" * size + end for size in (400, 478, 479, 494, 495, 600) for end in (b"", b"x", b"\xff")]
@@ -62,60 +63,60 @@ deltas = st.builds(
 )
 
 
-def picture(copy: Copy) -> dict[str, object]:
-    """Everything that a copy answers."""
+def picture(store: StateStore) -> dict[str, object]:
+    """Everything that a store answers."""
     return {
-        "keys": [copy.key(row) for row in ROWS],
-        "keys of": copy.keys_of(ROWS),
-        "states of": copy.states_of(ROWS),
-        "cells": [copy.get(row, cell) for row in ROWS for cell in CELLS],
-        "scans": [list(copy.scan(row, prefix)) for row in ROWS for prefix in (*CELLS, b"nn")],
-        "mark": [copy.mark(row, domain, tag) for row in ROWS for domain in DOMAINS for tag in TAGS],
-        "marks": [sorted(copy.marks(row)) for row in ROWS],
-        "until": [list(copy.until(domain, limit)) for domain in DOMAINS for limit in TIMES],
-        "due": [list(copy.due(domain, limit).marks()) for domain in DOMAINS for limit in TIMES],
-        "ids": [copy.knows_id(record_id) for record_id in IDS],
-        "segment names": copy.segment_names(),
-        "segments": [copy.segment(name) for name in SEGMENTS],
-        "count": copy.count(),
+        "keys": [store.key(row) for row in ROWS],
+        "keys of": store.keys_of(ROWS),
+        "states of": store.states_of(ROWS),
+        "cells": [store.get(row, cell) for row in ROWS for cell in CELLS],
+        "scans": [list(store.scan(row, prefix)) for row in ROWS for prefix in (*CELLS, b"nn")],
+        "mark": [store.mark(row, domain, tag) for row in ROWS for domain in DOMAINS for tag in TAGS],
+        "marks": [sorted(store.marks(row)) for row in ROWS],
+        "until": [list(store.until(domain, limit)) for domain in DOMAINS for limit in TIMES],
+        "due": [list(store.due(domain, limit).marks()) for domain in DOMAINS for limit in TIMES],
+        "ids": [store.knows_id(record_id) for record_id in IDS],
+        "segment names": store.segment_names(),
+        "segments": [store.segment(name) for name in SEGMENTS],
+        "count": store.count(),
     }
 
 
-def copy_of(pieces: Iterator[Delta]) -> MemoryCopy:
-    copy = MemoryCopy()
+def store_of(pieces: Iterator[Delta]) -> MemoryStateStore:
+    store = MemoryStateStore()
     for piece in pieces:
-        copy.apply(piece)
-    return copy
+        store.apply(piece)
+    return store
 
 
 class AgainstMemory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
-        self.path = Path(self.folder.name) / "copy"
-        self.copy = LmdbCopy(self.path)
-        self.model = MemoryCopy()
+        self.path = Path(self.folder.name) / "store"
+        self.store = LmdbStateStore(self.path)
+        self.model = MemoryStateStore()
 
     def teardown(self) -> None:
-        self.copy.close()
+        self.store.close()
         self.folder.cleanup()
 
     @rule(delta=deltas)
     def apply(self, delta: Delta) -> None:
-        self.copy.apply(delta)
+        self.store.apply(delta)
         self.model.apply(delta)
 
     @rule(delta=deltas)
     def extend(self, delta: Delta) -> None:
-        assert not self.copy.extend("elsewhere", "x", lambda: [delta])
-        here = self.copy.position
-        assert self.copy.extend(here, here + "x", lambda: [delta])
+        assert not self.store.extend("elsewhere", "x", lambda: [delta])
+        here = self.store.position
+        assert self.store.extend(here, here + "x", lambda: [delta])
         self.model.apply(delta)
 
     @rule(delta=deltas)
     def start_anew(self, delta: Delta) -> None:
-        self.copy.extend(self.copy.position, "anew", lambda: [delta], clear=True)
-        self.model = copy_of(iter([delta]))
+        self.store.extend(self.store.position, "anew", lambda: [delta], clear=True)
+        self.model = store_of(iter([delta]))
 
     @invariant()
     def size(self) -> None:
@@ -127,26 +128,26 @@ class AgainstMemory(RuleBasedStateMachine):
     @precondition(lambda self: self.model.count()["cells"])
     @rule()
     def open_again(self) -> None:
-        self.copy.close()
-        self.copy = LmdbCopy(self.path)
+        self.store.close()
+        self.store = LmdbStateStore(self.path)
 
     @invariant()
     def same_answers(self) -> None:
-        assert picture(self.copy) == picture(self.model)
+        assert picture(self.store) == picture(self.model)
 
     @invariant()
     def cells_read_together_are_those_of_a_scan(self) -> None:
-        for copy in (self.copy, self.model):
-            together = copy.cells_of(ROWS)
+        for store in (self.store, self.model):
+            together = store.cells_of(ROWS)
             for row, cells in together.items():
-                assert sorted(cells.items()) == list(copy.scan(row, b""))
+                assert sorted(cells.items()) == list(store.scan(row, b""))
             for row in ROWS:
-                plain = all(len(cell) <= 400 for cell, _ in copy.scan(row, b""))
+                plain = all(len(cell) <= 400 for cell, _ in store.scan(row, b""))
                 assert row in together or not plain, "few cells with short names are never left out"
 
     @invariant()
     def dump_is_everything(self) -> None:
-        assert picture(copy_of(self.copy.dump())) == picture(self.model)
+        assert picture(store_of(self.store.dump())) == picture(self.model)
 
 
 AgainstMemory.TestCase.settings = settings(max_examples=40, stateful_step_count=12, deadline=None)
@@ -157,7 +158,7 @@ def load(step: int, keys: int = 50) -> Delta:
     """What step `step` of a chain changes: every second row is emptied again later."""
     delta = Delta()
     for i in range(keys):
-        row = row_of(b"%d" % i)
+        row = key_hash_of(b"%d" % i)
         delta.keys[row] = b"%d" % i
         gone = i % 2 == 0 and step % 3 == 2
         delta.cells[row, b""] = None if gone else b"%d " % step * 20
@@ -172,13 +173,13 @@ def read(name: str) -> list[Delta]:
 
 
 def expected(steps: int) -> dict[str, object]:
-    return contents(copy_of(load(step) for step in range(steps)))
+    return contents(store_of(load(step) for step in range(steps)))
 
 
-def contents(copy: Copy) -> dict[str, object]:
-    rows = [row_of(b"%d" % i) for i in range(50)]
-    cells = [(copy.key(row), copy.get(row, b""), copy.mark(row, 0, "t")) for row in rows]
-    return {"cells": cells, "due": list(copy.until(0, MAX_TIMESTAMP)), "count": copy.count()}
+def contents(store: StateStore) -> dict[str, object]:
+    rows = [key_hash_of(b"%d" % i) for i in range(50)]
+    cells = [(store.key(row), store.get(row, b""), store.mark(row, 0, "t")) for row in rows]
+    return {"cells": cells, "due": list(store.until(0, MAX_TIMESTAMP)), "count": store.count()}
 
 
 def chain(steps: int) -> list[str]:
@@ -186,125 +187,125 @@ def chain(steps: int) -> list[str]:
 
 
 def test_a_copy_holds_more_than_its_map(tmp_path: Path) -> None:
-    copy, model = LmdbCopy(tmp_path, map_size=1 << 16), MemoryCopy()
+    store, model = LmdbStateStore(tmp_path, map_size=1 << 16), MemoryStateStore()
     for step in range(3):
-        copy.apply(load(step, 3000))
+        store.apply(load(step, 3000))
         model.apply(load(step, 3000))
-    assert contents(copy) == contents(model)
+    assert contents(store) == contents(model)
 
 
 def test_snapshots_are_cut_into_pieces(tmp_path: Path) -> None:
-    copy = LmdbCopy(tmp_path)
-    copy.apply(load(0, 25_000))
-    pieces = list(copy.dump())
+    store = LmdbStateStore(tmp_path)
+    store.apply(load(0, 25_000))
+    pieces = list(store.dump())
     assert max(len(piece.cells) + len(piece.marks) + len(piece.ids) for piece in pieces) <= 20_000
-    assert copy_of(iter(pieces)).count() == copy.count()
+    assert store_of(iter(pieces)).count() == store.count()
 
 
 def test_big_values_cut_pieces_too(tmp_path: Path) -> None:
-    copy = LmdbCopy(tmp_path)
-    copy.apply(Delta(cells={(row_of(b"%d" % i), b""): bytes(3 << 20) for i in range(6)}))
-    assert len(list(copy.dump())) == 2
+    store = LmdbStateStore(tmp_path)
+    store.apply(Delta(cells={(key_hash_of(b"%d" % i), b""): bytes(3 << 20) for i in range(6)}))
+    assert len(list(store.dump())) == 2
 
 
 @pytest.mark.parametrize("kind", ["memory", "LMDB"])
 def test_big_segments_come_in_several_pieces(tmp_path: Path, kind: str) -> None:
-    copy = MemoryCopy() if kind == "memory" else LmdbCopy(tmp_path)
-    copy.apply(Delta(segments={b"%d" % i: bytes(3 << 20) for i in range(6)}))
-    pieces = [list(piece.segments) for piece in copy.dump() if piece.segments]
+    store = MemoryStateStore() if kind == "memory" else LmdbStateStore(tmp_path)
+    store.apply(Delta(segments={b"%d" % i: bytes(3 << 20) for i in range(6)}))
+    pieces = [list(piece.segments) for piece in store.dump() if piece.segments]
     assert pieces == [[b"0", b"1", b"2"], [b"3", b"4", b"5"]]
-    assert copy.size() >= 18 << 20
+    assert store.size() >= 18 << 20
 
 
 def test_the_size_of_a_copy_needs_no_look_through_it(tmp_path: Path) -> None:
-    copy, model = LmdbCopy(tmp_path), MemoryCopy()
-    assert (copy.size(), model.size()) == (0, 0)
-    cells = {(row_of(b"%d" % i), b"cell"): bytes(5000) for i in range(1000)}
-    for each in (copy, model):
+    store, model = LmdbStateStore(tmp_path), MemoryStateStore()
+    assert (store.size(), model.size()) == (0, 0)
+    cells = {(key_hash_of(b"%d" % i), b"cell"): bytes(5000) for i in range(1000)}
+    for each in (store, model):
         each.apply(Delta(cells=dict(cells)))
     assert model.size() == 1000 * 5004
-    assert model.size() < copy.size() < 2 * model.size(), "whole pages"
-    for each in (copy, model):
+    assert model.size() < store.size() < 2 * model.size(), "whole pages"
+    for each in (store, model):
         each.apply(Delta(cells=dict.fromkeys(cells)))
-    assert (copy.size(), model.size()) == (0, 0)
+    assert (store.size(), model.size()) == (0, 0)
 
 
 def test_rows_with_many_or_large_cells_are_not_read_whole(tmp_path: Path) -> None:
     many = {(ROWS[0], b"%d" % i): b"" for i in range(FEW_CELLS + 1)}
     large = {(ROWS[1], b"%d" % i): bytes(FEW_BYTES // 2 + 1) for i in range(2)}
     few = {(ROWS[2], b"%d" % i): bytes(FEW_BYTES // FEW_CELLS) for i in range(FEW_CELLS)}
-    for copy in (LmdbCopy(tmp_path), MemoryCopy()):
-        copy.apply(Delta(cells={**many, **large, **few}))
-        assert sorted(copy.cells_of(ROWS)) == sorted(ROWS[2:])
-        assert len(copy.cells_of(ROWS)[ROWS[2]]) == FEW_CELLS
-        assert copy.cells_of(ROWS)[ROWS[3]] == {}
+    for store in (LmdbStateStore(tmp_path), MemoryStateStore()):
+        store.apply(Delta(cells={**many, **large, **few}))
+        assert sorted(store.cells_of(ROWS)) == sorted(ROWS[2:])
+        assert len(store.cells_of(ROWS)[ROWS[2]]) == FEW_CELLS
+        assert store.cells_of(ROWS)[ROWS[3]] == {}
 
 
 def test_a_released_copy_is_not_read(tmp_path: Path) -> None:
-    copy = LmdbCopy(tmp_path)
-    copy.release()
+    store = LmdbStateStore(tmp_path)
+    store.release()
     with pytest.raises(RuntimeError, match="call refresh"):
-        copy.get(ROWS[0], b"")
+        store.get(ROWS[0], b"")
 
 
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=8), st.integers(0, 8))
 @settings(max_examples=25)
 def test_advance_leads_from_anywhere_to_the_chains_end(stops: list[int], start: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        copy = LmdbCopy(Path(folder))
+        store = LmdbStateStore(Path(folder))
         for stop in stops:
-            advance(copy, chain(stop), read)
-            assert contents(copy) == expected(stop), f"after {stops} at {stop}"
+            advance(store, chain(stop), read)
+            assert contents(store) == expected(stop), f"after {stops} at {stop}"
         # A chain that begins with a snapshot of the first steps, and goes on as before.
-        snapshot = list(copy_of(load(step) for step in range(start)).dump())
-        advance(copy, ["snapshot", "100"], lambda name: snapshot if name == "snapshot" else [load(start)])
-        assert contents(copy) == expected(start + 1)
+        snapshot = list(store_of(load(step) for step in range(start)).dump())
+        advance(store, ["snapshot", "100"], lambda name: snapshot if name == "snapshot" else [load(start)])
+        assert contents(store) == expected(start + 1)
 
 
 def test_advance_reads_only_what_is_missing(tmp_path: Path) -> None:
-    copy, asked = LmdbCopy(tmp_path), []
+    store, asked = LmdbStateStore(tmp_path), []
 
     def spy(name: str) -> list[Delta]:
         asked.append(name)
         return read(name)
 
-    advance(copy, chain(5), spy)
-    advance(copy, chain(7), spy)
-    advance(copy, chain(7), spy)
+    advance(store, chain(5), spy)
+    advance(store, chain(7), spy)
+    advance(store, chain(7), spy)
     assert asked == chain(7)
 
 
 def test_an_unreadable_delta_changes_nothing(tmp_path: Path) -> None:
-    copy = LmdbCopy(tmp_path)
-    advance(copy, chain(3), read)
+    store = LmdbStateStore(tmp_path)
+    advance(store, chain(3), read)
 
     def broken(name: str) -> Iterator[Delta]:
         yield load(3)
         raise CheckpointError("gone")
 
     with pytest.raises(CheckpointError, match="gone"):
-        advance(copy, chain(4), broken)
-    copy.refresh()
-    assert copy.position == "2"
-    assert contents(copy) == expected(3)
+        advance(store, chain(4), broken)
+    store.refresh()
+    assert store.position == "2"
+    assert contents(store) == expected(3)
 
 
 def walk(folder: str, seed: int, failures: multiprocessing.Queue[str]) -> None:
-    """One of several processes that bring the same copy forward, some behind the others."""
+    """One of several processes that bring the same store forward, some behind the others."""
     chance = random.Random(seed)
-    copies = Copies("run", Path(folder))
+    stores = StoreCache("run", Path(folder))
     steps = 0
     while steps < 40:
         steps += chance.randrange(1, 4)
-        with copies.lease("count", "0") as copy:
-            advance(copy, chain(steps), read)
+        with stores.lease("count", "0") as store:
+            advance(store, chain(steps), read)
             time.sleep(chance.random() * 0.01)
-            if contents(copy) != expected(steps):
+            if contents(store) != expected(steps):
                 failures.put(f"process {seed} saw something else at {steps}")
     failures.put("done")
 
 
-def test_processes_share_a_copy(tmp_path: Path) -> None:
+def test_processes_share_a_store(tmp_path: Path) -> None:
     context = multiprocessing.get_context("spawn")
     outcome: multiprocessing.Queue[str] = context.Queue()
     walkers = [context.Process(target=walk, args=(str(tmp_path), seed, outcome)) for seed in range(3)]
@@ -316,7 +317,7 @@ def test_processes_share_a_copy(tmp_path: Path) -> None:
 
 
 def stop_in_the_middle(folder: str, reached: multiprocessing.Queue[int], reading: bool) -> None:
-    copy = LmdbCopy(Path(folder))
+    store = LmdbStateStore(Path(folder))
     if reading:
         reached.put(os.getpid())
         time.sleep(60)
@@ -326,59 +327,59 @@ def stop_in_the_middle(folder: str, reached: multiprocessing.Queue[int], reading
         reached.put(os.getpid())
         time.sleep(60)
 
-    copy.extend("2", "3", slowly)
+    store.extend("2", "3", slowly)
 
 
 @pytest.mark.parametrize("reading", [False, True], ids=["writer", "reader"])
-def test_a_process_killed_with_the_copy_open_harms_nobody(tmp_path: Path, reading: bool) -> None:
-    copy = LmdbCopy(tmp_path)
-    advance(copy, chain(3), read)
+def test_a_process_killed_with_the_store_open_harms_nobody(tmp_path: Path, reading: bool) -> None:
+    store = LmdbStateStore(tmp_path)
+    advance(store, chain(3), read)
     context = multiprocessing.get_context("spawn")
     reached: multiprocessing.Queue[int] = context.Queue()
     victim = context.Process(target=stop_in_the_middle, args=(str(tmp_path), reached, reading))
     victim.start()
     os.kill(reached.get(timeout=60), signal.SIGKILL)
     victim.join()
-    assert copy.refresh() == "2"
-    assert contents(copy) == expected(3)
+    assert store.refresh() == "2"
+    assert contents(store) == expected(3)
     for steps in range(4, 61):
-        advance(copy, chain(steps), read)
-    assert contents(copy) == expected(60)
+        advance(store, chain(steps), read)
+    assert contents(store) == expected(60)
     # The dead reader's view would keep the pages of all these steps from being used again.
     assert (tmp_path / "data.mdb").stat().st_size < 1 << 20
 
 
-def test_a_damaged_copy_is_made_again(tmp_path: Path) -> None:
-    copies = Copies("run", tmp_path)
-    with copies.lease("count", "0") as copy:
-        advance(copy, chain(3), read)
-        file = copy.path / "data.mdb"
-    copies.close()
+def test_a_damaged_store_is_made_again(tmp_path: Path) -> None:
+    stores = StoreCache("run", tmp_path)
+    with stores.lease("count", "0") as store:
+        advance(store, chain(3), read)
+        file = store.path / "data.mdb"
+    stores.close()
     file.write_bytes(b"\x00garbage" * 2000)
-    with copies.lease("count", "0") as copy:
-        assert copy.position == ""
-        advance(copy, chain(3), read)
-        assert contents(copy) == expected(3)
+    with stores.lease("count", "0") as store:
+        assert store.position == ""
+        advance(store, chain(3), read)
+        assert contents(store) == expected(3)
 
 
-def test_a_copy_of_another_layout_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    copies = Copies("run", tmp_path)
-    with copies.lease("count", "0") as copy:
-        advance(copy, chain(3), read)
-    copies.close()
-    monkeypatch.setattr("headrace.runners.spark.copy._LAYOUT", b"another")
-    with copies.lease("count", "0") as copy:
-        assert copy.position == ""
+def test_a_store_of_another_layout_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stores = StoreCache("run", tmp_path)
+    with stores.lease("count", "0") as store:
+        advance(store, chain(3), read)
+    stores.close()
+    monkeypatch.setattr("headrace.runners.spark.statestore.lmdb_store._LAYOUT", b"another")
+    with stores.lease("count", "0") as store:
+        assert store.position == ""
 
 
-def test_few_copies_are_open_at_once(tmp_path: Path) -> None:
-    copies = Copies("run", tmp_path, limit=3)
+def test_few_stores_are_open_at_once(tmp_path: Path) -> None:
+    stores = StoreCache("run", tmp_path, limit=3)
     for interval in [*range(6), *range(6)]:
-        with copies.lease("count", str(interval)) as copy:
-            advance(copy, chain(interval), read)
-            assert contents(copy) == expected(interval)
-    assert len(copies._open) == 3
-    copies.discard()
+        with stores.lease("count", str(interval)) as store:
+            advance(store, chain(interval), read)
+            assert contents(store) == expected(interval)
+    assert len(stores._open) == 3
+    stores.discard()
     assert not any(tmp_path.iterdir())
 
 
@@ -387,17 +388,17 @@ def test_runs_and_computations_do_not_meet(tmp_path: Path) -> None:
     paths = set()
     for run in names:
         for computation in names:
-            with Copies(run, tmp_path).lease(computation, "0") as copy:
-                assert copy.position == ""
-                copy.extend("", "1", lambda: [load(1)])
-                paths.add(copy.path)
+            with StoreCache(run, tmp_path).lease(computation, "0") as store:
+                assert store.position == ""
+                store.extend("", "1", lambda: [load(1)])
+                paths.add(store.path)
     assert len(paths) == len(names) ** 2
     assert all(tmp_path in path.parents for path in paths)
 
 
 def test_sweep_takes_what_no_run_will_use(tmp_path: Path) -> None:
     root = tmp_path / "boot"
-    with Copies("old", root).lease("c", "0") as old, Copies("new", root).lease("c", "0"):
+    with StoreCache("old", root).lease("c", "0") as old, StoreCache("new", root).lease("c", "0"):
         os.utime(old.path / "data.mdb", (0, 0))
         os.utime(root / next(p.name for p in root.iterdir() if p.name.startswith("old")), (0, 0))
     (tmp_path / "earlier boot" / "run").mkdir(parents=True)
@@ -408,39 +409,39 @@ def test_sweep_takes_what_no_run_will_use(tmp_path: Path) -> None:
 
 def test_sweep_passes_over_a_run_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     root = tmp_path / "boot"
-    monkeypatch.setattr(copies_module, "_folders", lambda parent: [root / "ended"] if parent == root else [])
+    monkeypatch.setattr(store_cache, "_folders", lambda parent: [root / "ended"] if parent == root else [])
     sweep(root)
 
 
 def test_a_root_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(copies_module.ROOT_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(store_cache.ROOT_VARIABLE, str(tmp_path))
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
-    with pytest.raises(CheckpointError, match="set HEADRACE_COPIES"):
-        copies_module.copies_root()
+    with pytest.raises(CheckpointError, match="set HEADRACE_STATE_STORES"):
+        store_cache.stores_root()
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 20_000])
 def test_many_due_timers_are_those_of_the_reference(tmp_path: Path, at_once: int) -> None:
     """They are read part by part, and equal neighbours become one object: so many, a tag and a timestamp each."""
-    rows = [row_of(b"%d" % number) for number in range(50)]
+    rows = [key_hash_of(b"%d" % number) for number in range(50)]
     marks = {(rows[n % 50], 0, f"tag {n // 50}"): n // at_once - 9 for n in range(20_000)}
-    copy, reference = LmdbCopy(tmp_path), MemoryCopy()
-    for each in (copy, reference):
+    store, reference = LmdbStateStore(tmp_path), MemoryStateStore()
+    for each in (store, reference):
         each.apply(Delta(keys={row: row for row in rows}, marks=dict(marks)))
     for limit in (-10, 100, MAX_TIMESTAMP):
-        assert list(copy.due(0, limit).marks()) == list(reference.due(0, limit).marks())
-    copy.close()
+        assert list(store.due(0, limit).marks()) == list(reference.due(0, limit).marks())
+    store.close()
 
 
 def test_the_lock_file_has_its_blocks_on_a_system_that_cannot_reserve_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    copy = LmdbCopy(tmp_path / "copy")
-    lock = tmp_path / "copy" / "lock.mdb"
+    store = LmdbStateStore(tmp_path / "store")
+    lock = tmp_path / "store" / "lock.mdb"
     assert lock.stat().st_blocks * 512 >= lock.stat().st_size >= 64 << 10
     assert sorted(path.name for path in lock.parent.iterdir()) == ["data.mdb", "lock.mdb"]
-    copy.close()
+    store.close()
 
 
 def test_a_lock_file_without_its_blocks_is_never_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -448,6 +449,8 @@ def test_a_lock_file_without_its_blocks_is_never_left(tmp_path: Path, monkeypatc
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "link", full)
-    with pytest.raises(CopyError, match=r"cannot write the copy of state .*/copy: .*no space left on device.*; free"):
-        LmdbCopy(tmp_path / "copy")
-    assert not list((tmp_path / "copy").iterdir())
+    with pytest.raises(
+        StateDiskError, match=r"cannot write the state store .*/store: .*no space left on device.*; free"
+    ):
+        LmdbStateStore(tmp_path / "store")
+    assert not list((tmp_path / "store").iterdir())

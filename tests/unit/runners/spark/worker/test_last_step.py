@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.runners.spark.lastwords import MARK, LastWords
+from headrace.runners.spark.worker.last_step import MARK, LastStep
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def test_the_newest_step_is_kept_and_a_crash_comes_behind_it(file: Path) -> None:
-    words = LastWords()
+    words = LastStep()
     words.task_begins()
     assert file.read_text().strip() == ""
     for step in ("Read", "a long name" * 50, "Count\nwords", ""):
@@ -38,7 +38,7 @@ def test_the_newest_step_is_kept_and_a_crash_comes_behind_it(file: Path) -> None
 
 
 def test_another_task_begins_without_words(file: Path) -> None:
-    words = LastWords()
+    words = LastStep()
     for _ in range(2):
         words.task_begins()
         assert file.read_text().strip() == ""
@@ -47,7 +47,7 @@ def test_another_task_begins_without_words(file: Path) -> None:
 
 
 def test_a_process_without_a_file_has_no_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = LastWords()
+    words = LastStep()
     words.task_begins()
     monkeypatch.setenv("PYTHON_FAULTHANDLER_DIR", str(tmp_path / "is-not-there"))
     words.task_begins()

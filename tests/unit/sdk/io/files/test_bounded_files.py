@@ -17,14 +17,14 @@ from headrace.lowlevel import Batch, FencedError, StepError, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io import filesink
-from headrace.sdk.io.fileparts import Output, output_of
-from headrace.sdk.io.filesink import FileSink
-from headrace.sdk.io.textwriters import TextWriter
+from headrace.sdk.io.files import file_sink
+from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.output_files import Output, output_of
+from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.window import FixedWindows
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
-from tests.unit.test_running_changes import Endless
+from tests.unit.runners.engine.driver.test_topology_change import Endless
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 WRITER = TextWriter(b"\n", None, None, "auto")
 ABC = {"out-00000-of-00003.txt": b"a\n", "out-00001-of-00003.txt": b"b\n", "out-00002-of-00003.txt": b"c\n"}
@@ -33,7 +33,7 @@ ROWS = [{"day": number % 2, "n": number} for number in range(5)]
 
 @pytest.fixture(autouse=True)
 def _warnings(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "headrace.sdk.io.filesink")
+    caplog.set_level(logging.WARNING, "headrace.sdk.io.files.file_sink")
 
 
 def text(folder, **kwargs):
@@ -254,7 +254,7 @@ class TestCrashes:
             return replace(output, system=system[0])
 
         with monkeypatch.context() as patch:
-            patch.setattr(filesink, "output_of", counting)
+            patch.setattr(file_sink, "output_of", counting)
             try:
                 life()
             except Crash:
@@ -296,7 +296,7 @@ class TestLaterLives:
         delivered(sink, 1, "a", "b")
         with monkeypatch.context() as patch:
             # The folder, its creation, the list, and one of two.
-            patch.setattr(filesink, "output_of", lambda *place: replace(output_of(*place), system=one_move))
+            patch.setattr(file_sink, "output_of", lambda *place: replace(output_of(*place), system=one_move))
             one_move = Counting(output_of(f"{tmp_path}/out", ".txt").system, 3, False)
             with pytest.raises(Crash):
                 sink.finish(1, ended=True)
@@ -350,7 +350,7 @@ class TestAnew:
         delivered(sink, 1, "old")
         delivered(sink, 2, "old", "old")
         plan = json.dumps([f"out-00000{epoch}-0000{number}.txt" for epoch, number in ((1, 0), (2, 0), (2, 1))])
-        Path(sink.output.plan).write_text(plan)
+        Path(sink.output.order).write_text(plan)
 
     def test_hidden_files_of_an_earlier_run_are_replaced(self, tmp_path):
         self.left(tmp_path)
@@ -401,14 +401,14 @@ class TestReplacedDrivers:
         receipts = delivered(zombie, 1, *"abc")
         successor.begin(anew=False)
         successor.deliver(1, receipts)
-        really = filesink.show_committed.__globals__["moved"]
+        really = file_sink.show_committed.__globals__["moved"]
 
         def first(system, path, to):
-            monkeypatch.setitem(filesink.show_committed.__globals__, "moved", really)
+            monkeypatch.setitem(file_sink.show_committed.__globals__, "moved", really)
             successor.finish(1, ended=True)
             return really(system, path, to)
 
-        monkeypatch.setitem(filesink.show_committed.__globals__, "moved", first)
+        monkeypatch.setitem(file_sink.show_committed.__globals__, "moved", first)
         zombie.finish(1, ended=True)
         assert files(tmp_path) == ABC
 
@@ -436,7 +436,7 @@ class TestReplacedDrivers:
 def test_a_list_that_somebody_else_wrote_moves_nothing(tmp_path, plan):
     sink = sink_of(tmp_path)
     delivered(sink, 1, "a")
-    Path(sink.output.plan).write_text(plan)
+    Path(sink.output.order).write_text(plan)
     before = files(tmp_path)
     with pytest.raises(ValueError, match="somebody else wrote it; nothing was moved"):
         sink.finish(1, ended=True)

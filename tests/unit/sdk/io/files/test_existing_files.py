@@ -13,19 +13,19 @@ from headrace.lowlevel import Batch, BoundedInjector, StepError, Topology
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk.io.fileparts import output_of
-from headrace.sdk.io.filesink import FileSink
-from headrace.sdk.io.textwriters import TextWriter
+from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.files.output_files import output_of
+from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.transforms.window import FixedWindows, TimestampedValue
-from tests.unit.sourcefiles import Crash, OneByOne
-from tests.unit.test_running_changes import Endless
+from tests.unit.runners.engine.driver.test_topology_change import Endless
+from tests.unit.sdk.io.sourcefiles import Crash, OneByOne
 
 WRITER = TextWriter(b"\n", None, None, "auto")
 
 
 @pytest.fixture(autouse=True)
 def _warnings(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING, "headrace.sdk.io.filesink")
+    caplog.set_level(logging.WARNING, "headrace.sdk.io.files.file_sink")
 
 
 def run(folder, elements, checkpoint=None, scheduler=None, prefix="out", windowed=False, **kwargs):
@@ -59,8 +59,8 @@ class TestReplace:
         assert found == {"out-00000-of-00002.txt": "x", "out-00001-of-00002.txt": "y"}
         (record,) = caplog.records
         assert record.message == (
-            "this run began anew, so its files replace those of an earlier one (5, such as "
-            f"{tmp_path}/out-00000-of-00005.txt); if_exists says what becomes of them"
+            "this run began anew, so its files replace those of an earlier run (5, such as "
+            f"{tmp_path}/out-00000-of-00005.txt); if_exists says what happens to such files"
         )
 
     @pytest.mark.parametrize("first", [False, True])
@@ -172,7 +172,7 @@ class TestReplace:
             ):
                 pipeline = beam.Pipeline(LocalRunner())
                 build(pipeline, pattern)
-                with pytest.raises(StepError, match=r"FileExistsError: .*but it is also read, by '.*if_exists be 'app"):
+                with pytest.raises(StepError, match=r"FileExistsError: .*but it is also read by '.*if_exists be 'app"):
                     pipeline.run()
         assert read(tmp_path) == {"out-00000-of-00002.txt": "a", "out-00001-of-00002.txt": "b"}
         with beam.Pipeline(LocalRunner()) as pipeline:

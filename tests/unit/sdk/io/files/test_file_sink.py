@@ -21,8 +21,8 @@ from headrace.lowlevel import Batch, StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Crash, RandomScheduler, Scheduler
-from headrace.sdk.io.filesink import FileSink
-from headrace.sdk.io.textwriters import TextWriter
+from headrace.sdk.io.files.file_sink import FileSink
+from headrace.sdk.io.text.text_writers import TextWriter
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import values
 

@@ -19,14 +19,14 @@ import headrace as beam
 from headrace.io.filesystem import CompressionTypes
 from headrace.lowlevel import StepError
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.files import Found, match
-from headrace.sdk.io.filetimes import FileTimes, NamePattern
-from headrace.sdk.io.lines import LineRange
-from headrace.sdk.io.textfiles import TextParser
+from headrace.sdk.io.files.file_times import FileTimes, NamePattern
+from headrace.sdk.io.files.filesystem import MatchedFile, match
+from headrace.sdk.io.text.line_ranges import LineRange
+from headrace.sdk.io.text.text_files import TextParser
 from headrace.transforms import window
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
-from tests.unit.sourcefiles import OneByOne, planned, write
+from tests.unit.sdk.io.sourcefiles import OneByOne, planned, write
 
 
 class TestPatterns:
@@ -122,7 +122,7 @@ class TestText:
         path = tmp_path_factory.mktemp("cut") / "a.txt"
         raw = text.encode()
         path.write_bytes(raw)
-        found = Found(str(path), len(raw), 0)
+        found = MatchedFile(str(path), len(raw), 0)
         cuts = data.draw(st.lists(st.integers(0, len(raw)), max_size=5).map(sorted))
         bounds = [0, *cuts, len(raw)]
         parser = TextParser(False, None, FileTimes(False))
@@ -293,7 +293,10 @@ class TestFoldersThatFillUp:
 
     def test_a_file_of_which_no_time_can_be_told(self, tmp_path):
         self.at(tmp_path, "today.log", "x\n", 1)
-        for file_time, says in (("%Y", "the name is not like file_time '%Y'"), (lambda path: (2, 1), "an end before")):
+        for file_time, says in (
+            ("%Y", "the name does not match file_time '%Y'"),
+            (lambda path: (2, 1), "an end before"),
+        ):
             injector = self.source(tmp_path, file_time=file_time).injector()
             with pytest.raises(ValueError, match=rf"{tmp_path}/today\.log: .*{says}"):
                 injector.plan(injector.start(), 60, 1)

@@ -11,9 +11,9 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import StepError
-from headrace.sdk.io import files
+from headrace.sdk.io.files import filesystem
 from tests.unit.collected import collect, values
-from tests.unit.sourcefiles import planned, write
+from tests.unit.sdk.io.sourcefiles import planned, write
 
 
 class TestJson:
@@ -168,7 +168,7 @@ class TestEncodings:
 
     @pytest.mark.parametrize("encoding", ["utf-16", "nonsense", "cp037", "base64", None])
     def test_those_without_ascii_are_refused(self, encoding):
-        with pytest.raises(ValueError, match="is none of which lines can be told; use one with ASCII in it"):
+        with pytest.raises(ValueError, match="is not a known encoding that contains ASCII"):
             beam.io.ReadFromText("x", validate=False, encoding=encoding)
 
 
@@ -185,20 +185,20 @@ def test_rows_of_csv_files_know_their_fields_as_named_tuples_do(tmp_path):
 
 @pytest.mark.parametrize("kind", ["gs", "s3"])
 def test_a_file_system_that_does_not_answer_is_told_of_soon(kind, monkeypatch):
-    monkeypatch.setattr(files, "_LISTING", 1)
+    monkeypatch.setattr(filesystem, "_LISTING", 1)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     key = {"gs": "anonymous", "s3": "key:secret"}[kind]
     place = f"{kind}://{key}@bucket/a.txt?scheme=http&endpoint_override=localhost:1"
     begun = time.monotonic()
-    with pytest.raises(files.ReachError) as told:
+    with pytest.raises(filesystem.ReachError) as told:
         beam.Pipeline("LocalRunner") | beam.io.ReadFromText(place)
     assert time.monotonic() - begun < 10
     said = str(told.value)
-    assert said.startswith(f"{kind}://") and "cannot be looked at: " in said and "secret" not in said
-    assert "onnect" in said and "look at the network" in said and "nothing has been read" in said
+    assert said.startswith(f"{kind}://") and "cannot be listed: " in said and "secret" not in said
+    assert "onnect" in said and "check the network" in said and "nothing has been read" in said
 
 
 def test_the_limit_of_a_url_counts_before_ours(monkeypatch):
-    monkeypatch.setattr(files, "_LISTING", 600)
-    with pytest.raises(files.ReachError):
-        files.match("gs://anonymous@bucket/a*?scheme=http&endpoint_override=localhost:1&retry_limit_seconds=1")
+    monkeypatch.setattr(filesystem, "_LISTING", 600)
+    with pytest.raises(filesystem.ReachError):
+        filesystem.match("gs://anonymous@bucket/a*?scheme=http&endpoint_override=localhost:1&retry_limit_seconds=1")

@@ -10,7 +10,7 @@ from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from tests.s3 import S3
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 
 def files(place: str) -> dict[str, str]:

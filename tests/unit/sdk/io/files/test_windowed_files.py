@@ -9,13 +9,13 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CheckpointError
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.testing.test_stream import TestStream
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 from headrace.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows, TimestampedValue
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 Modes = AccumulationMode
 
@@ -221,8 +221,10 @@ class TestReceipts:
 
     @pytest.mark.parametrize("mark", [["../x", 1, 0, False], [0, 1, "0/..", False], [0, 1, 0], 5, [0, 1, 0, "/"]])
     def test_one_that_somebody_else_wrote_moves_nothing(self, tmp_path, mark):
+        part = ["out-000001-0-t-0", 1, "", mark]
+        receipt = {"place": [f"{tmp_path}/out", ""], "parts": [part], "replaced": []}
         with pytest.raises(CheckpointError, match="which is no window and pane; somebody else wrote it"):
-            self.sink(tmp_path).deliver(1, [json.dumps([[mark, '"out-000001-0-t-0"']]).encode()])
+            self.sink(tmp_path).deliver(1, [json.dumps(receipt).encode()])
         assert not list(tmp_path.iterdir())
 
     def test_times_that_no_calendar_has(self, tmp_path):

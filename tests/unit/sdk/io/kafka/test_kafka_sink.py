@@ -10,11 +10,11 @@ from confluent_kafka import KafkaError, KafkaException
 import headrace as beam
 from headrace.io.kafka import KafkaWriteError, WriteToKafka
 from headrace.lowlevel import StepError
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from tests.kafkacluster import numbered
-from tests.unit.sourcefiles import OneByOne
+from tests.unit.sdk.io.sourcefiles import OneByOne
 
 
 class TestWriting:

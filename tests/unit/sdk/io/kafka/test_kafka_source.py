@@ -10,15 +10,15 @@ import pytest
 import headrace as beam
 from headrace.io.kafka import KafkaReadError, KafkaRecord, ReadFromKafka
 from headrace.lowlevel import CallSink
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.io.kafka.client import Cluster, Range, consumer_settings
-from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, Place, Policy, _plain
+from headrace.sdk.io.kafka.client import Cluster, OffsetRange, consumer_settings
+from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
 from headrace.utils.timestamp import Timestamp
 from tests.kafkacluster import numbered
 from tests.unit.collected import collect, values
-from tests.unit.sourcefiles import OneByOne
+from tests.unit.sdk.io.sourcefiles import OneByOne
 
 TEXT = "org.apache.kafka.common.serialization.StringDeserializer"
 
@@ -224,7 +224,9 @@ class TestWatermark:
         kafka.send(topic, numbered(0, [1]) + numbered(3, [2]))
         injector = self.injector(kafka, topic, look_interval=5)
         # Three partitions as if the fourth had come later; the first is read.
-        known = _plain({(topic, 0): Place(1), (topic, 1): Place(0), (topic, 2): Place(0)}, 7)
+        known = _plain(
+            {(topic, 0): PartitionPosition(1), (topic, 1): PartitionPosition(0), (topic, 2): PartitionPosition(0)}, 7
+        )
         assert self.step(injector, known)[0] == []
         self.now = 6
         rows, watermark, _, _ = self.step(injector, known)
@@ -235,14 +237,14 @@ class TestWatermark:
         kafka.send(topic, numbered(0, [1]))
         injector = self.injector(kafka, topic)
         with pytest.raises(KafkaReadError, match="was read up to offset 5 but ends at 1: the topic was made anew"):
-            injector.plan(_plain({(topic, 0): Place(5)}, 0), 100, 1)
+            injector.plan(_plain({(topic, 0): PartitionPosition(5)}, 0), 100, 1)
 
     def test_a_split_that_is_read_again_tells_the_same(self):
         class Reader:
             def read(self, wanted, stamp):
                 yield Batch(["a"], [wanted.start])
 
-        split = KafkaSplit(Reader(), (Range("t", 0, 5, 6), Range("t", 1, 7, 8)))
+        split = KafkaSplit(Reader(), (OffsetRange("t", 0, 5, 6), OffsetRange("t", 1, 7, 8)))
         assert split.count_records() == 2
         for _ in range(2):
             assert sum(map(len, split.read())) == 2

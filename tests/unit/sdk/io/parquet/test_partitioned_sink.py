@@ -11,11 +11,11 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CheckpointError, StepError
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from tests.unit.collected import values
-from tests.unit.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
 
 ROWS = [{"day": f"2024-01-0{number % 3 + 1}", "shop": number % 2 or None, "n": number} for number in range(12)]
 
@@ -66,10 +66,12 @@ def sink(tmp_path, *columns):
     return beam.io.WriteToParquet(f"{tmp_path}/out/", partition_by=columns or ["a"]).sink()
 
 
-@pytest.mark.parametrize("folder", ["../a=1", "a=1/..", "/a=1", "a", "", "a=1/../../b=2", 5, "a=1\0"])
+@pytest.mark.parametrize("folder", ["../a=1", "a=1/..", "/a=1", "a", None, "a=1/../../b=2", 5, "a=1\0"])
 def test_a_receipt_that_somebody_else_wrote_moves_nothing(tmp_path, folder):
-    with pytest.raises(CheckpointError, match="which is none of columns and values; somebody else wrote it"):
-        sink(tmp_path).deliver(1, [json.dumps([["part-000001-0-t-0", folder]]).encode()])
+    part = ["part-000001-0-t-0", 1, folder, None]
+    receipt = {"place": [f"{tmp_path}/out/part", ""], "parts": [part], "replaced": []}
+    with pytest.raises(CheckpointError, match="which does not consist of columns and values; somebody else wrote it"):
+        sink(tmp_path).deliver(1, [json.dumps(receipt).encode()])
     assert not list(tmp_path.iterdir())
 
 

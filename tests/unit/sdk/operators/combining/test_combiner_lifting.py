@@ -11,19 +11,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.sdk import lifting
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single, Tuple, pair
-from headrace.sdk.contents import Combiner
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.lifting import LiftedCombine, liftable, one_to_one
-from headrace.sdk.transforms.collecting import ToListCombineFn
-from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.collecting import ToListCombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple, pair
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining import combiner_lifting
+from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine, liftable, one_to_one
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import (
     FixedWindows,
     GlobalWindows,
@@ -33,6 +32,7 @@ from headrace.sdk.windows import (
     TimestampCombiner,
     WindowFn,
 )
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness
 
 Pairs = Sequence[tuple[object, object]]
@@ -77,7 +77,7 @@ def test_lifted_is_what_direct_is(window_fn: WindowFn, combine: Combiner, batche
     windowing = Windowing.of(window_fn)
     lift = LiftedCombine(windowing, combine)
     columns = [([(key, value) for key, value, _ in batch], [time for *_, time in batch]) for batch in batches]
-    later = Harness(Grouping(windowing, combine, InputForm.LIFTED))
+    later = Harness(Grouping(windowing, combine, GroupingInputForm.LIFTED))
     later.feed(lifted(lift, *columns))
     direct = Harness(Grouping(windowing, combine))
     direct.feed([element for batch in batches for element in batch])
@@ -140,8 +140,8 @@ def test_keys_that_python_takes_for_equal_stay_apart() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lifting, "MOST_GROUPS", 3)
-    monkeypatch.setattr(lifting, "MOST_ELEMENTS", 4)
+    monkeypatch.setattr(combiner_lifting, "MOST_GROUPS", 3)
+    monkeypatch.setattr(combiner_lifting, "MOST_ELEMENTS", 4)
     sizes: list[int] = []
     for combine, most in ((SumFn(), 4), (ToListCombineFn[int](), 3)):
         lift = LiftedCombine(Windowing.of(GlobalWindows()), cast(Combiner, combine))
@@ -172,7 +172,7 @@ def test_values_of_columns_are_combined_as_values(
     windowing, combine = Windowing.of(window_fn), cast(Combiner, ToListCombineFn[object]())
     columns = [_columns(batch, keys) for batch in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lifting, "MOST_VALUES", most)
+        patch.setattr(combiner_lifting, "MOST_VALUES", most)
         by_column = _by_group(LiftedCombine(windowing, combine), columns)
     plain = [Batch(list(batch.values), list(batch.timestamps)) for batch in columns]
     assert by_column == _by_group(LiftedCombine(windowing, combine), plain)
@@ -206,7 +206,7 @@ def _by_group(lift: LiftedCombine, batches: Sequence[Batch]) -> dict[object, obj
 
 def test_elements_do_not_pile_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a CombineFn takes at once is bounded however many elements a bundle has."""
-    monkeypatch.setattr(lifting, "MOST_VALUES", 4)
+    monkeypatch.setattr(combiner_lifting, "MOST_VALUES", 4)
     taken: list[int] = []
 
     class Counting(CountCombineFn):
@@ -228,7 +228,7 @@ def test_an_abandoned_bundle_is_forgotten() -> None:
 
 def test_elements_that_carry_their_windows() -> None:
     windowing = Windowing.of(SlidingWindows(10, 5))
-    lift = LiftedCombine(windowing, cast(Combiner, SumFn()), InputForm.WINDOWED)
+    lift = LiftedCombine(windowing, cast(Combiner, SumFn()), GroupingInputForm.WINDOWED)
     both, one = (IntervalWindow(5, 15), IntervalWindow(0, 10)), (IntervalWindow(5, 15),)
     out = lifted(lift, ([("a", (1, both, None)), (True, (2, one, None)), ("a", (4, one, None))], [6 * SECOND] * 3))
     assert sorted(((key, cast("tuple[object, ...]", payload)[1:]) for key, payload, _ in out), key=repr) == [
@@ -236,7 +236,7 @@ def test_elements_that_carry_their_windows() -> None:
         ("a", (5, 2, 2)),
         (True, (2, 1, 1)),
     ]
-    harness = Harness(Grouping(windowing, cast(Combiner, SumFn()), InputForm.LIFTED))
+    harness = Harness(Grouping(windowing, cast(Combiner, SumFn()), GroupingInputForm.LIFTED))
     harness.advance(10 * SECOND)
     harness.feed(out)
     assert harness.dropped == 0, "no element is lost altogether"
@@ -251,7 +251,7 @@ def test_one_window_each_is_as_one_of_several(elements: list[tuple[str, int, int
     times = [place * 10 * SECOND for _, place, _ in elements]
 
     def combined(*batches: tuple[Pairs, Sequence[int]]) -> list[Element]:
-        return lifted(LiftedCombine(windowing, cast(Combiner, SumFn()), InputForm.WINDOWED), *batches)
+        return lifted(LiftedCombine(windowing, cast(Combiner, SumFn()), GroupingInputForm.WINDOWED), *batches)
 
     elsewhere = ("elsewhere", (0, (IntervalWindow(0, 1), IntervalWindow(1, 2)), None))
     beside = [element for element in combined(([*pairs, elsewhere], [*times, 0])) if element[0] != "elsewhere"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import headrace as beam
-from headrace.sdk.fanout import Shards
+from headrace.sdk.operators.combining.hot_key_fanout import Shards
 from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms import trigger, window
 from headrace.transforms.trigger import AccumulationMode

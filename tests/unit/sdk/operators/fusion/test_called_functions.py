@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 
 import headrace as beam
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.record import Batch
-from headrace.sdk.columns.shape import Fields, FieldsKind, Single
-from tests.properties.test_columnar import anything, run, stage_of
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single
+from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
 FACTOR = 3
 v = 5

@@ -8,18 +8,18 @@ from typing import cast
 
 import pytest
 
-from headrace.lowlevel.coder import encode_key, row_of
+from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.errors import CheckpointError, TopologyError
-from headrace.lowlevel.state import Delta
+from headrace.lowlevel.state.state_store import Delta
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Timestamp
-from headrace.lowlevel.timer import HOLD, TimeDomain
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.contents import Combiner
-from headrace.sdk.grouping import OUTSIDE, Grouping
-from headrace.sdk.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming, pane_info
-from headrace.sdk.transforms.collecting import ToListCombineFn
-from headrace.sdk.transforms.combinefn import CombineFn
-from headrace.sdk.transforms.numeric import MeanCombineFn, SumFn
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.collecting import ToListCombineFn
+from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.numeric import MeanCombineFn, SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo, PaneInfoTiming, pane_info
+from headrace.sdk.operators.grouping.grouping import Grouping
 from headrace.sdk.triggers import (
     AccumulationMode,
     AfterCount,
@@ -30,7 +30,6 @@ from headrace.sdk.triggers import (
     Repeatedly,
     Trigger,
 )
-from headrace.sdk.windowing import Windowing
 from headrace.sdk.windows import (
     AssignContext,
     BoundedWindow,
@@ -44,6 +43,8 @@ from headrace.sdk.windows import (
     TimestampCombiner,
     WindowFn,
 )
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.windowing import Windowing
 from tests.harness import Element, Harness
 
 SUM = cast(Combiner, SumFn())
@@ -102,7 +103,7 @@ def test_grouped_values_are_appended_not_rewritten() -> None:
 def cells(harness: Harness) -> list[tuple[bytes, bytes, bytes]]:
     return [
         (row, cell, data)
-        for delta in harness.copy.dump()
+        for delta in harness.store.dump()
         for (row, cell), data in delta.cells.items()
         if data is not None
     ]
@@ -126,7 +127,7 @@ def test_sessions_that_merge_leave_one_record_one_timer_and_their_values() -> No
     harness = Harness(Grouping(windowing))
     for time in (0, 16, 32, 8, 24):
         harness.feed(at(time))
-    marks = [mark for delta in harness.copy.dump() for mark in delta.marks]
+    marks = [mark for delta in harness.store.dump() for mark in delta.marks]
     assert [domain for _, domain, _ in sorted(marks, key=lambda mark: mark[1])] == [0, 1, HOLD]
     assert stored(harness) == (6, 3)
     (pane,) = harness.clock(60 * SECOND)
@@ -152,14 +153,14 @@ def test_a_record_of_another_format_is_refused() -> None:
     harness = Harness(Grouping(Windowing.of(FixedWindows(10)), SUM))
     harness.feed(at(1))
     ((row, cell, _),) = cells(harness)
-    harness.copy.apply(Delta(cells={(row, cell): pickle.dumps((99, "whatever"))}))
+    harness.store.apply(Delta(cells={(row, cell): pickle.dumps((99, "whatever"))}))
     with pytest.raises(Exception, match=r"record of window \[0.0, 10.0\) has format 99") as caught:
         harness.feed(at(2))
     assert isinstance(caught.value.__cause__, CheckpointError)
 
 
 def test_a_grouping_can_be_shipped() -> None:
-    for form in InputForm:
+    for form in GroupingInputForm:
         grouping = Grouping(Windowing.of(FixedWindows(10)), SUM, form)
         harness = Harness(pickle.loads(pickle.dumps(grouping)))
         harness.feed([])
@@ -261,7 +262,7 @@ def test_a_lifted_accumulator_is_not_shared_between_windows() -> None:
             return first
 
     windowing = Windowing.of(SlidingWindows(10, 5))
-    harness = Harness(Grouping(windowing, cast(Combiner, InPlace()), InputForm.LIFTED))
+    harness = Harness(Grouping(windowing, cast(Combiner, InPlace()), GroupingInputForm.LIFTED))
     code = windowing.window_fn.get_window_coder().encode(IntervalWindow(5, 10))
     harness.feed([("k", (code, [number], 1, 1), number * SECOND) for number in (1, 2)], parts=2)
     harness.feed([("k", (code, [3], 1, 1), 7 * SECOND)])
@@ -423,7 +424,7 @@ def test_elements_in_no_window_are_counted() -> None:
     for windowing in (Windowing.of(Picky()), Windowing.of(SlidingWindows(5, 10))):
         harness = Harness(Grouping(windowing))
         harness.feed(at(1, 7, 8))
-        assert harness.counters[OUTSIDE] == 2
+        assert harness.counters[OUTSIDE_WINDOWS] == 2
         assert [pane.value for pane in harness.advance(MAX_TIMESTAMP)] == [[1]]
 
 
@@ -497,6 +498,6 @@ def test_timers_of_a_merged_window_are_gone() -> None:
     harness.feed(at(0, 20))
     harness.feed(at(8))
     harness.feed(at(14))
-    row = row_of(encode_key("k"))
-    marks = {(domain, timestamp) for domain, _, timestamp in harness.copy.marks(row)}
+    row = key_hash_of(encode_key("k"))
+    marks = {(domain, timestamp) for domain, _, timestamp in harness.store.marks(row)}
     assert marks == {(TimeDomain.LOW_WATERMARK, 30 * SECOND), (TimeDomain.WALL_TIME, 50 * SECOND)}

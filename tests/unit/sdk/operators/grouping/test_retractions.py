@@ -9,11 +9,11 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import CallSink, Computation, TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
-from headrace.sdk.arrivals import InputForm
-from headrace.sdk.grouping import Grouping
-from headrace.sdk.panes import PaneInfoTiming, pane_info
-from headrace.sdk.transforms.numeric import SumFn
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.combinefns.numeric import SumFn
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.model.panes import PaneInfoTiming, pane_info
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.testing.util import assert_that, equal_to
 from headrace.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Always, Repeatedly
@@ -250,7 +250,7 @@ def taken_back(value, start, end):
 
 def sessions(trigger):
     windowing = Windowing.of(Sessions(10), trigger, RETRACTING, allowed_lateness=1000)
-    return Harness(Grouping(windowing, None, InputForm.WINDOWED, takes_back=True))
+    return Harness(Grouping(windowing, None, GroupingInputForm.WINDOWED, takes_back=True))
 
 
 def numbered(panes):
@@ -300,8 +300,8 @@ def test_elements_from_before_anything_was_retracted_are_taken_back():
     windowing = Windowing.of(FixedWindows(10))
     before = Harness(Grouping(windowing, SumFn()))
     before.feed([("k", 5, SECOND), ("k", 2, 2 * SECOND)])
-    after = Harness(Grouping(windowing, SumFn(), InputForm.WINDOWED, takes_back=True))
-    after.copy = before.copy
+    after = Harness(Grouping(windowing, SumFn(), GroupingInputForm.WINDOWED, takes_back=True))
+    after.store = before.store
     after.feed([taken_back(2, 0, 10)])
     after.advance(MAX_TIMESTAMP)
     assert [pane.value for pane in after.panes] == [5]

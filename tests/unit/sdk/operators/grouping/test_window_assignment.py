@@ -7,11 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND
-from headrace.sdk import arrivals
-from headrace.sdk.arrivals import Arrivals, InputForm, sorter
-from headrace.sdk.frames import Frames
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.grouping import window_assignment
+from headrace.sdk.operators.grouping.window_assignment import Arrivals, sorter
 from headrace.sdk.windows import FixedWindows
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 
 NEAR = st.integers(-30, 30).map(lambda seconds: seconds * SECOND)
 STRETCHES = st.lists(st.tuples(NEAR | st.sampled_from([MIN_TIMESTAMP, MAX_TIMESTAMP]), st.integers(1, 20)), max_size=8)
@@ -28,6 +29,6 @@ def _sorted(times: list[int], most: int) -> Arrivals:
     """Records with their places as values; from `most` on they count as many."""
     windowing = Windowing.of(FixedWindows(10, 3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrivals, "_MANY", most)
-        sort = sorter(windowing, InputForm.PLAIN, Frames(windowing))
+        patch.setattr(window_assignment, "_MANY", most)
+        sort = sorter(windowing, GroupingInputForm.PLAIN, WindowNamespaces(windowing))
         return sort([("key", place) for place in range(len(times))], times, MIN_TIMESTAMP)

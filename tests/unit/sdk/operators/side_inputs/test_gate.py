@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.lowlevel.coder import encode_key
+from headrace.lowlevel.coders.coder import encode_key
 from headrace.lowlevel.errors import StepError
-from headrace.lowlevel.state import MemoryCopy
+from headrace.lowlevel.processing.bundle import Bundle
+from headrace.lowlevel.processing.worker import Worker
+from headrace.lowlevel.records.key_records import KeyRecords
+from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
-from headrace.lowlevel.topology import Keyed
-from headrace.lowlevel.worker import Bundle, Part, Worker
-from headrace.sdk.frames import Frames
-from headrace.sdk.panes import PaneInfoTiming, pane_info
-from headrace.sdk.sides.gate import Gate, SideArgument
-from headrace.sdk.sides.mapping import SideWindows
-from headrace.sdk.sides.messages import Reached, View
-from headrace.sdk.windowing import Windowing
+from headrace.lowlevel.topology.nodes import Keyed
+from headrace.sdk.model.panes import PaneInfoTiming, pane_info
+from headrace.sdk.operators.side_inputs.gate import Gate, SideArgument
+from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
+from headrace.sdk.operators.side_inputs.window_mapping import SideWindows
+from headrace.sdk.windows.window_namespace import WindowNamespaces
+from headrace.sdk.windows.windowing import Windowing
 from headrace.transforms import window
 
 FIXED = window.FixedWindows(10)
@@ -26,38 +28,38 @@ class Bench:
 
     def __init__(self, main: Windowing | None = None, sides: int = 1) -> None:
         side = Windowing(FIXED)
-        self.side = Frames(side)
+        self.side = WindowNamespaces(side)
         arguments = [SideArgument(f"side input {number}", number, list) for number in range(sides)]
         streams = {f"side {number}": number for number in range(sides)}
         gate = Gate("Look", [SideWindows(side, main or side)] * sides, streams, arguments, "ready")
         self.place = Keyed("gate", gate, dict.fromkeys(["main", *streams]), frozenset(["ready"]))
-        self.copy, self.watermark, self.hold = MemoryCopy(), 0, None
+        self.store, self.watermark, self.hold = MemoryStateStore(), 0, None
 
     def run(self, *elements, views=(), reached=None, watermark=None, retraction=False, side=0):
         """One bundle, with what one side input says; what is let go, as (value, values of each side input)."""
         out = []
         messages = [self._view(retraction, *view) for view in views]
-        messages += [Reached(reached * SECOND)] if reached is not None else []
+        messages += [SideWatermark(reached * SECOND)] if reached is not None else []
         main = [("s", (value, FIXED.assign_all((second * SECOND,), (None,))[0], None)) for value, second in elements]
         parts = [
-            Part("main", main, [second * SECOND for _, second in elements]),
-            Part(f"side {side}", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
+            KeyRecords("main", main, [second * SECOND for _, second in elements]),
+            KeyRecords(f"side {side}", [("s", message) for message in messages], [MAX_TIMESTAMP] * len(messages)),
         ]
         after = self.watermark if watermark is None else watermark * SECOND
-        worker = Worker(self.place, self.copy, lambda stream, batch: out.extend(batch.values))
+        worker = Worker(self.place, self.store, lambda stream, batch: out.extend(batch.values))
         commit = worker.run(Bundle({b"s" * 16: (encode_key("s"), parts)}, self.watermark, after))
-        self.copy.apply(commit.delta)
+        self.store.apply(commit.delta)
         self.watermark, self.hold = after, commit.hold and commit.hold.timestamp // SECOND
         self.counters = commit.counters
         return [(value, *map(tuple, sides)) for value, _, _, sides in out]
 
     def _view(self, retraction, start, *its):
         frame = self.side.of_interval(start * SECOND, (start + 10) * SECOND)
-        return View.of(frame.code, list(its), pane_info(True, False, PaneInfoTiming.ON_TIME, 0, 0, retraction))
+        return SideView.of(frame.code, list(its), pane_info(True, False, PaneInfoTiming.ON_TIME, 0, 0, retraction))
 
     @property
     def cells(self):
-        return self.copy.count()["cells"]
+        return self.store.count()["cells"]
 
 
 def test_a_view_goes_when_no_element_can_look_at_it_any_more():
@@ -69,7 +71,7 @@ def test_a_view_goes_when_no_element_can_look_at_it_any_more():
     bench.run(watermark=15)
     assert bench.cells == 2 and bench.run(("lost", 3)) == [] and bench.counters["dropped_late"] == 1
     bench.run(watermark=25)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert bench.store.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
@@ -81,7 +83,7 @@ def test_a_view_stays_for_elements_that_wait_and_goes_with_them():
     assert bench.run(reached=20) == [("b", ())] and bench.hold is None
     bench.watermark = MAX_TIMESTAMP
     bench.run(reached=30)
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert bench.store.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_what_is_known_of_one_side_input_stays_for_elements_that_wait_for_another():
@@ -93,7 +95,7 @@ def test_what_is_known_of_one_side_input_stays_for_elements_that_wait_for_anothe
     bench.run(reached=0, side=1)
     assert bench.run(views=[(0, 2)], side=1) == [("a", (1,), (2,))]
     assert bench.run(reached=20, side=1) == [("b", (), ())]
-    assert bench.copy.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
+    assert bench.store.count() == {"keys": 0, "cells": 0, "marks": 0, "ids": 0, "segments": 0}
 
 
 def test_late_elements_wait_without_holding():
@@ -114,7 +116,7 @@ def test_a_view_that_is_taken_back_is_empty_until_the_next():
 def test_elements_of_another_format_are_refused(monkeypatch):
     bench = Bench()
     bench.run(("a", 3))
-    monkeypatch.setattr("headrace.sdk.sides.waiting.FORMAT_VERSION", 2)
+    monkeypatch.setattr("headrace.sdk.operators.side_inputs.pushed_back.FORMAT_VERSION", 2)
     with pytest.raises(StepError, match=r"wait in \[0.0, 10.0\) has format 1, this release reads 2"):
         bench.run(reached=10)
 

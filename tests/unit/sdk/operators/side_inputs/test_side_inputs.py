@@ -8,14 +8,14 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton, EmptySideInput
 from headrace.runners.local import LocalRunner
-from headrace.sdk.sides.arguments import MultiMap, SideInputError
-from headrace.sdk.sides.mapping import SideWindows, next_ready
-from headrace.sdk.sides.sharding import Sharding
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.graph.side_inputs import MultiMap, SideInputError
+from headrace.sdk.operators.side_inputs.sharding import Sharding
+from headrace.sdk.operators.side_inputs.window_mapping import SideWindows, next_ready
+from headrace.sdk.windows.windowing import Windowing
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import trigger, window
 from headrace.transforms.userstate import CombiningValueStateSpec
@@ -183,13 +183,13 @@ def test_the_side_window_is_where_the_main_window_ends():
         (window.SlidingWindows(20, 10), window.IntervalWindow(10, 20), (0, 20)),
     ]:
         mapping = SideWindows(Windowing(side), Windowing(FIXED))
-        assert mapping.of(mapping.main_frames.of_window(main)).window == window.IntervalWindow(*expected)
+        assert mapping.of(mapping.main_namespaces.of_window(main)).window == window.IntervalWindow(*expected)
 
 
 def test_a_gap_between_side_windows_is_named():
     mapping = SideWindows(Windowing(window.SlidingWindows(1, 10)), Windowing(FIXED))
     with pytest.raises(ValueError, match=r"have no window around the end of \[0.0, 10.0\)"):
-        mapping.of(mapping.main_frames.of_window(window.IntervalWindow(0, 10)))
+        mapping.of(mapping.main_namespaces.of_window(window.IntervalWindow(0, 10)))
 
 
 def test_the_watermark_is_told_when_a_window_may_be_ready():
@@ -461,7 +461,7 @@ def test_nothing_is_left_in_the_end():
             | beam.Map(lambda x, y: x, AsIter(everything))
             | beam.io.Write(CallSink(lambda epoch, rows: None))
         )
-    left = {name: copy.count() for (name, _), copy in runner.copies.items()}
+    left = {name: copy.count() for (name, _), copy in runner.stores.items()}
     assert "Look#gate" in left
     assert all(not any(counts.values()) for counts in left.values()), left
 

@@ -7,7 +7,7 @@ import pytest
 import headrace as beam
 from headrace.transforms.userstate import BagStateSpec, on_timer
 from headrace.transforms.window import FixedWindows
-from tests.unit.test_timers import EVENT, StateParam, TimerParam, do, told
+from tests.unit.sdk.userstate.test_timers import EVENT, StateParam, TimerParam, do, told
 
 
 class Keeping(beam.DoFn):

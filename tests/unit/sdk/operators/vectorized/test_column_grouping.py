@@ -12,22 +12,22 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import BoundedInjector, CallSink, StepError
-from headrace.lowlevel.columns import ColumnBatch
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import SECOND
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.sdk import compile as compiling
-from headrace.sdk.columns.grouping import ColumnGrouping
-from headrace.sdk.columns.shape import Single, Tuple, pair
-from headrace.sdk.mixedgrouping import MixedGrouping
-from headrace.sdk.transforms.combinefn import CombineFn
-from headrace.sdk.transforms.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
-from headrace.sdk.transforms.tuples import TupleCombineFn
-from headrace.sdk.windowing import Windowing
+from headrace.sdk.combinefns.combine_fn import CombineFn
+from headrace.sdk.combinefns.numeric import CountCombineFn, MaxFn, MeanCombineFn, MinFn, SumFn
+from headrace.sdk.combinefns.tuples import TupleCombineFn
+from headrace.sdk.compiler import execution_strategy
+from headrace.sdk.expressions.element_schema import Single, Tuple, pair
+from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.windows import SlidingWindows
+from headrace.sdk.windows.windowing import Windowing
 from headrace.transforms import window
-from tests.properties.columnways import Combining, Step, Way, by_columns, by_key, of_each_key
+from tests.properties.grouping_strategies import Combining, Step, Way, by_columns, by_key, of_each_key
 
 KEYS = {
     "text": pa.array(["a", "", "a"]),
@@ -141,7 +141,7 @@ def compiled(combine: object, values: list[object], rows: list[object] | None = 
 def test_a_combiner_made_of_another_is_its_own() -> None:
     rows: list[object] = []
     topology = compiled(Doubled(), [1, 2], rows)
-    assert type(topology.keyed["combine"].computation) is MixedGrouping
+    assert type(topology.keyed["combine"].computation) is Grouping
     LocalRunner().run_topology(topology)
     assert rows == [("a", 6)]
     assert type(compiled(SumFn(), [1]).keyed["combine"].computation) is ColumnGrouping
@@ -167,7 +167,7 @@ def failure(combine: object, values: list[object]) -> tuple[object, ...]:
 def test_an_error_names_step_and_key(combine: object, values: list[object], said: str) -> None:
     found = failure(combine, values)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
+        patch.setattr(execution_strategy, "obstacle", lambda *_, **__: "the test")
         expected = failure(combine, values)
     assert found[2].startswith(said)
     assert found[:2] == expected[:2]

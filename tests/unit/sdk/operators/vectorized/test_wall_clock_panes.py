@@ -1,4 +1,4 @@
-"""Panes that wait for the wall clock, all keys at once: idle streams, crashes, and state of earlier releases."""
+"""Panes that wait for the wall clock, all keys at once: idle streams and crashes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 import headrace as beam
 from headrace.io import Write
-from headrace.lowlevel import BaseInjector, CallSink, Delivery, MemorySplit, segment
-from headrace.lowlevel.record import Batch
+from headrace.lowlevel import BaseInjector, CallSink, Delivery, MemorySplit
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.state import segment
 from headrace.lowlevel.time import SECOND
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.local import LocalRunner, Scheduler
-from headrace.sdk import compile as compiling
-from headrace.sdk.columns.lines import NEVER, WAKE, Lines
-from headrace.sdk.columns.panegrouping import ColumnPanes
+from headrace.sdk.compiler import execution_strategy
+from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
+from headrace.sdk.operators.vectorized.state.window_table import NEVER, WAKE, WindowTable
 from headrace.testing.test_stream import TestStream
 from headrace.transforms import trigger, window
 
@@ -84,7 +86,7 @@ def run(place: Path, crash_before: int | None = None) -> Rows:
 
 
 def by_key(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(compiling, "obstacle", lambda *_, **__: "the test")
+    patch.setattr(execution_strategy, "obstacle", lambda *_, **__: "the test")
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +121,12 @@ def test_a_successor_fires_what_waits(
         assert told({**rows, **run(place)}) == told(expected)
 
 
-def test_lines_that_wait_for_nothing_are_as_earlier_releases_wrote_them() -> None:
+def test_lines_that_wait_for_nothing_do_not_say_so() -> None:
     rows, keys = pa.array([bytes(16)], pa.binary(16)), pa.array([b"key"], pa.large_binary())
-    contents = Lines.new(rows, keys, 1).encode()
+    contents = WindowTable(rows, keys, [np.array([7])] * 3, []).with_panes().encode()
     table = segment.decode(contents)
     assert "wake" not in {*table.schema.names, *json.loads(table.schema.metadata[b"same"])}
-    assert Lines.decode(contents)[WAKE].tolist() == [NEVER]
+    assert WindowTable.decode(contents)[WAKE].tolist() == [NEVER]
 
 
 class Once(BaseInjector):
@@ -152,5 +154,5 @@ def test_an_idle_stream_has_its_pane_in_time() -> None:
         into = beam.WindowInto(window.GlobalWindows(), trigger=trigger.Repeatedly(WAIT), accumulation_mode=mode)
         sums = pipeline | beam.io.Read(once) | into | "sum" >> beam.CombinePerKey(sum)
         _ = sums | Write(CallSink(deliver))
-        assert type(pipeline.topology().keyed["sum"].computation) is ColumnPanes
+        assert type(pipeline.topology().keyed["sum"].computation) is ColumnGrouping
     assert times == [30 * SECOND]

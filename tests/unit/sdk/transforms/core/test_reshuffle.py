@@ -6,7 +6,7 @@ import pytest
 
 import headrace as beam
 from headrace.lowlevel import CallSink, StepError
-from headrace.sdk.shuffling import Shuffle
+from headrace.sdk.operators.grouping.reshuffle import Shuffle
 from headrace.testing.test_stream import TestStream as Stream
 from headrace.transforms import trigger, window
 from headrace.transforms.trigger import AccumulationMode

@@ -7,7 +7,7 @@ import pytest
 import headrace as beam
 from headrace.lowlevel import CallSink
 from headrace.runners.local import LocalRunner
-from headrace.sdk.compile import compile_pipeline
+from headrace.sdk.compiler.compiler import compile_pipeline
 from headrace.transforms import window
 
 RECORDS = 200

@@ -148,7 +148,7 @@ def test_wrong_arguments(make, kind, said):
 PROGRAM = """
 import pickle, sys
 from headrace import Row
-from headrace.lowlevel.keykinds import dynamic_named_tuple
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
 sys.stdout.buffer.write(pickle.dumps([Row(a=1, b="x"), dynamic_named_tuple("Key", ("a", "b"))(1, "x")]))
 """
 

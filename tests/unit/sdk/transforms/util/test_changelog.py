@@ -14,7 +14,7 @@ from headrace.testing.util import assert_that, equal_to, equal_to_per_window
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import FixedWindows, GlobalWindows, IntervalWindow, Sessions, TimestampedValue
 from tests.unit.collected import values
-from tests.unit.test_retractions import team_totals
+from tests.unit.sdk.operators.grouping.test_retractions import team_totals
 
 INSERT, DELETE = ChangeKind.INSERT, ChangeKind.DELETE
 LOG = {

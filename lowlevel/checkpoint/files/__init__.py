@@ -1,0 +1,1 @@
+"""Files with committed state: delta files and snapshots."""

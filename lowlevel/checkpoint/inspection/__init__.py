@@ -1,0 +1,1 @@
+"""Read-only access to a checkpoint: state, timers, watermarks, injectors."""

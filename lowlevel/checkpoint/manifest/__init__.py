@@ -1,0 +1,1 @@
+"""What a commit says: everything that is true of an epoch."""

@@ -1,0 +1,1 @@
+"""Coders: the serialization of keys and values (MillWheel paper §4.4)."""

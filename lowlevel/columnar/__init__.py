@@ -1,0 +1,1 @@
+"""Arrow arrays: conversions, keys and encodings, without knowledge of records."""

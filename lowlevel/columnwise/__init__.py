@@ -1,1 +1,0 @@
-"""Raw computations by columns: all keys of a bundle in one call, over arrays instead of records."""

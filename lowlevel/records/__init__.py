@@ -1,0 +1,1 @@
+"""Records, batches of them, and blocks of records for a key interval."""

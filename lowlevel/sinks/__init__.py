@@ -1,0 +1,1 @@
+"""Sinks: destinations for the rows that leave a topology."""

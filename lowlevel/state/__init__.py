@@ -1,0 +1,1 @@
+"""Persistent state of one key interval (MillWheel paper §4.4)."""

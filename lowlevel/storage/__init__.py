@@ -1,0 +1,1 @@
+"""Storage of a checkpoint: named objects in a local directory, in memory or in a cloud store."""

@@ -1,0 +1,76 @@
+"""Nodes of a topology: a computation with its name and streams (MillWheel paper §4, figure 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
+from headrace.lowlevel.injectors.injector import Injector
+from headrace.lowlevel.records.record import KeyExtractor
+from headrace.lowlevel.sinks.sink import Sink
+from headrace.lowlevel.topology.computation import Computation, InlineComputation
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed:
+    """A keyed computation with its input streams, key extractors and output streams."""
+
+    name: str
+    computation: Computation
+    inputs: Mapping[str, KeyExtractor]
+    """Input stream -> key extractor."""
+    outputs: frozenset[str]
+    formats: Mapping[str, type] = field(default_factory=dict)
+    """Output stream -> type of its records; streams that are not named take any value."""
+    key_coder: KeyCoder = STANDARD_KEYS
+    dead_letters: str | None = None
+    """Stream for records that the computation raises for; None if such a record stops the run."""
+    aside: frozenset[str] = frozenset()
+    """Input streams that the low watermark does not wait for; their records are never late, and counted as `aside`."""
+    watermark_percentile: float | None = None
+    """Percentage of recent records that the input low watermark waits for; None for all."""
+
+    @property
+    def step(self) -> str:
+        """The step that metrics and errors of the computation name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """An inline computation with its input and output streams."""
+
+    name: str
+    computation: InlineComputation
+    inputs: frozenset[str]
+    outputs: frozenset[str]
+    step: str
+    """The step that metrics and errors of the computation name."""
+
+
+class Wiring(Protocol):
+    """The streams and nodes of a topology, for checks that `Topology` itself calls."""
+
+    @property
+    def injectors(self) -> Mapping[str, Injector]:
+        """Stream -> the injector that feeds it."""
+
+    @property
+    def keyed(self) -> Mapping[str, Keyed]:
+        """Keyed computations by name."""
+
+    @property
+    def inlines(self) -> Mapping[str, Inline]:
+        """Inline computations by name."""
+
+    @property
+    def sinks(self) -> Mapping[str, tuple[str, Sink]]:
+        """Sink name -> (stream, sink)."""
+
+    def inline_order(self) -> list[str]:
+        """See `Topology.inline_order`."""
+
+    def carried(self, stream: str) -> set[str]:
+        """See `Topology.carried`."""

@@ -1,0 +1,63 @@
+"""What: Beam's CombineFns as Headrace's."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import apache_beam
+from apache_beam.transforms import combiners as beam
+from apache_beam.transforms import core
+
+from headrace.lowlevel.stored_names import named
+from headrace.sdk import combinefns
+from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
+
+
+@named("BeamCombineFn")
+class BeamCombineFn(CombineFn[object, object, object]):
+    """A CombineFn of Beam's SDK, which runs as it is."""
+
+    def __init__(self, fn: apache_beam.CombineFn) -> None:
+        self._fn = fn
+
+    def setup(self, *args: object, **kwargs: object) -> None:
+        """See `CombineFn`."""
+        self._fn.setup(*args, **kwargs)
+
+    def create_accumulator(self, *args: object, **kwargs: object) -> object:
+        """See `CombineFn`."""
+        return self._fn.create_accumulator(*args, **kwargs)
+
+    def add_input(self, accumulator: object, element: object, *args: object, **kwargs: object) -> object:
+        """See `CombineFn`."""
+        return self._fn.add_input(accumulator, element, *args, **kwargs)
+
+    def merge_accumulators(self, accumulators: object, *args: object, **kwargs: object) -> object:
+        """See `CombineFn`."""
+        return self._fn.merge_accumulators(accumulators, *args, **kwargs)
+
+    def compact(self, accumulator: object, *args: object, **kwargs: object) -> object:
+        """See `CombineFn`."""
+        return self._fn.compact(accumulator, *args, **kwargs)
+
+    def extract_output(self, accumulator: object, *args: object, **kwargs: object) -> object:
+        """See `CombineFn`."""
+        return self._fn.extract_output(accumulator, *args, **kwargs)
+
+    def teardown(self, *args: object, **kwargs: object) -> None:
+        """See `CombineFn`."""
+        self._fn.teardown(*args, **kwargs)
+
+
+_BUILTINS = (sum, min, max, any, all)
+
+
+def combine_fn_of(fn: apache_beam.CombineFn) -> AnyCombineFn:
+    """Headrace's CombineFn for one of Beam's: its own where it has the same, else one that calls Beam's."""
+    if type(fn) in (core.CallableWrapperCombineFn, core.NoSideInputsCallableWrapperCombineFn) and fn._fn in _BUILTINS:
+        return CombineFn.maybe_from_callable(fn._fn)
+    make = _SAME.get(type(fn))
+    return BeamCombineFn(fn) if make is None else cast(AnyCombineFn, make())
+
+
+_SAME = {beam.CountCombineFn: combinefns.numeric.CountCombineFn, beam.MeanCombineFn: combinefns.numeric.MeanCombineFn}

@@ -1,0 +1,73 @@
+"""Keys: two keys are equal if Beam's deterministic coder of the key's type gives them the same bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from apache_beam import coders
+from apache_beam.coders import typecoders
+from apache_beam.pipeline import AppliedPTransform
+from apache_beam.typehints import typehints
+
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import Map
+
+_SAME = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.BooleanCoder)
+"""Coders of keys for which Headrace's encoding separates the same keys."""
+
+
+@named("BeamKeyEncoder")
+class Encode:
+    """(key, value) -> (encoded key, value)."""
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._coder = coder
+
+    def __call__(self, pair: tuple[object, object]) -> tuple[bytes, object]:
+        """The pair with its key encoded."""
+        key, value = pair
+        return self._coder.encode(key), value
+
+
+@named("BeamKeyDecoder")
+class Decode:
+    """(encoded key, value) -> (key, value)."""
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._coder = coder
+
+    def __call__(self, pair: tuple[object, object]) -> tuple[object, object]:
+        """The pair with its key decoded."""
+        key, value = pair
+        return self._coder.decode(key), value
+
+
+@dataclass(frozen=True, slots=True)
+class KeyForm:
+    """How the keys of a grouping are encoded."""
+
+    coder: coders.Coder | None
+    """None if keys go as they are."""
+    label: str
+
+    @classmethod
+    def of(cls, step: AppliedPTransform) -> KeyForm:
+        """The form for a grouping step. Raises what Beam raises for a key type without a deterministic coder."""
+        [source] = step.main_inputs.values()
+        hint = source.element_type
+        key = hint.tuple_types[0] if isinstance(hint, typehints.TupleHint.TupleConstraint) else typehints.Any
+        coder = typecoders.registry.get_coder(key).as_deterministic_coder(step.full_label)
+        return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
+
+    def encoded(self, pairs: PCollection[object]) -> PCollection[object]:
+        """The pairs with encoded keys."""
+        if self.coder is None:
+            return pairs
+        return pairs | f"{self.label}/EncodeKeys" >> Map(Encode(self.coder))
+
+    def decoded(self, pairs: PCollection[object]) -> PCollection[object]:
+        """The pairs with keys as the program has them."""
+        if self.coder is None:
+            return pairs
+        return pairs | f"{self.label}/DecodeKeys" >> Map(Decode(self.coder))

@@ -1,0 +1,23 @@
+"""HeadraceRunner: runs a pipeline of Apache Beam's SDK."""
+
+from __future__ import annotations
+
+from apache_beam.options.pipeline_options import PipelineOptions as BeamOptions
+from apache_beam.pipeline import Pipeline as BeamPipeline
+from apache_beam.runners import runner as beam
+
+from headrace.runners.beam.translation import Translation
+from headrace.sdk.options import PipelineOptions
+from headrace.sdk.pipeline.pipeline import Pipeline
+
+
+class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types are not read
+    """Runs pipelines of Beam's SDK on Headrace, in memory or on Spark."""
+
+    def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
+        """Translate a pipeline, and run it."""
+        made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
+        translation = Translation(made)
+        translation.translate(pipeline.transforms_stack[0])
+        made.run().wait_until_finish()
+        return beam.PipelineResult(beam.PipelineState.DONE)

@@ -1,0 +1,169 @@
+"""Where and when: Beam's window functions, triggers and windowings as Headrace's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import apache_beam
+from apache_beam.transforms import trigger as beam_triggers
+from apache_beam.transforms import window as beam
+from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
+
+from headrace.lowlevel.coders.coder import Coder
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.windows import of_beam, to_beam
+from headrace.sdk import triggers
+from headrace.sdk.triggers import AccumulationMode, Trigger
+from headrace.sdk.windows import (
+    AssignContext,
+    BoundedWindow,
+    FixedWindows,
+    GlobalWindows,
+    MergeContext,
+    Sessions,
+    SlidingWindows,
+    TimestampCombiner,
+    WindowFn,
+)
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior, Windowing
+
+
+class UntranslatableError(NotImplementedError):
+    """A pipeline has a step that the runner cannot run; nothing has run."""
+
+
+class _WindowCoder:
+    """Beam's coder of windows as a coder of Headrace's windows."""
+
+    def __init__(self, coder: apache_beam.coders.Coder) -> None:
+        self._coder = coder
+
+    def encode(self, value: object) -> bytes:
+        """The bytes of Beam's coder."""
+        return cast(bytes, self._coder.encode(to_beam(cast(BoundedWindow, value))))
+
+    def decode(self, data: bytes) -> object:
+        """The window of the bytes."""
+        return of_beam(self._coder.decode(data))
+
+    def is_deterministic(self) -> bool:
+        """Whether equal windows have equal bytes."""
+        return bool(self._coder.is_deterministic())
+
+
+@named("BeamWindowFn")
+class BeamWindowFn(WindowFn):
+    """A window function of the user's own, or one of Beam's without a counterpart; the function runs as it is."""
+
+    def __init__(self, fn: beam.WindowFn) -> None:
+        self.fn = fn
+
+    def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
+        """The windows that the function assigns."""
+        window = None if context.window is None else to_beam(context.window)
+        timestamp = BeamTimestamp(micros=context.timestamp.micros)
+        return [
+            of_beam(each) for each in self.fn.assign(beam.WindowFn.AssignContext(timestamp, context.element, window))
+        ]
+
+    def merge(self, merge_context: MergeContext) -> None:
+        """Merge as the function does."""
+        windows = {to_beam(window): window for window in merge_context.windows}
+
+        class Context(beam.WindowFn.MergeContext):  # type: ignore[misc]  # Beam's types are not read
+            def merge(self, to_be_merged: Iterable[beam.BoundedWindow], merge_result: beam.BoundedWindow) -> None:
+                merge_context.merge([windows[each] for each in to_be_merged], of_beam(merge_result))
+
+        self.fn.merge(Context(list(windows)))
+
+    def is_merging(self) -> bool:
+        """Whether the function merges windows."""
+        return not isinstance(self.fn, beam.NonMergingWindowFn)
+
+    def get_window_coder(self) -> Coder:
+        """The function's coder."""
+        return cast(Coder, _WindowCoder(self.fn.get_window_coder()))
+
+    def get_transformed_output_time(self, window: BoundedWindow, input_timestamp: Timestamp) -> Timestamp:
+        """The time that the function gives."""
+        time = self.fn.get_transformed_output_time(to_beam(window), BeamTimestamp(micros=input_timestamp.micros))
+        return Timestamp(micros=time.micros)
+
+
+def _span(duration: object) -> Duration:
+    return Duration(micros=cast("beam.Duration", duration).micros)
+
+
+_WINDOW_FNS: dict[type, Callable[..., WindowFn]] = {
+    beam.GlobalWindows: lambda _: GlobalWindows(),
+    beam.FixedWindows: lambda fn: FixedWindows(_span(fn.size), Timestamp(micros=fn.offset.micros)),
+    beam.SlidingWindows: lambda fn: SlidingWindows(
+        _span(fn.size), _span(fn.period), Timestamp(micros=fn.offset.micros)
+    ),
+    beam.Sessions: lambda fn: Sessions(_span(fn.gap_size)),
+}
+
+
+def window_fn_of(fn: beam.WindowFn) -> WindowFn:
+    """Headrace's window function for one of Beam's."""
+    make = _WINDOW_FNS.get(type(fn))
+    return BeamWindowFn(fn) if make is None else make(fn)
+
+
+def _all(parts: Iterable[beam_triggers.TriggerFn]) -> list[Trigger]:
+    return [trigger_of(part) for part in parts]
+
+
+_TRIGGERS: dict[type, Callable[..., Trigger]] = {
+    beam_triggers.DefaultTrigger: lambda _: triggers.DefaultTrigger(),
+    beam_triggers.AfterWatermark: lambda each: triggers.AfterWatermark(
+        *(None if part is None else trigger_of(part) for part in (each.early, each.late))
+    ),
+    beam_triggers.AfterProcessingTime: lambda each: triggers.AfterProcessingTime(each.delay),
+    beam_triggers.AfterCount: lambda each: triggers.AfterCount(each.count),
+    beam_triggers.Repeatedly: lambda each: triggers.Repeatedly(trigger_of(each.underlying)),
+    beam_triggers.AfterAny: lambda each: triggers.AfterAny(*_all(each.triggers)),
+    beam_triggers.AfterAll: lambda each: triggers.AfterAll(*_all(each.triggers)),
+    beam_triggers.AfterEach: lambda each: triggers.AfterEach(*_all(each.triggers)),
+    beam_triggers.OrFinally: lambda each: triggers.OrFinally(*_all(each.triggers)),
+    beam_triggers.Always: lambda _: triggers.Always(),
+    beam_triggers._Never: lambda _: triggers.Never(),
+}
+
+
+def trigger_of(trigger: beam_triggers.TriggerFn) -> Trigger:
+    """Headrace's trigger for one of Beam's. Raises UntranslatableError for a class that Beam does not have."""
+    make = _TRIGGERS.get(type(trigger))
+    if make is None:
+        raise UntranslatableError(
+            f"trigger {trigger} is of the class {type(trigger).__name__}, which no runner but Beam's in-process one "
+            "knows; use the triggers of apache_beam.transforms.trigger"
+        )
+    return make(trigger)
+
+
+_MODES = {
+    beam_triggers.AccumulationMode.DISCARDING: AccumulationMode.DISCARDING,
+    beam_triggers.AccumulationMode.ACCUMULATING: AccumulationMode.ACCUMULATING,
+}
+_COMBINERS = {
+    beam.TimestampCombiner.OUTPUT_AT_EOW: TimestampCombiner.OUTPUT_AT_EOW,
+    beam.TimestampCombiner.OUTPUT_AT_EARLIEST: TimestampCombiner.OUTPUT_AT_EARLIEST,
+    beam.TimestampCombiner.OUTPUT_AT_LATEST: TimestampCombiner.OUTPUT_AT_LATEST,
+    beam.TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED: TimestampCombiner.OUTPUT_AT_EARLIEST_TRANSFORMED,
+}
+
+
+def windowing_of(windowing: apache_beam.Windowing) -> Windowing:
+    """Headrace's windowing for one of Beam's. Raises UntranslatableError for what it does not have."""
+    return Windowing.of(
+        window_fn_of(windowing.windowfn),
+        trigger_of(windowing.triggerfn),
+        _MODES[windowing.accumulation_mode],
+        _COMBINERS[windowing.timestamp_combiner],
+        Duration(micros=windowing.allowed_lateness.micros),
+        ClosingBehavior.FIRE_IF_NON_EMPTY,
+        OnTimeBehavior.FIRE_ALWAYS,
+    )

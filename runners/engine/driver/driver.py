@@ -1,0 +1,183 @@
+"""The driver: plans an epoch, has its tasks run, commits and delivers it, again and again until the input has ended.
+
+An epoch is the unit of everything: it is committed in one write or it never happened (paper §6.2). The driver is the
+same for every runner; what differs is the `Executor`, the `Journal` and the `Clock`. Each job has a module: before the
+first epoch `recovery`; for each epoch `planning`, `epoch` (tasks, and the state that they lead to), `delivery`; between
+epochs `topology_change`. `running_topology` has what all of them need of the current topology.
+"""
+
+from __future__ import annotations
+
+from headrace.lowlevel.errors import FencedError
+from headrace.lowlevel.metric import MetricValues, added
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, finish, held
+from headrace.runners.engine.driver.epoch import epoch_spec, run_tasks, state_after
+from headrace.runners.engine.driver.journal import Journal, JournalState
+from headrace.runners.engine.driver.planning import Plan, Planner
+from headrace.runners.engine.driver.progress import EpochTiming, measured, progress_of
+from headrace.runners.engine.driver.recovery import Recovery
+from headrace.runners.engine.driver.running_topology import RunningTopology
+from headrace.runners.engine.driver.snapshot_schedule import SnapshotSchedule
+from headrace.runners.engine.driver.topology_change import Changes, Request
+from headrace.runners.engine.executor import Executor
+from headrace.runners.engine.hooks import EveryStep, Hooks
+from headrace.runners.engine.options import RunOptions, RunResult
+
+
+class Driver:
+    """Runs one topology to the end of its input, or until something stops it. Nothing happens before `run`."""
+
+    _state: JournalState
+    """The last commit, with the intervals of the next epoch."""
+    _running: RunningTopology
+    _receipts: Receipts
+    """Receipts that sinks add to the next commit, besides those for rows from its tasks."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        executor: Executor,
+        journal: Journal,
+        clock: Clock,
+        options: RunOptions,
+        steps: Hooks | None = None,
+        changes: Changes | None = None,
+    ) -> None:
+        topology.validate()
+        self._topology = topology
+        self._executor, self._journal, self._clock, self._options = executor, journal, clock, options
+        self._hooks = steps or EveryStep()
+        self._changes = changes or Changes(topology)
+        self._recovery = Recovery(journal, self._hooks, self._changes, executor.parallelism)
+        self._planner = Planner(executor, clock, options, self._hooks, self._changes.wakeup)
+        self._snapshots = SnapshotSchedule(executor.snapshots)
+        self._state_sizes: dict[str, int] = {}
+        """Computation -> bytes of state at the start of the last epoch."""
+
+    def run(self) -> RunResult:
+        """Run until every injector has ended and nothing is left to do. Errors leave the last epoch committed."""
+        self._state, self._receipts = self._recovery.recover(self._topology)
+        self._begin(self._topology)
+        try:
+            self._run_epochs()
+        except BaseException as error:
+            # Requests for a change are answered first, as closing the executor may take a while.
+            self._changes.close(error)
+            self._executor.close(at_once=self._changes.stopping or not isinstance(error, Exception))
+            raise
+        self._changes.finished = self._is_finished()
+        self._changes.close()
+        self._executor.close()
+        state = self._state
+        waiting = sum(map(len, state.wall_timers.values()))
+        return RunResult(state.epoch, state.counters, state.watermarks, waiting, self._metrics())
+
+    def _run_epochs(self) -> None:
+        try:
+            while True:
+                self._change_topology()
+                if self._changes.stopping or self._is_finished():
+                    break
+                running = self._running
+                running.stragglers.release_due(self._clock.now())
+                plan = self._planner.plan(self._topology, self._state)
+                if self._planner.has_work(plan, running, self._state) and not running.stragglers.too_many:
+                    self._run_epoch(plan)
+                else:
+                    self._planner.wait(plan, running, self._state)
+            self._journal.ensure_driving()
+            finish(self._topology.sinks, self._state.epoch, self._is_finished())
+        except FencedError:
+            raise
+        except Exception:
+            # A successor deletes files that only this driver needs, which may have caused the error.
+            self._journal.ensure_driving()
+            raise
+
+    def _begin(self, topology: Topology) -> None:
+        """Prepare for the epochs of a topology; the state is that of the last commit."""
+        self._topology = topology
+        self._running = RunningTopology(topology, self._executor, self._journal.generation, self._clock, self._options)
+        self._running.begin(self._state)
+
+    def _is_finished(self) -> bool:
+        return self._state.is_over(self._topology)
+
+    def _metrics(self) -> MetricValues:
+        """Metrics of user code and of the engine."""
+        return added(self._state.metrics, measured(self._topology, self._state, self._state_sizes))
+
+    # One epoch
+
+    def _run_epoch(self, plan: Plan) -> None:
+        """Run, check, commit and deliver an epoch; then prepare for the next one."""
+        timing, began = EpochTiming(), self._clock.now()
+        spec = epoch_spec(self._running, self._state, plan)
+        outcome = run_tasks(self._executor, self._journal, spec, plan, self._state)
+        timing.end("tasks")
+        self._state = state_after(self._state, self._running, spec, plan, outcome, self._receipts)
+        self._state_sizes = outcome.sizes
+        self._hooks.step("commit", spec.epoch)
+        self._journal.commit(self._state, outcome.deltas, self._snapshots.take_ready(spec.epoch))
+        self._changes.committed, self._running.unsettled = spec.epoch, False
+        self._receipts = held(self._topology.sinks)
+        self._hooks.step("committed", spec.epoch)
+        timing.end("commit")
+        records = [outcome.counters.get(stream, {}).get("records", 0) for stream in plan.deliveries]
+        self._acknowledge(sum(records))
+        self._hooks.step("deliver", spec.epoch)
+        deliver(self._topology.sinks, spec.epoch, self._state.receipts)
+        self._hooks.step("delivered", spec.epoch)
+        timing.end("deliver")
+        self._planner.size.took(max(records, default=0), (self._clock.now() - began) / 1e6, outcome.records_held())
+        if self._options.progress is not None:
+            self._options.progress(progress_of(self._topology, self._state, self._metrics(), timing))
+        self._tidy()
+        self._running.balance(self._state, outcome)
+
+    def _acknowledge(self, records: int) -> None:
+        """After a commit: schedule the release of its stragglers, and tell executor and injectors of it."""
+        self._running.stragglers.take(self._state.pending, due=self._clock.now() + self._running.straggler_delay)
+        self._executor.committed(self._state.epoch, records)
+        for stream, injector in self._topology.injectors.items():
+            if (committed := getattr(injector, "committed", None)) is not None:
+                committed(self._state.positions[stream])
+
+    def _tidy(self) -> None:
+        self._journal.tidy(self._state.epoch)
+        if not self._is_finished():
+            # The commit of another epoch will name the snapshots.
+            self._snapshots.order(self._state.epoch, self._journal.snapshots_due)
+
+    # Changes of the topology between epochs
+
+    def _change_topology(self) -> None:
+        """Make the changes that were requested since the previous epoch."""
+        while (request := self._changes.take()) is not None:
+            self._change(request)
+
+    def _change(self, request: Request) -> None:
+        """Let another topology run from the next epoch on, or refuse the request with an error.
+
+        An error during the commit of the change ends the run, and the request with it (`Changes.close`).
+        """
+        try:
+            requested = request.revise(self._changes.topology)
+            requested.validate()
+            self._state.journal = self._running.watermark_journal()
+            change = self._journal.change_to(self._state, requested, request.consent)
+            receipts = after(self._receipts, begun(requested.sinks, self._topology.sinks))
+            topology, switch = self._executor.prepare(requested)
+        except Exception as refusal:
+            request.done.set_exception(refusal)
+            return
+        dropped = {name: sink for name, sink in self._topology.sinks.items() if name not in topology.sinks}
+        self._state, self._receipts = self._recovery.commit_change(self._state, change, topology, receipts)
+        finish(dropped, self._state.epoch, ended=True)
+        switch()
+        self._snapshots.forget()
+        self._changes.topology, self._state_sizes = requested, {}
+        self._begin(topology)
+        request.done.set_result(self._state.epoch)

@@ -1,0 +1,132 @@
+"""Plans the next epoch, decides whether it would do anything, and waits if not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.lowlevel.errors import StalledError
+from headrace.lowlevel.injectors.injector import Delivery, Injector
+from headrace.lowlevel.time import SECOND
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.explain import furthest_back
+from headrace.lowlevel.watermarks.propagation import InjectorProgress
+from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.driver.running_topology import RunningTopology
+from headrace.runners.engine.executor import Executor
+from headrace.runners.engine.hooks import Hooks
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.wakeup import Wakeup
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The deliveries of an epoch and the reading of its clock."""
+
+    deliveries: dict[str, Delivery]
+    """By injector stream."""
+    clock: int
+    """The reading of the wall clock, microseconds UTC."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no injector has anything new."""
+        return all(delivery.idle for delivery in self.deliveries.values())
+
+
+class Planner:
+    """Plans the epochs of one driver, and waits while there is nothing to plan for."""
+
+    def __init__(self, executor: Executor, clock: Clock, options: RunOptions, hooks: Hooks, wakeup: Wakeup) -> None:
+        self._executor, self._clock, self._options, self._hooks, self._wakeup = executor, clock, options, hooks, wakeup
+        self.size = options.epoch_size()
+        self._simulated: int | None = None
+        """The wall clock that injectors state, microseconds UTC; None if no injector states one."""
+
+    def plan(self, topology: Topology, state: JournalState) -> Plan:
+        """Ask every injector for its part of the next epoch."""
+        self._hooks.step("plan", state.epoch + 1)
+        splits = self._executor.splits()
+        limit = self._hooks.bundle_size(state.epoch + 1, self.size.records)
+        deliveries = deliveries_of(topology.injectors, state, self._options.skew_limit, limit, splits)
+        for delivery in deliveries.values():
+            if delivery.clock is not None:
+                self._simulated = max(delivery.clock, self._simulated or delivery.clock)
+        now = self._clock.now() if self._simulated is None else self._simulated
+        return Plan(deliveries, max(now, state.clock))
+
+    def has_work(self, plan: Plan, running: RunningTopology, state: JournalState) -> bool:
+        """Whether the epoch would do anything: read input, deliver productions, fire timers, move watermarks."""
+        if not plan.idle or state.arriving() or running.stragglers.done or running.unsettled:
+            return True
+        timers = (due for timers in state.wall_timers.values() for due in timers.values())
+        return any(due <= plan.clock for due in timers) or running.moves_on(state)
+
+    def wait(self, plan: Plan, running: RunningTopology, state: JournalState) -> None:
+        """Wait until an injector may have input, a timer or a release is due, or there is a request to the run.
+
+        Raises:
+            StalledError: Nothing can happen any more, but a hold keeps a watermark back.
+        """
+        ended = len(state.done) == len(running.topology.injectors) and not state.pending
+        if ended and not state.wall_timers:
+            raise StalledError(_stall(running.topology, state))
+        timers = [due - plan.clock for timers in state.wall_timers.values() for due in timers.values()]
+        if ended:
+            wait = min(timers)
+            if self._simulated is not None:
+                self._simulated += wait
+                return
+        else:
+            release = running.stragglers.next_due()
+            releases = [] if release is None else [release - self._clock.now()]
+            wait = min([int(self._options.poll_seconds * 1e6), *timers, *releases])
+        self._clock.wait(wait, self._wakeup)
+
+
+def _stall(topology: Topology, state: JournalState) -> str:
+    """The message of a `StalledError`, which names the cause."""
+    cause = furthest_back(topology, state.watermark_state()).cause
+    remedy = "release the hold, or set a timer that does"
+    return f"the input has ended but {cause} and no timer is left to release it; {remedy}"
+
+
+def deliveries_of(
+    injectors: Mapping[str, Injector], state: JournalState, skew_limit: float | None, limit: int, splits: int
+) -> dict[str, Delivery]:
+    """Injector stream -> its part of the next epoch: about `limit` records in about `splits` splits.
+
+    Injectors that have ended, or are too far ahead of the others (`skew_limit`, seconds), contribute nothing.
+    """
+    deliveries = {}
+    waiting = too_far_ahead(state.injectors, skew_limit)
+    for stream, injector in injectors.items():
+        position = state.positions[stream]
+        if stream in state.done:
+            deliveries[stream] = Delivery([], position, done=True, idle=True)
+        elif stream in waiting:
+            deliveries[stream] = Delivery([], position, state.injectors[stream].watermark, idle=True)
+        else:
+            deliveries[stream] = injector.plan(position, limit, splits)
+    return deliveries
+
+
+def too_far_ahead(injectors: Mapping[str, InjectorProgress], limit: float | None) -> set[str]:
+    """Streams of the injectors that have delivered records more than `limit` seconds past the least watermark.
+
+    The injector with the least watermark is never among them, as the others wait for it. Injectors that have ended
+    have the greatest watermark.
+
+    >>> slow, quick = InjectorProgress(watermark=0), InjectorProgress(watermark=90_000_000, greatest=100_000_000)
+    >>> [too_far_ahead({"slow": slow, "quick": quick}, limit) for limit in (60, 120)]
+    [{'quick'}, set()]
+    """
+    if limit is None or not injectors:
+        return set()
+    least = min(progress.watermark for progress in injectors.values())
+    return {
+        stream
+        for stream, progress in injectors.items()
+        if progress.watermark > least and progress.greatest - least > limit * SECOND
+    }

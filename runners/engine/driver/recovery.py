@@ -1,0 +1,71 @@
+"""Continues from the last commit: with the same topology after a kill, or with a changed one.
+
+A recovery delivers the last commit to the sinks once more before anything else runs, as the previous driver may have
+been killed between commit and delivery. A changed topology is an epoch of its own, which reads no input (MillWheel
+paper §3).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from headrace.lowlevel.checkpoint import Change
+from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.engine.driver.delivery import Receipts, begun, deliver, held
+from headrace.runners.engine.driver.journal import Journal, JournalState
+from headrace.runners.engine.driver.topology_change import Changes
+from headrace.runners.engine.hooks import Hooks
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Lets a topology go on from the last commit."""
+
+    journal: Journal
+    hooks: Hooks
+    changes: Changes
+    new_level_tasks: int
+    """Number of tasks of a new level if the commit has no intervals."""
+
+    def recover(self, topology: Topology) -> tuple[JournalState, Receipts]:
+        """Return the state to go on from, and receipts of sinks for the next commit; commits a changed topology."""
+        state = self.journal.recover()
+        if state is None:
+            receipts = begun(topology.sinks)
+            return JournalState.beginning(topology), receipts
+        change = self.journal.change
+        earlier_sinks = topology.sinks if change is None else change.old.of_kind(SINK_KIND)
+        receipts = begun(topology.sinks, earlier_sinks)
+        deliver(topology.sinks, state.epoch, state.receipts)
+        if change is not None:
+            return self.commit_change(state, change, topology, receipts)
+        return state, receipts
+
+    def commit_change(
+        self, state: JournalState, change: Change, topology: Topology, receipts: Receipts
+    ) -> tuple[JournalState, Receipts]:
+        """Commit a change of topology as an epoch of its own, and deliver the epoch.
+
+        Args:
+            state: The last commit.
+            change: The difference from the topology of that commit.
+            topology: The new topology.
+            receipts: Receipts of the sinks for the commit of the change.
+
+        Returns:
+            The new state, and receipts of the sinks for the next commit.
+        """
+        if change.is_one:
+            _log.info("the pipeline has changed: %s", change.summary)
+        self.hooks.step("change", state.epoch + 1)
+        tasks = max((intervals.tasks for intervals in state.intervals.values()), default=self.new_level_tasks)
+        state = self.journal.succeed(replace(state, receipts=receipts), change, topology, tasks)
+        next_receipts = held(topology.sinks)
+        self.changes.committed = state.epoch
+        self.hooks.step("changed", state.epoch)
+        deliver(topology.sinks, state.epoch, state.receipts)
+        return state, next_receipts

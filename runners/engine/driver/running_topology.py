@@ -1,0 +1,103 @@
+"""The current topology of a driver, with its intervals and their owners, watermarks, and stragglers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.intervals.sequencer import Sequencer
+from headrace.lowlevel.time import MAX_TIMESTAMP
+from headrace.lowlevel.topology.topology import Topology
+from headrace.lowlevel.watermarks.authority import Authority
+from headrace.lowlevel.watermarks.propagation import Propagation
+from headrace.runners.engine.clock import Clock
+from headrace.runners.engine.driver.interval_assignment import IntervalAssignment, divided
+from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.driver.outcome import Outcome
+from headrace.runners.engine.driver.stragglers import Stragglers
+from headrace.runners.engine.executor import Executor
+from headrace.runners.engine.messages import EpochSpec
+from headrace.runners.engine.options import RunOptions
+
+
+class RunningTopology:
+    """What a driver derives from a topology and from a commit; made anew when the topology changes.
+
+    The state of the run is an argument of the methods; `begin` and `rearrange` change it.
+    """
+
+    def __init__(
+        self, topology: Topology, executor: Executor, generation: int, clock: Clock, options: RunOptions
+    ) -> None:
+        self.topology = topology
+        self.propagation = Propagation(topology)
+        self.id_slacks = topology.id_slacks()
+        self.generation = generation
+        self._executor, self._clock = executor, clock
+        balancer = None if options.balancer is None else options.balancer()
+        self.ownership = IntervalAssignment(len(topology.levels()), options.intervals, executor.parallelism, balancer)
+        self.straggler_delay = int(options.straggler_delay * 1e6)
+        """Microseconds."""
+        self.stragglers = Stragglers(topology, executor.begin_release, self.straggler_delay)
+        self._authority = Authority()
+        self._sequencer = Sequencer(generation, 0)
+        """The sequencer of the current owners of intervals."""
+        self.unsettled = False
+        """Whether the committed watermarks differ from those that this topology computes."""
+
+    def begin(self, state: JournalState) -> None:
+        """Go on from a commit: every interval has a new owner. Raises `CheckpointError`, see `Stragglers.take`."""
+        state.injectors = {
+            stream: replace(progress, delay=self.topology.injectors[stream].max_delay)
+            for stream, progress in state.injectors.items()
+        }
+        self.stragglers.take(state.pending, due=self._clock.now())
+        self._sequencer = Sequencer(self.generation, state.epoch)
+        for name, level in self.propagation.level_of.items():
+            if (watermarks := state.journal.get(name)) is not None:
+                self._authority.restore({name: watermarks}, {name: state.intervals[level]}, self._sequencer)
+        self.rearrange(state, self.ownership.begin(state.intervals, self._next_sequencer(state)))
+        self.unsettled = self._moves_watermarks(state)
+
+    def moves_on(self, state: JournalState) -> bool:
+        """Whether an epoch without input would still move a watermark: those of a circle lag by one epoch."""
+        if not any(self.propagation.on_circle(name) for name in self.topology.keyed):
+            return state.epoch == 0
+        return self._moves_watermarks(state)
+
+    def _moves_watermarks(self, state: JournalState) -> bool:
+        frontier = state.frontier()
+        return self.propagation.inputs(frontier, frontier, state.watermarks) != state.watermarks
+
+    # From epoch to epoch
+
+    def report_watermarks(self, spec: EpochSpec, outcome: Outcome) -> dict[str, bytes]:
+        """Report the low watermark of each interval to the authority; returns its journal, a part of the commit."""
+        for name, watermark in outcome.watermarks.items():
+            holds, intervals = outcome.holds.get(name, {}), spec.intervals[self.propagation.level_of[name]]
+            numbers = [interval.number for interval in intervals]
+            values = [min(watermark, holds.get(number, MAX_TIMESTAMP)) for number in numbers]
+            self._authority.report_all(name, numbers, self._sequencer, values)
+        return self.watermark_journal()
+
+    def watermark_journal(self) -> dict[str, bytes]:
+        """Computation -> low watermarks of its intervals, as bytes."""
+        return self._authority.journal()
+
+    def balance(self, state: JournalState, outcome: Outcome) -> None:
+        """Split, merge and move intervals for the next epoch, by their loads in the last one."""
+        self.rearrange(state, self.ownership.after(state.intervals, outcome.loads, self._next_sequencer(state)))
+
+    def rearrange(self, state: JournalState, intervals: dict[int, IntervalMap]) -> None:
+        """Let the next epoch run on these intervals; the commit of that epoch makes them those of the run."""
+        if intervals == state.intervals:
+            return
+        self._executor.rearrange(state.intervals, intervals)
+        state.intervals, state.pending = intervals, divided(state.pending, intervals)
+        self._sequencer = self._next_sequencer(state)
+        for name, level in self.propagation.level_of.items():
+            self._authority.assign(name, intervals[level], self._sequencer)
+
+    def _next_sequencer(self, state: JournalState) -> Sequencer:
+        """The sequencer of changes that take effect with the next epoch."""
+        return Sequencer(self.generation, state.epoch + 1)

@@ -1,0 +1,1 @@
+"""The tasks of an epoch, which take messages, process bundles and send messages."""

@@ -1,0 +1,135 @@
+"""An epoch in one stage of Spark, without a shuffle between levels: one task, or several that read the same input.
+
+One task of Spark runs the engine's tasks of all levels in turn. If there is one level, and no user code runs before it,
+several tasks may each read all input and keep the records of their own intervals, as a repeated read takes less time
+than a shuffle. The engine's tasks, their tokens and reports, and state stores are as in an epoch with shuffles, so the
+executor can choose for each epoch.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import pyarrow as pa
+
+from headrace.lowlevel.injectors.injector import Split, TellingSplit
+from headrace.lowlevel.intervals.interval_map import Interval
+from headrace.lowlevel.records.record import Batch
+from headrace.runners.engine.messages import DRIVER, Kind, Message, Report, pack, unpack
+from headrace.runners.engine.task.prepared_topology import PreparedTopology
+from headrace.runners.engine.task.task import read_splits, run_level
+from headrace.runners.spark.jobs.stage_function import WORKED, batches_of, messages_of_property, worked
+from headrace.runners.spark.worker.host import SparkHost
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.records_read import MOST_SECONDS, TooMuchError, UnlikeError
+from headrace.runners.spark.worker.task_payload import TaskPayload
+
+
+@dataclass(frozen=True, slots=True)
+class SingleStage:
+    """The function of each of Spark's tasks in an epoch of one stage."""
+
+    payload: TaskPayload
+    tasks: int
+    """Number of the engine's tasks at each level."""
+    width: int = 1
+    """Number of Spark's tasks."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the epoch."""
+        began = time.perf_counter()
+        task, contents, host = PROCESS.begin_task(self.payload, whole_epoch=True)
+        share = Share(task.partitionId(), self.width)
+        PROCESS.records_read.begin(is_shared=share.width > 1)
+        messages = list(messages_of_property(task, 0, batches))
+        output = _epoch(contents.program, host, self.tasks, share, messages, began)
+        yield from batches_of(host.finish(worked(output, began, PROCESS.records_read.digest)))
+
+
+class Share(NamedTuple):
+    """The engine's tasks at a level that one of Spark's tasks runs."""
+
+    number: int
+    width: int
+
+    def wants(self, interval: Interval) -> bool:
+        """Whether records for an interval are processed here."""
+        return interval.owner % self.width == self.number
+
+
+def _epoch(
+    program: PreparedTopology, host: SparkHost, tasks: int, share: Share, messages: list[Message], began: float
+) -> Iterator[Message]:
+    """Run a share of the tasks of each level in turn; returns the messages to the driver."""
+    messages = list(read_splits(program, host, share.number, messages, share.wants))
+    if share.number:
+        messages = list(map(_quiet, messages))
+    for level in range(1, len(program.levels) + 1):
+        arrived: list[list[Message]] = [[] for _ in range(tasks)]
+        passing: list[Message] = []
+        for message in messages:
+            (arrived[message[0]] if message[1] == level else passing).append(message)
+        messages = passing
+        for task in range(share.number, tasks, share.width):
+            if time.perf_counter() - began > MOST_SECONDS:
+                yield (0, DRIVER, Kind.FAILURE, pack(TooMuchError("an epoch took too long for one stage")))
+                return
+            messages += run_level(program, host, level, task, arrived[task])
+    yield from (message for message in messages if message[1] == DRIVER)
+
+
+def _quiet(message: Message) -> Message:
+    """The message; a report loses counters and progress of reading, which the first of Spark's tasks reports."""
+    if message[2] != Kind.REPORT:
+        return message
+    return (*message[:3], pack(Report(cast(Report, unpack(message[3])).sender)))
+
+
+def was_too_much(messages: Iterable[Message]) -> bool:
+    """Whether the messages are those of an epoch that was given up because it is too large."""
+    return _failed_with(messages, TooMuchError)
+
+
+def was_unlike(messages: Sequence[Message]) -> bool:
+    """Whether tasks have read different input, or could not compare it."""
+    digests = {cast(tuple[float, bytes], unpack(blob))[1] for _, _, kind, blob in messages if kind == WORKED}
+    return len(digests) > 1 or _failed_with(messages, UnlikeError)
+
+
+def _failed_with(messages: Iterable[Message], kind: type[Exception]) -> bool:
+    return any(message[2] == Kind.FAILURE and isinstance(unpack(message[3]), kind) for message in messages)
+
+
+def limited(splits: Sequence[tuple[str, Split]], most: int) -> list[tuple[str, Split]]:
+    """The splits in a form whose `read` raises `TooMuchError` after `most` records of all splits together."""
+    return [(stream, _limited(split, most)) for stream, split in splits]
+
+
+def _limited(split: Split, most: int) -> Split:
+    return _LimitedTelling(split, most) if isinstance(split, TellingSplit) else _Limited(split, most)
+
+
+@dataclass(frozen=True, slots=True)
+class _Limited:
+    """A split that counts its records, and raises `TooMuchError` when the epoch turns out to be too large."""
+
+    split: Split
+    most: int
+
+    def read(self) -> Iterator[Batch]:
+        """The split's batches."""
+        for batch in self.split.read():
+            PROCESS.records_read.add(batch, self.most)
+            yield batch
+
+
+@dataclass(frozen=True, slots=True)
+class _LimitedTelling(_Limited):
+    """A limited `TellingSplit`."""
+
+    def told(self) -> object:
+        """See `TellingSplit`."""
+        return cast(TellingSplit, self.split).told()

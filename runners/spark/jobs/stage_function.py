@@ -1,0 +1,111 @@
+"""The function of each `mapInArrow`: runs the body of a task of `runners.engine` on messages in Arrow batches."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from operator import methodcaller
+from typing import cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
+
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_integers
+from headrace.runners.engine.messages import DRIVER, Message, pack, unpack
+from headrace.runners.engine.task.task import read_splits, run_level
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.task_payload import TaskPayload
+
+SCHEMA = StructType(
+    [StructField(name, IntegerType()) for name in ("target", "level", "kind")] + [StructField("blob", BinaryType())]
+)
+"""Columns of messages in Spark. `repartitionById` needs an INT. A schema as text would be parsed for each plan."""
+ROWS_PROPERTY = "headrace.rows"
+"""Local property with the messages of a small epoch; see `headrace.runners.spark.jobs.epoch_job`."""
+_ARROW = pa.schema([("target", pa.int32()), ("level", pa.int32()), ("kind", pa.int32()), ("blob", pa.binary())])
+_BLOB: Callable[[pa.Scalar], bytes] = methodcaller("as_py")
+_BATCH_BYTES = 4 << 20
+"""Size of messages at which a batch leaves the task: they are copied into Arrow's memory, and again to leave."""
+WORKED = 100
+"""Kind of the message from each of Spark's tasks to the executor: seconds of work, and `RecordsRead.digest`, packed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageFunction:
+    """The function of one level. Level 0 reads; a deeper level runs computations on the intervals that the task owns.
+
+    The number of the task's partition is the index of the task: of its group of splits, or as owner of intervals.
+    """
+
+    number: int
+    payload: TaskPayload
+    by_property: bool = False
+    """Whether messages come as the job's property, and not in the batches."""
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run the task."""
+        began = time.perf_counter()
+        task, contents, host = PROCESS.begin_task(self.payload)
+        index = task.partitionId()
+        messages = messages_of_property(task, index, batches) if self.by_property else messages_of(batches)
+        if self.number == 0:
+            output = read_splits(contents.program, host, index, messages)
+        else:
+            output = run_level(contents.program, host, self.number, index, messages)
+        yield from batches_of(host.finish(worked(output, began)))
+
+
+def worked(messages: Iterable[Message], began: float, digest: Callable[[], bytes] = bytes) -> Iterator[Message]:
+    """The messages, then one of kind `WORKED`: seconds since `began` (a `perf_counter`), and the result of `digest`."""
+    yield from messages
+    yield (0, DRIVER, WORKED, pack((time.perf_counter() - began, digest())))
+
+
+def messages_of_property(task: TaskContext, index: int, batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+    """The messages of a group, from the job's property."""
+    for _ in batches:
+        # The batches are empty: they exist because every plan begins with a DataFrame.
+        continue
+    text = task.getLocalProperty(ROWS_PROPERTY)
+    yield from cast(list[list[Message]], unpack(b64decode(text or "")))[index]
+
+
+def messages_of(batches: Iterable[pa.RecordBatch]) -> Iterator[Message]:
+    """The messages in Arrow batches."""
+    for batch in batches:
+        *numbers, blobs = batch.columns
+        # Blobs may be large: each is copied only when the iterator reaches it.
+        yield from zip(*(column.to_pylist() for column in numbers), map(_BLOB, blobs), strict=True)
+
+
+def batches_of(messages: Iterable[Message]) -> Iterator[pa.RecordBatch]:
+    """Arrow batches of the messages, of bounded size.
+
+    >>> list(messages_of(batches_of([(0, 1, 2, b"blob")])))
+    [(0, 1, 2, b'blob')]
+    """
+    waiting: list[Message] = []
+    size = 0
+    for message in messages:
+        waiting.append(message)
+        size += len(message[3])
+        if size >= _BATCH_BYTES:
+            batch = _batch(waiting)
+            waiting, size = [], 0
+            yield batch
+    if waiting:
+        yield _batch(waiting)
+
+
+def _batch(messages: list[Message]) -> pa.RecordBatch:
+    *numbers, blobs = zip(*messages, strict=True)
+    arrays = [of_integers(column, pa.int32()) for column in numbers]
+    return pa.RecordBatch.from_arrays([*arrays, of_bytes(blobs, pa.binary())], schema=_ARROW)
+
+
+def table_of(groups: Iterable[list[Message]]) -> pa.Table:
+    """A table with one chunk for each group."""
+    return pa.Table.from_batches(list(map(_batch, groups)), _ARROW)

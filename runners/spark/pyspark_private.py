@@ -1,0 +1,183 @@
+"""Every undocumented part of pyspark and Py4J that headrace uses, one function for each; written for Spark 4.1.
+
+At an upgrade of pyspark or Py4J, check each function here against the new sources, and run `tests/spark/engine` and
+`tests/spark/faults`, which go through all of them. Two more things are promised nowhere and have no function here:
+Spark's settings (`_QUIET` and `_ENGINE_SETTINGS` in `runners.spark.session`), and the messages of Spark's errors, which
+`runners.spark.jobs.job_error` searches (`tests/unit/runners/spark/jobs/test_job_error.py` has an example of each).
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from py4j.java_gateway import JavaGateway
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkConf, SparkContext, daemon, java_gateway
+from pyspark.sql import SparkSession
+
+FAULT_HANDLER_FOLDER = "PYTHON_FAULTHANDLER_DIR"
+"""Environment variable of a worker process: the folder in which Spark has made a file for Python's fault handler, named
+after the process id. Spark sets it if `spark.sql.execution.pyspark.udf.faulthandler.enabled` is true, and adds the
+contents of the file to the error of a job whose worker process has died. Check: `pyspark/worker.py`."""
+
+
+# --- the Java process ------------------------------------------------------------------------------------------------
+
+
+def has_java() -> bool:
+    """Whether this program has started, or found, the Java process of its Spark contexts.
+
+    Relies on the attribute `SparkContext._gateway`.
+    """
+    return SparkContext._gateway is not None
+
+
+def launch_java(conf: SparkConf, stderr: int) -> subprocess.Popen[bytes]:
+    """Start the Java process with this standard error (a file descriptor) and give it to Spark's contexts.
+
+    Raises `pyspark.errors.PySparkRuntimeError` if the process cannot be started. Relies on
+    `java_gateway.launch_gateway`, which takes arguments of `Popen`, on the attribute `proc` of its result, and on
+    `SparkContext._ensure_initialized`.
+    """
+    launch = cast("Callable[[SparkConf, dict[str, int]], JavaGateway]", java_gateway.launch_gateway)
+    gateway = launch(conf, {"stderr": stderr})
+    SparkContext._ensure_initialized(gateway=gateway)
+    return cast("subprocess.Popen[bytes]", gateway.proc)
+
+
+def let_java_end_quietly(session: SparkSession) -> None:
+    """Keep pyspark and Py4J from printing tracebacks when the Java process ends: calls to Java raise errors anyway.
+
+    Relies on the server of accumulators, `SparkContext._accumulatorServer`, a `socketserver`, and on Py4J, whose module
+    `java_gateway` logs the end of Java through the root logger. The filter of the root logger and the handler of the
+    server stay until this process ends.
+    """
+    logging.getLogger().addFilter(_is_no_end_of_java)
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is None:
+        return
+    report: Callable[[object, object], None] = server.handle_error
+
+    def handle_error(request: object, address: object) -> None:
+        if not isinstance(sys.exception(), (EOFError, ConnectionError)):
+            report(request, address)
+
+    server.handle_error = handle_error
+
+
+def _is_no_end_of_java(record: logging.LogRecord) -> bool:
+    gone = record.exc_info is not None and isinstance(record.exc_info[1], (EOFError, ConnectionError, Py4JError))
+    return not (gone and record.module == "java_gateway")
+
+
+def log_no_callback_error(kind: type[Exception]) -> None:
+    """Keep Py4J from logging errors of class `kind` that are raised by a Python function that Spark calls.
+
+    Relies on the name of Py4J's logger. The filter stays until this process ends; another call for the same class does
+    not add a second filter.
+    """
+    filters = logging.getLogger("py4j.clientserver")
+    if not any(isinstance(each, _WithoutError) and each.kind is kind for each in filters.filters):
+        filters.addFilter(_WithoutError(kind))
+
+
+class _WithoutError(logging.Filter):
+    def __init__(self, kind: type[Exception]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], self.kind))
+
+
+def java_exception(error: Exception) -> object | None:
+    """Return the Java exception behind a Spark error, as a Py4J proxy; None if there is none.
+
+    Relies on the attribute `_origin` of `pyspark.errors.exceptions.captured.CapturedException`.
+    """
+    if isinstance(error, Py4JJavaError):
+        found: object = error.java_exception
+        return found
+    return getattr(error, "_origin", None)
+
+
+def knows_java_class(session: SparkSession, name: str) -> bool:
+    """Whether this release of Spark has a Java class of that name. Relies on `SparkContext._jvm`."""
+    try:
+        # By pyspark's types, a context may have no JVM; a running context always has one.
+        session.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
+    except Py4JError:
+        return False
+    return True
+
+
+# --- contexts and sessions -------------------------------------------------------------------------------------------
+
+
+def has_context() -> bool:
+    """Whether this program has a Spark context. Relies on `SparkContext._active_spark_context`."""
+    return SparkContext._active_spark_context is not None
+
+
+def make_active_in_java(session: SparkSession) -> None:
+    """Make a session the active one of the Java process. Relies on `SparkSession._jvm` and `_jsparkSession`.
+
+    Raises `Py4JError` or `ConnectionError` if Java is gone.
+    """
+    # By pyspark's types, a session may have no JVM; a session that is not a Connect session always has one.
+    session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+
+
+def make_active_in_python(session: SparkSession) -> None:
+    """Make a session the active one of this program. Relies on `SparkSession._activeSession`."""
+    SparkSession._activeSession = session
+
+
+def temporary_folder(session: SparkSession) -> Path:
+    """The temporary folder of the session's Java process, which deletes the folder when it ends.
+
+    Relies on `SparkContext._temp_dir`.
+    """
+    return Path(session.sparkContext._temp_dir)
+
+
+def set_worker_python(session: SparkSession, executable: str) -> None:
+    """Let worker processes that start from now on run under this interpreter. Relies on `SparkContext.pythonExec`."""
+    session.sparkContext.pythonExec = executable
+
+
+def worker_python(session: SparkSession) -> str:
+    """The interpreter of worker processes, as a path or a name. Relies on `SparkContext.pythonExec`."""
+    return session.sparkContext.pythonExec
+
+
+def worker_environment(session: SparkSession) -> dict[str, str]:
+    """Return the environment variables of worker processes that start from now on; the caller may change the dict.
+
+    Relies on `SparkContext.environment`.
+    """
+    return session.sparkContext.environment
+
+
+# --- worker processes ------------------------------------------------------------------------------------------------
+
+
+def run_worker_daemon(around: Callable[[Callable[[], int]], int]) -> None:
+    """Run Spark's daemon for Python workers, which forks a worker process for each task that finds no idle worker.
+
+    `around` runs the body of each worker, and returns the exit code of the worker.
+    Relies on `pyspark.daemon`: `manager` calls the module's `worker` in each process that it forks.
+    """
+    body = daemon.worker
+
+    def worker(sock: socket.socket, authenticated: bool) -> int:
+        return around(lambda: int(body(sock, authenticated)))
+
+    daemon.worker = worker
+    daemon.manager()

@@ -1,0 +1,1 @@
+"""Committed state in LMDB files on the host that processes an interval."""

@@ -1,0 +1,187 @@
+"""The `Host` of Spark's worker processes: attempt tokens, state stores of the machine, delta files."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
+from functools import partial
+from secrets import token_bytes
+
+from headrace.lowlevel.checkpoint import DeltaFile, DeltaHeader, FileChain
+from headrace.lowlevel.checkpoint.files.delta_file import delta_object
+from headrace.lowlevel.checkpoint.files.file_chain import epoch_of
+from headrace.lowlevel.intervals.sequencer import attempt_token
+from headrace.lowlevel.processing.state_cache import StateCache
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
+from headrace.runners.engine.background_calls import PendingCall, Release, Threads
+from headrace.runners.engine.messages import DRIVER, Kind, Message, Sender, pack, unpack
+from headrace.runners.engine.task.local_exchange import LocalExchange
+from headrace.runners.spark.memory.allocator import TRIM
+from headrace.runners.spark.memory.mmap_release import PAGES
+from headrace.runners.spark.statestore.disk_full import StateDiskError
+from headrace.runners.spark.statestore.lmdb_private import DAMAGE
+from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
+from headrace.runners.spark.statestore.store_cache import StoreCache, advance
+from headrace.runners.spark.worker.delta_cache import LastDelta
+from headrace.runners.spark.worker.parallel_writes import ParallelWrites
+
+_REMEMBERED = 16
+"""Number of intervals of which the process caches the last delta file that it wrote. The next task of the same interval
+need not read the file; the delta is dropped once the state store of the interval contains it."""
+_FEW_BYTES = 2 << 20
+"""Size up to which a delta file is cached as Python objects, several times as large; larger files as bytes."""
+_LATE_ATTEMPT = 2
+"""Spark's number, from 0, of the first attempt that trusts no state store, and sends a full disk to the driver."""
+
+
+class SparkHost:
+    """The `Host` of the tasks of one run in one process; state stores stay open from task to task."""
+
+    def __init__(
+        self,
+        storage: ObjectStorage,
+        run: str,
+        cache_bytes: int = 0,
+        step_begins: Callable[[str], None] | None = None,
+    ) -> None:
+        self.states = StateCache(cache_bytes)
+        self.local_exchange: LocalExchange | None = None
+        """See `Host`; the exchange of the current task."""
+        self.step_begins = step_begins
+        self._storage = storage
+        self._stores = StoreCache(run)
+        self._leases = ExitStack()
+        self._threads = Threads()
+        self._writes = ParallelWrites(storage)
+        self._used: list[tuple[str, str]] = []
+        self._is_damaged = self._is_late = False
+        self._last_deltas: OrderedDict[tuple[int, int], LastDelta] = OrderedDict()
+        """(level, interval) -> the last delta file."""
+
+    def move_to(self, storage: ObjectStorage) -> None:
+        """Go on from a checkpoint at this location: the same as before, or a copy of it with the same name.
+
+        State stores stay valid, as their positions are names of files, which are different for all attempts.
+        """
+        self._storage, self._writes = storage, ParallelWrites(storage)
+
+    def begin(self, attempt: int, whole_epoch: bool = False) -> None:
+        """Begin a task; `attempt` is Spark's number of the attempt, from 0. The task may be all of an epoch."""
+        self.local_exchange = LocalExchange() if whole_epoch else None
+        # If two attempts died, a damaged state store may be the cause: reading it can crash the process.
+        self._is_damaged = self._is_late = attempt >= _LATE_ATTEMPT
+        self._writes.forget()
+
+    def finish(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Pass on the messages of a task, then end the task: its files are written, the views of its stores released.
+
+        Raises `StateDiskError` if the disk of this host is full: Spark may try the task on another host. Late attempts
+        send the error to the driver, which ends the run.
+        """
+        try:
+            for message in messages:
+                if message[2] == Kind.FAILURE:
+                    self._try_elsewhere(message[3])
+                yield message
+            try:
+                self._writes.settle()
+            except StoreError as error:
+                yield (0, DRIVER, Kind.FAILURE, pack(error))
+        finally:
+            self.local_exchange = None
+            self._leases.close()
+            if self._is_damaged:
+                for key in self._used:
+                    self._stores.drop(*key)
+            self._used.clear()
+            TRIM.task_ends()
+            PAGES.look()
+
+    def failed(self, error: Exception) -> None:
+        """See `Host`: if an error of LMDB is among the causes, stores that the task used are deleted.
+
+        A full disk damages none; a store that is made again on such a disk would only fail in other ways.
+        """
+        cause: BaseException | None = error
+        while cause is not None and not isinstance(cause, StateDiskError):
+            self._is_damaged |= isinstance(cause, DAMAGE)
+            cause = cause.__cause__ or cause.__context__
+
+    def _try_elsewhere(self, blob: bytes) -> None:
+        """Raise a failure that another host may not have, so that Spark tries the task there; not in a late attempt."""
+        if not self._is_late and isinstance(error := unpack(blob), StateDiskError):
+            raise error
+
+    def token(self) -> str:
+        """A token that no other attempt has, as Spark may run a task again, or twice at once."""
+        return attempt_token(token_bytes(8))
+
+    def state_store(
+        self, computation: str, level: int, interval: int, epoch: int, chain: FileChain | None
+    ) -> StateStore:
+        """See `Host`: the state store of this host, brought to exactly the end of the chain."""
+        chain = chain or FileChain(level, interval)
+        store = self._lease(computation, chain, lambda store: True)
+        self._drop_cached(chain, computation)
+        return store
+
+    def state_store_no_older(self, computation: str, chain: FileChain) -> StateStore:
+        """The state store of this host at the end of the chain, or at a later epoch if one has changed the store."""
+        return self._lease(computation, chain, lambda store: epoch_of(store.refresh()) <= epoch_of(chain.last))
+
+    def _lease(self, computation: str, chain: FileChain, is_behind: Callable[[LmdbStateStore], bool]) -> StateStore:
+        key = (computation, str(chain.interval))
+        if self._is_damaged:
+            self._stores.drop(*key)
+        self._used.append(key)
+        store = self._leases.enter_context(self._stores.lease(*key))
+        try:
+            if is_behind(store):
+                advance(store, chain.names, partial(self._read, chain, computation))
+        except DAMAGE:
+            self._stores.drop(*key)
+            store = self._leases.enter_context(self._stores.lease(*key))
+            advance(store, chain.names, partial(self._read, chain, computation))
+        for origin in chain.origins:
+            # The interval of the origin is gone; at another level, its number may be that of this interval.
+            if origin.chain.level == chain.level:
+                self._stores.drop(computation, str(origin.chain.interval))
+        return store
+
+    def _read(self, chain: FileChain, computation: str, name: str) -> list[Delta]:
+        last_delta = self._last_deltas.get((chain.level, chain.interval))
+        if last_delta is not None and last_delta.name == name and (deltas := last_delta.of(computation)) is not None:
+            return deltas
+        return list(chain.read(self._storage, name, computation))
+
+    def _drop_cached(self, chain: FileChain, computation: str) -> None:
+        """Drop the cached delta of a computation: it is in the state store now, or its epoch was given up."""
+        if (last_delta := self._last_deltas.get((chain.level, chain.interval))) is not None:
+            last_delta.drop(computation)
+
+    def seconds(self) -> float:
+        """Processor time of this process, which does not depend on the load of the machine."""
+        return time.process_time()
+
+    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
+        """Begin to write the deltas to the checkpoint, see `finish`; they count once a commit names the file."""
+        # The interval is processed, and encoding its delta takes the most memory.
+        PAGES.look()
+        path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
+        self._writes.begin(path, data)
+        key = (sender.level, interval)
+        name = FileChain(sender.level, interval).after(written).last
+        self._last_deltas[key] = LastDelta(
+            name, dict(deltas) if len(data) < _FEW_BYTES else dict.fromkeys(deltas, data)
+        )
+        self._last_deltas.move_to_end(key)
+        while len(self._last_deltas) > _REMEMBERED:
+            self._last_deltas.popitem(last=False)
+        return written
+
+    def begin_release(self, release: Release) -> PendingCall:
+        """See `Host`: in a thread, which may go on after the task."""
+        return self._threads.begin(release)

@@ -1,0 +1,89 @@
+"""The objects of a worker process of Spark that live from task to task; `PROCESS` is their only owner.
+
+A process begins without runs, and `begin_task` loads them. The objects of a run go when the run ends or is displaced by
+other runs (`LoadedRuns`); the daemon calls `end` when the process ends. Memory that the process gives back to the
+system is counted in `runners.spark.memory`, as the driver may have state stores, too.
+"""
+
+from __future__ import annotations
+
+import gc
+
+from pyspark import TaskContext
+
+from headrace.runners.spark.memory.allocator import settle
+from headrace.runners.spark.worker.host import SparkHost
+from headrace.runners.spark.worker.last_step import LastStep
+from headrace.runners.spark.worker.loaded_runs import LoadedRuns
+from headrace.runners.spark.worker.records_read import RecordsRead
+from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
+
+
+class GarbageThresholds:
+    """Makes garbage collection cheap: it skips objects that live for ever, and runs seldom within a task.
+
+    Spark's worker collects garbage after every task, in all objects that were ever loaded: 10 ms and more each time.
+    Objects that exist when the first few tasks begin are modules, code and open files, so they are frozen. A task makes
+    records by the ten thousand, hardly any of them in a reference cycle: the usual threshold of 700 costs an eighth of
+    the task. The higher one costs nothing, and cycles of user code still go before they fill the memory.
+    """
+
+    _FREEZING_TASKS = frozenset({2, 3, 5, 9, 17})
+    _THRESHOLDS = (200_000, 10, 10)
+
+    def __init__(self) -> None:
+        self._tasks = 0
+
+    def task_begins(self) -> None:
+        """Call at the start of each task, when Spark's worker has just collected."""
+        self._tasks += 1
+        gc.set_threshold(*self._THRESHOLDS)
+        if self._tasks in self._FREEZING_TASKS:
+            gc.freeze()
+
+
+class WorkerProcess:
+    """One process, which runs one task at a time."""
+
+    def __init__(self) -> None:
+        self.records_read = RecordsRead()
+        """Count of the current task. Its splits share this object, as each was pickled separately."""
+        self.last_step = LastStep()
+        self._runs = LoadedRuns(self.last_step.step)
+        self._garbage = GarbageThresholds()
+
+    def begin_task(
+        self, payload: TaskPayload, whole_epoch: bool = False
+    ) -> tuple[TaskContext, PayloadContents, SparkHost]:
+        """Prepare for one of Spark's tasks; returns the task, its unpacked payload, and the host."""
+        task = current_task()
+        self._garbage.task_begins()
+        settle()
+        self.last_step.task_begins()
+        contents, host = self._runs.take(payload)
+        host.begin(task.attemptNumber(), whole_epoch)
+        return task, contents, host
+
+    def begin_snapshot(self, payload: TaskPayload) -> tuple[PayloadContents, SparkHost]:
+        """Prepare for a task that makes a snapshot, in which no user code runs."""
+        contents, host = self._runs.take(payload)
+        host.begin(current_task().attemptNumber())
+        return contents, host
+
+    def leave(self, payload: TaskPayload) -> None:
+        """Tear down the user code of a run that has ended."""
+        self._runs.leave(payload)
+
+    def end(self) -> None:
+        """Tear down the user code of all runs, as the process ends."""
+        self._runs.leave_all()
+
+
+def current_task() -> TaskContext:
+    """The task of Spark that calls this function."""
+    task = TaskContext.get()
+    assert task is not None, "Spark calls this inside a task"
+    return task
+
+
+PROCESS = WorkerProcess()

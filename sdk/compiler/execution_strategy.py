@@ -1,0 +1,144 @@
+"""Whether each step is vectorized (whole columns, all keys at once) or works one by one, and why.
+
+`grouping_strategy` decides this for a grouping, `paths` of `sdk.operators.fusion.vectorized_stage` for element-wise
+steps. `headrace explain` prints the reasons, and the logger `headrace.sdk.compile` logs them at level INFO.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.combining.combiner_lifting import liftable
+from headrace.sdk.operators.vectorized.eligibility import gap_of, obstacle
+from headrace.sdk.windows.windowing import Windowing
+
+
+class Grouper(Enum):
+    """The computation that does a grouping."""
+
+    PER_KEY = "Grouping"
+    """One key at a time, whatever the windowing."""
+    COLUMNS = "ColumnGrouping"
+    """All keys of an interval at once; it appends or updates, as windows have one pane or several."""
+    SESSIONS = "ColumnSessions"
+    """The sessions of all keys of an interval at once."""
+
+
+class Lifting(Enum):
+    """What is done to the elements of a bundle before the shuffle."""
+
+    NOTHING = ""
+    WINDOWS = "LiftedCombine"
+    """Those of a key and window are combined."""
+    SESSIONS = "SessionLifting"
+    """Those of a key that are less than a gap apart are combined."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupingStrategy:
+    """Which implementation a grouping takes."""
+
+    grouper: Grouper
+    lifting: Lifting
+    fans_out: bool
+    """Whether each key is combined in shards first."""
+    obstacle: str | None
+    """Why the computation is not vectorized; None if it is."""
+
+    def of_step(self, label: str) -> ExecutionStrategy:
+        """The strategy as `headrace explain` shows it for a step."""
+        return ExecutionStrategy(label, "all keys at once", "key by key", self.obstacle)
+
+
+def grouping_strategy(
+    windowing: Windowing,
+    combine: Combiner | None,
+    forms: Collection[GroupingInputForm],
+    *,
+    takes_back: bool,
+    has_fanout: bool,
+) -> GroupingStrategy:
+    """Choose the implementation of a grouping; nothing about it is chosen elsewhere.
+
+    Args:
+        windowing: Windowing of the input.
+        combine: CombineFn of the grouping; None for a grouping that keeps all elements.
+        forms: How the input streams carry windows: `PLAIN` or `WINDOWED`.
+        takes_back: Whether the input may have retractions.
+        has_fanout: Whether the program asks for a fan-out of hot keys.
+
+    >>> from headrace.sdk.combinefns.numeric import SumFn
+    >>> from headrace.sdk.windows import Sessions
+    >>> forms = [GroupingInputForm.PLAIN]
+    >>> strategy = grouping_strategy(Windowing.of(Sessions(9)), SumFn(), forms, takes_back=False, has_fanout=False)
+    >>> strategy.grouper.name, strategy.lifting.name, strategy.fans_out
+    ('SESSIONS', 'SESSIONS', False)
+    """
+    reason = obstacle(windowing, combine, takes_back=takes_back, spread=has_fanout)
+    combines = combine is not None and not takes_back
+    lifts = combines and all(liftable(windowing, form) for form in forms)
+    fans_out = combines and has_fanout and not windowing.trigger.needs_values
+    # (vectorized, in sessions): computation, what happens before the shuffle
+    match reason is None, gap_of(windowing) is not None:
+        case True, True:
+            assert not fans_out, "obstacle() refuses sessions with fan-out: parts of a session have no shards"
+            grouper, lifting = Grouper.SESSIONS, Lifting.SESSIONS
+        case True, False:
+            assert lifts, f"{windowing}: a ColumnGrouping has lifted input only; obstacle() must refuse it"
+            grouper, lifting = Grouper.COLUMNS, Lifting.WINDOWS
+        case _:
+            grouper, lifting = Grouper.PER_KEY, Lifting.WINDOWS if lifts else Lifting.NOTHING
+    return GroupingStrategy(grouper, lifting, fans_out, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionStrategy:
+    """How a step processes its elements, and why.
+
+    >>> print(ExecutionStrategy("Sum", "all keys at once", "key by key", None))
+    step 'Sum' processes all keys at once
+    """
+
+    step: str
+    vectorized: str
+    """What the step processes at a time if it is vectorized."""
+    otherwise: str
+    """What it processes at a time if it is not."""
+    obstacle: str | None
+    """Why the step is not vectorized; None if it is."""
+    exception: str = ""
+    """Which elements are processed otherwise, and why; empty if none are."""
+
+    def __str__(self) -> str:
+        unit = self.vectorized if self.obstacle is None else f"{self.otherwise}: {self.obstacle}"
+        return f"step {self.step!r} processes {unit}{self.exception and f'; {self.exception}'}"
+
+
+def one_for_each_step(
+    groupings: Iterable[ExecutionStrategy], elements: Iterable[ExecutionStrategy]
+) -> list[ExecutionStrategy]:
+    """Merge the strategies of groupings and of element-wise processing: one for each step.
+
+    >>> sums = ExecutionStrategy("Sum", "all keys at once", "key by key", None)
+    >>> inputs = ExecutionStrategy("Sum", "columns", "elements one by one", "step 'Timed' gives them so")
+    >>> print(*one_for_each_step([sums], [inputs]))
+    step 'Sum' processes all keys at once; its elements come one by one: step 'Timed' gives them so
+    """
+    merged: dict[str, ExecutionStrategy] = {}
+    for strategy in elements:
+        known = merged.setdefault(strategy.step, strategy)
+        if known.obstacle != strategy.obstacle and not known.exception:
+            # Elements of a step come in two forms: with the window that their time says, and with windows of their own.
+            first, other = (known, strategy) if known.obstacle is None else (strategy, known)
+            exception = f"some one by one: {other.obstacle}"
+            merged[strategy.step] = first if first.obstacle else replace(first, exception=exception)
+    for strategy in groupings:
+        of_elements = merged.get(strategy.step)
+        if of_elements is not None and of_elements.obstacle is not None:
+            strategy = replace(strategy, exception=f"its elements come one by one: {of_elements.obstacle}")
+        merged[strategy.step] = strategy
+    return list(merged.values())

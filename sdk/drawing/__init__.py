@@ -1,1 +1,0 @@
-"""Pictures of a program: of the pipeline as it is written, and of the topology that it compiles to."""

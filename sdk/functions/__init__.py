@@ -1,0 +1,1 @@
+"""User functions as the engine calls them: arguments, life cycle, types, exceptions."""

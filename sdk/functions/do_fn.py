@@ -1,0 +1,167 @@
+"""What: user functions on elements, with their life cycle: `DoFn`, and those made of plain functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, cast
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.functions.arguments import Given, StateArgument, TimerArgument
+from headrace.sdk.functions.step_types import Gives
+from headrace.sdk.model.labels import label_of
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.userstate.state_spec import StateSpec, StateT
+from headrace.sdk.userstate.timer_spec import TimerSpec
+from headrace.sdk.userstate.user_timer import UserTimer
+from headrace.sdk.windows import IntervalWindow
+
+
+class DoFn:
+    """A function on elements with a life cycle. Subclass it and define `process`.
+
+    `process` returns the outputs as an iterable (usually it is a generator), or None for none. An output is a value,
+    at its input's timestamp and in its windows, or a `TimestampedValue`, `WindowedValue` or `TaggedOutput`. Parameters
+    of `process` whose default is one of the names below get what the name says.
+
+    >>> class Words(DoFn):
+    ...     def process(self, line, window=DoFn.WindowParam):
+    ...         for word in line.split():
+    ...             yield word, window
+    >>> Words().default_label()
+    'Words'
+    """
+
+    # The engine knows them by identity; their types are those of what a parameter gets.
+    ElementParam: object = Given.ELEMENT
+    KeyParam: object = Given.KEY
+    """The first item of the element."""
+    TimestampParam = cast(Timestamp, Given.TIMESTAMP)
+    """The element's timestamp."""
+    WindowParam = cast(IntervalWindow, Given.WINDOW)
+    """The element's window, of whatever kind. An element in several windows is processed once for each."""
+    PaneInfoParam = cast(PaneInfo, Given.PANE)
+    """The pane that the element came with."""
+    WindowedValueParam = cast(WindowedValue, Given.WINDOWED_VALUE)
+    """Element, timestamp, windows and pane as one."""
+    DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)
+    """In a method with `on_timer`: the tag that the timer was set with."""
+
+    @staticmethod
+    def StateParam(spec: StateSpec[StateT]) -> StateT:
+        """A piece of state of the element's key and window, as the default of a parameter."""
+        if not isinstance(spec, StateSpec):
+            raise ValueError(
+                f"DoFn.StateParam takes a StateSpec, got {spec!r:.200}; declare one, as BagStateSpec('name')"
+            )
+        return cast(StateT, StateArgument(spec))
+
+    @staticmethod
+    def TimerParam(spec: TimerSpec) -> UserTimer:
+        """A timer of the element's key and window, as the default of a parameter."""
+        if not isinstance(spec, TimerSpec):
+            raise ValueError(
+                f"DoFn.TimerParam takes a TimerSpec, got {spec!r:.200}; declare one: TimerSpec(name, domain)"
+            )
+        return cast(UserTimer, TimerArgument(spec))
+
+    handles_retractions: bool = False
+    """Whether a DoFn with state, or with a `finish_bundle`, looks at its pane parameter for retractions, and takes back
+    what they stand for. One that does not is refused where there may be any."""
+
+    strong_productions: bool = True
+    """Whether outputs become visible with the commit of their epoch only. False chooses weak productions: a sink that
+    they go to gets them at once, perhaps repeatedly. Our own addition; the rules are in
+    `headrace.lowlevel.topology.weak_productions`."""
+
+    gives = Gives.OUTPUTS
+
+    def setup(self) -> None:
+        """Called once in each process before the first bundle."""
+
+    def start_bundle(self) -> None:
+        """Called before the first element of a bundle."""
+
+    def finish_bundle(self) -> Iterable[object] | None:
+        """Called after the last element of a bundle; may return outputs as `WindowedValue`s."""
+
+    def has_finish_bundle(self) -> bool:
+        """Whether `finish_bundle` does anything."""
+        return type(self).finish_bundle is not DoFn.finish_bundle
+
+    def teardown(self) -> None:
+        """Called when the run is over, once for each `setup`; not in a process that is killed."""
+
+    if TYPE_CHECKING:
+        # To type checkers a method of any parameters will do.
+        process: Callable[..., Iterable[object] | None]
+    else:
+
+        def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+            """Outputs of an element."""
+            raise TypeError(f"{type(self).__name__} does not define process(self, element)")
+
+    def default_label(self) -> str:
+        """The name in the label of a `ParDo` of it."""
+        return type(self).__name__
+
+    @staticmethod
+    def from_callable(function: Callable[..., object]) -> DoFn:
+        """The DoFn of a function from an element to its outputs."""
+        return FlatMapFn(function)
+
+
+class FunctionDoFn(DoFn):
+    """A DoFn made of a plain function; the subclasses differ in what its result means."""
+
+    spread = False
+    """Whether an element is spread over the function's parameters."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self.function = function
+
+    def default_label(self) -> str:
+        """The function's name."""
+        return label_of(self.function)
+
+
+class FlatMapFn(FunctionDoFn):
+    """Puts out what the function's result holds."""
+
+    gives = Gives.ITEMS
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return cast("Iterable[object] | None", self.function(*args, **kwargs))
+
+
+class MapFn(FunctionDoFn):
+    """Puts out the function's result."""
+
+    gives = Gives.VALUE
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return [self.function(*args, **kwargs)]
+
+
+class FilterFn(FunctionDoFn):
+    """Puts out the elements for which the function's result is true."""
+
+    gives = Gives.KEPT
+
+    def process(self, *args: object, **kwargs: object) -> Iterable[object] | None:
+        """Outputs of an element."""
+        return [args[0]] if self.function(*args, **kwargs) else []
+
+
+class MapTupleFn(MapFn):
+    """`MapFn` of a function with a parameter for each item of the element."""
+
+    spread = True
+
+
+class FlatMapTupleFn(FlatMapFn):
+    """`FlatMapFn` of a function with a parameter for each item of the element."""
+
+    spread = True

@@ -1,0 +1,1 @@
+"""A pipeline while it is built: collections, transforms, labels and checks."""

@@ -1,0 +1,108 @@
+"""A pipeline while it is built: transforms applied to collections, each under a label of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import cast
+
+from headrace.sdk.graph.build_checks import check_inputs, type_outputs
+from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, named_values
+from headrace.sdk.graph.pvalue import (
+    BasePipeline,
+    DoOutputsTuple,
+    InT,
+    OutT,
+    PCollection,
+    PDone,
+    PValue,
+    Step,
+    Transform,
+)
+from headrace.sdk.options import PipelineOptions
+
+
+class PipelineGraph(BasePipeline):
+    """The steps of a pipeline, in the order in which they were applied.
+
+    >>> graph = PipelineGraph(PipelineOptions([]))
+    >>> graph.steps
+    []
+    """
+
+    def __init__(self, options: PipelineOptions) -> None:
+        self.options = options
+        self.steps: list[Step] = []
+        self.checks: list[Callable[[], None]] = []
+        self._scope: list[str] = []
+        """The full label of the step that is being applied, if one is."""
+        self._labels: set[str] = set()
+
+    def apply(self, transform: Transform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
+        """Apply a transform to a collection, or to nested tuples, lists and dicts of them; what `|` does.
+
+        Raises:
+            TypeError: `transform` is no transform, or takes a collection and is applied to something else.
+            RuntimeError: Another step has the same full label.
+        """
+        if isinstance(transform, NamedPTransform):
+            named: NamedPTransform[InT, OutT] = transform
+            return self.apply(named.transform, inputs, label or named.label)
+        if not isinstance(transform, PTransform):
+            raise TypeError(f"expected a transform, got {transform!r}; write pcollection | Map(function), say")
+        applied: PTransform[InT, OutT] = transform
+        step = Step(self._claim(label or applied.label), applied, self._inputs_of(applied, inputs))
+        self.steps.append(step)
+        check_inputs(step, applied, inputs)
+        with self._inside(step.full_label):
+            result = applied.expand(cast(InT, inputs))
+        self._set_producer(step, result)
+        type_outputs(step, applied, inputs, result)
+        return result
+
+    def _claim(self, label: str) -> str:
+        full_label = "/".join([*self._scope, label])
+        if full_label in self._labels:
+            raise RuntimeError(
+                f"a step with the label {full_label!r} already exists in the pipeline; "
+                "give this one a label of its own: pcollection | 'label' >> transform"
+            )
+        self._labels.add(full_label)
+        return full_label
+
+    def has_label(self, full_label: str) -> bool:
+        """See `BasePipeline`."""
+        return full_label in self._labels
+
+    @property
+    def current_label(self) -> str:
+        """See `BasePipeline`."""
+        return self._scope[-1] if self._scope else ""
+
+    def _inputs_of(self, transform: PTransform[InT, OutT], inputs: object) -> list[PValue]:
+        values = [value for _, value in named_values(inputs)]
+        if inputs is None or any(isinstance(value, PDone) for value in values):
+            raise TypeError(
+                f"transform {transform.label!r} was applied to the output of a step that has none ({inputs!r}); "
+                "apply it to a collection"
+            )
+        if any(value.pipeline is not self for value in values):
+            raise ValueError(
+                f"transform {transform.label!r} was given collections of different pipelines; build both in one"
+            )
+        return values
+
+    @contextmanager
+    def _inside(self, full_label: str) -> Iterator[None]:
+        outer, self._scope = self._scope, [full_label]
+        try:
+            yield
+        finally:
+            self._scope = outer
+
+    def _set_producer(self, step: Step, result: object) -> None:
+        """Make the step the producer of what no inner step produced."""
+        values = result.all() if isinstance(result, DoOutputsTuple) else [value for _, value in named_values(result)]
+        for value in values:
+            if isinstance(value, PCollection) and value.producer is None:
+                step.add_output(value)

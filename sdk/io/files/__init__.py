@@ -1,0 +1,1 @@
+"""What all file formats share: patterns, ranges, output files that appear exactly once."""

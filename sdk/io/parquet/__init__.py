@@ -1,0 +1,1 @@
+"""Parquet files as sources and sinks, also in folders named by values."""

@@ -1,0 +1,1 @@
+"""Elements: value, event time, windows and pane."""

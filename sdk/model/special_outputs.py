@@ -1,0 +1,26 @@
+"""What: outputs of user functions that say more than a value, among them those of other SDKs' classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.windows import TimestampedValue
+
+Convert = Callable[[object], object]
+SPECIAL: set[type] = {TaggedOutput, TimestampedValue, WindowedValue}
+"""Classes of outputs that carry a tag, a timestamp or windows."""
+_CONVERSIONS: dict[type, Convert] = {}
+
+
+def register_output(kind: type, convert: Convert) -> None:
+    """Treat instances of another SDK's class as the output that `convert` makes of them."""
+    _CONVERSIONS[kind] = convert
+    SPECIAL.add(kind)
+
+
+def converted(output: object) -> object:
+    """The output as an instance of a class of this package, or as it is."""
+    convert = _CONVERSIONS.get(output.__class__)
+    return output if convert is None else convert(output)

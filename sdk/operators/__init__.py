@@ -1,0 +1,1 @@
+"""What a topology of the sdk is made of: the computations that run transforms."""

@@ -1,0 +1,1 @@
+"""Combining before the shuffle, so that one accumulator is shuffled instead of many elements."""

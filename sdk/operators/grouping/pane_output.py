@@ -1,0 +1,88 @@
+"""How: the panes of one key's windows, from the trigger that fires to the output stream (Streaming 102).
+
+All panes and retractions of a per-key grouping are made here. They are sent at the end of the bundle, in the order of
+the watermarks at which their windows fired.
+"""
+
+from __future__ import annotations
+
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.model.panes import PaneInfoTiming, pane_of_window
+from headrace.sdk.operators.grouping.emitted_panes import EmittedPane
+from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.key_windows import KeyWindows
+from headrace.sdk.operators.grouping.window_state import WindowState
+
+EARLY, ON_TIME, LATE = PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE
+
+
+class PaneOutput:
+    """Collects the panes of a key until the end of a bundle; `context` is the key's."""
+
+    __slots__ = ("_config", "_context", "_fired_at", "_timestamps", "_values", "_windows", "now")
+
+    def __init__(self, config: GroupingConfig, windows: KeyWindows, context: Context) -> None:
+        self._config, self._windows, self._context = config, windows, context
+        self.now = windows.watermark
+        """The watermark at which the next panes fire, microseconds UTC; panes are sent in this order."""
+        self._values: list[object] = []
+        self._timestamps: list[int] = []
+        self._fired_at: list[int] = []
+
+    def emit(self, state: WindowState, *, early: bool, is_last: bool, triggered: bool) -> None:
+        """Emit a pane of a window if it has new elements or the windowing asks for a pane without new elements.
+
+        Args:
+            state: The window; its number of new elements becomes 0.
+            early: Whether the watermark is before the end of the window.
+            is_last: Whether the window has no pane after this one.
+            triggered: Whether the trigger fires, rather than the window only closing.
+        """
+        config = self._config
+        timing = EARLY if early else ON_TIME if state.timely else LATE
+        on_time = triggered and timing is ON_TIME and config.has_ontime_pane
+        if state.fresh or (on_time and config.empty_on_time) or (is_last and config.empty_last):
+            if state.shown:
+                self._retract(state)
+            if state.live or not (config.retracting and config.takes_back):
+                self._show(state, timing, is_last)
+        state.fresh = 0
+        # Accumulated elements count for the timestamps of all panes up to the one at the end of the window.
+        if config.discarding or not early or not config.has_ontime_pane:
+            state.stamp = None
+
+    def _show(self, state: WindowState, timing: PaneInfoTiming, is_last: bool) -> None:
+        """Emit the result of a window's contents."""
+        namespace = state.namespace
+        pane = pane_of_window(state.index, state.nonspeculative, timing, is_last)
+        value = (self._context.key, self._config.contents.result(state, self._context))
+        timestamp = namespace.last if state.stamp is None else state.stamp
+        self._add((value, namespace.window, pane), timestamp)
+        state.count_pane(timing is EARLY)
+        if self._config.retracting and not is_last:
+            self._windows.emitted_panes.put(namespace, [EmittedPane(value, namespace.code, pane, timestamp)])
+            state.shown = True
+
+    def _retract(self, state: WindowState) -> None:
+        """Emit the retractions of the window's stored panes."""
+        namespaces = self._config.namespaces
+        for pane in self._windows.emitted_panes.take(state.namespace):
+            self._add((pane.value, namespaces.of_code(pane.code).window, pane.retraction), pane.timestamp)
+        state.shown = False
+
+    def _add(self, value: object, timestamp: int) -> None:
+        self._values.append(value)
+        self._timestamps.append(timestamp)
+        self._fired_at.append(self.now)
+
+    def send(self, stream: str) -> None:
+        """Produce the collected panes to a stream."""
+        values, timestamps, fired_at = self._values, self._timestamps, self._fired_at
+        if not values:
+            return
+        if len(fired_at) > 1 and any(map(int.__gt__, fired_at, fired_at[1:])):
+            order = sorted(range(len(fired_at)), key=fired_at.__getitem__)
+            values = [values[index] for index in order]
+            timestamps = [timestamps[index] for index in order]
+        self._context.produce_batch(stream, Batch(values, timestamps))

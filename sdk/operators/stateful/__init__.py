@@ -1,0 +1,1 @@
+"""DoFns with state and timers, as keyed computations."""

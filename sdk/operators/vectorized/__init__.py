@@ -1,0 +1,1 @@
+"""Groupings of all keys of an interval at once, over columns."""

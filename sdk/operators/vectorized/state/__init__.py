@@ -1,0 +1,1 @@
+"""What vectorized groupings keep: tables of windows, and the segments that store them."""

@@ -1,0 +1,139 @@
+"""Where: conversion of a bundle's lifted elements into lines by key and window."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.sdk.operators.combining.accumulator_columns import Lifted
+from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.grouping.window_assignment import LiftedNamespaces
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.slice_expansion import expanded
+from headrace.sdk.operators.vectorized.state.window_table import END, FRESH, WindowTable, objects_of
+
+
+class Arrivals(NamedTuple):
+    """A bundle's lifted elements in open windows; the arrays are int64 and have one entry for each line."""
+
+    lines: WindowTable
+    """Lines in the order of their arrival."""
+    lost: Numbers
+    """Number of elements of each line that are dropped if the window is finished: those that are in no later window."""
+    blocks: Numbers
+    """Index of the block with which each line arrived."""
+
+    def where(self, chosen: Flags) -> Arrivals:
+        """The arrivals where `chosen` is True."""
+        return Arrivals(self.lines.where(chosen), self.lost[chosen], self.blocks[chosen])
+
+    def order(self, groups: Numbers, before: Numbers, enough: Numbers) -> Numbers:
+        """A sort key of groups: the order in which they reached enough elements for a pane.
+
+        Elements of a bundle arrive in blocks, so that a group reaches its number with a whole block.
+
+        Args:
+            groups: Group of each line: int64, from 0 to below the number of groups.
+            before: Number of elements that each group had before the bundle: int64, one entry for each group.
+            enough: Number of elements that each group needs: int64, one entry for each group.
+
+        Returns:
+            int64, one entry for each group: the index of a line; the number of lines if a group has not enough
+            elements.
+        """
+        when = np.full(len(before), len(groups), np.int64)
+        if not len(groups):
+            return when
+        if (enough[groups] <= 1).all():
+            when[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)
+            return when
+        by_group = np.argsort(groups, kind="stable")
+        group, blocks = groups[by_group], self.blocks[by_group]
+        begins = np.flatnonzero((np.diff(group, prepend=-1) != 0) | (np.diff(blocks, prepend=-1) != 0))
+        sums = np.cumsum(self.lines[FRESH][by_group])
+        stops = np.append(begins[1:], len(group))
+        owner = group[begins]
+        first = np.flatnonzero(np.diff(owner, prepend=-1))
+        base = np.where(begins[first] > 0, sums[begins[first] - 1], 0)
+        sizes = np.diff(np.append(first, len(owner)))
+        reached = sums[stops - 1] - np.repeat(base, sizes) + before[owner] >= enough[owner]
+        chosen = np.flatnonzero(reached)[::-1]
+        when[owner[chosen]] = by_group[begins[chosen]]
+        return when
+
+
+@dataclass(frozen=True, slots=True)
+class ArrivalTables:
+    """Converts lifted elements into lines of windows."""
+
+    namespaces: LiftedNamespaces
+    size: int | None
+    """Length of a window, microseconds; None for the global window."""
+    width: int
+    """Number of columns that reducers keep."""
+    one_pane: bool
+    """Whether windows have one pane; lines then have only the columns of `ONE_PANE`."""
+
+    def of(self, blocks: Sequence[Block], context: IntervalContext, closed_until: int) -> Arrivals:
+        """The arrivals in windows that end after `closed_until`, microseconds UTC; others are counted as late."""
+        made = [self._of_block(block) for block in blocks]
+        none = WindowTable.empty(self.width).without_panes()
+        lines = WindowTable.joined([none, *(table for table, _ in made)], self.width)
+        lost = np.concatenate([np.empty(0, np.int64), *(lost for _, lost in made)])
+        number = np.repeat(np.arange(len(made)), [len(table) for table, _ in made])
+        open_ = lines[END] > closed_until
+        if late := int(lost[~open_].sum()):
+            context.count("dropped_late", late)
+        if records := sum(map(_elements, blocks)):
+            context.count("records", records)
+        return Arrivals(lines if self.one_pane else lines.with_panes(), lost, number).where(open_)
+
+    def _of_block(self, block: Block) -> tuple[WindowTable, Numbers]:
+        if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, Lifted):
+            return self._of_columns(block, block.batch.shape)
+        return self._of_values(block)
+
+    def _of_columns(self, block: ColumnBlock, shape: Lifted) -> tuple[WindowTable, Numbers]:
+        table = block.batch.table
+        key_hashes, keys = block.of_each_record()
+        indices, ends, is_last = expanded(
+            shape.starts(table), lambda start: self.namespaces.of(shape.slices.code(start))
+        )
+        where = of_numbers(indices)
+        starts = np.full(len(ends), MIN_TIMESTAMP) if self.size is None else ends - self.size
+        counts = shape.counts(table)[indices]
+        kept = [column[indices] for column in shape.kept(table)]
+        lines = WindowTable(key_hashes.take(where), keys.take(where), [starts, ends, counts], kept)
+        return lines, np.where(is_last, counts, 0)
+
+    def _of_values(self, block: Block) -> tuple[WindowTable, Numbers]:
+        values = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", block.values)
+        owners = np.repeat(np.arange(len(block.key_hashes)), block.counts).tolist()
+        found: list[tuple[int, int, int, int, int]] = []
+        accumulators: list[object] = []
+        for owner, (_, (code, accumulator, count, lost)) in zip(owners, values, strict=True):
+            for namespace in self.namespaces.of(code):
+                found.append((owner, namespace.start, namespace.end, count, lost))
+                accumulators.append((accumulator,))
+                lost = 0
+        columns = np.array(found, np.int64).reshape(-1, 5).T
+        where = of_numbers(columns[0])
+        key_hashes, keys = of_equal_bytes(block.key_hashes, 16).take(where), of_bytes(block.keys, ENCODED).take(where)
+        kept = [np.zeros(len(found), np.int64) for _ in range(self.width)]
+        return WindowTable(key_hashes, keys, list(columns[1:4]), kept, objects_of(accumulators)), columns[4]
+
+
+def _elements(block: Block) -> int:
+    if isinstance(block, ColumnBlock) and isinstance(block.batch.shape, Lifted):
+        return int(block.batch.shape.counts(block.batch.table).sum())
+    values = cast("Sequence[tuple[object, tuple[bytes, object, int, int]]]", block.values)
+    return sum(count for _, (_, _, count, _) in values)

@@ -1,0 +1,262 @@
+"""What: tables of windows of many keys, in memory and in segments, with their contents and their past panes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers, dense, numbered
+from headrace.lowlevel.state import segment
+from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, lines_of_keys
+
+NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
+START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, FLAGS, AGE, WAKE = range(len(NAMES))
+"""Indices of columns: start and end of the window (microseconds UTC), number of elements in its contents,
+number of elements since its last pane, number of panes, number of panes that were not early, flags, the epoch that
+wrote the line, and the wall time from which its next pane may be due (microseconds UTC)."""
+ONE_PANE = NAMES[:FRESH]
+"""The columns of windows that have one pane."""
+NEVER = int(np.iinfo(np.int64).max)
+"""`WAKE` of windows that do not wait for a wall time."""
+TIMELY, ENDED, FINISHED = 1, 2, 4
+"""Flags: the next pane at or after the end is on time; the watermark had reached the end when the line was written;
+the trigger has finished."""
+KEY_HASH = pa.binary(16)
+"""Type of columns with the hashes of keys."""
+_VALUE = "value"
+"""Name of the column with accumulators that 64-bit numbers do not express."""
+
+
+@dataclass(slots=True)
+class WindowTable:
+    """A line for each key and window, or for a part of a window; methods change the numbers in place.
+
+    All arrays have one entry for each line. Unless a method says otherwise, lines are in any order, and several may be
+    of one key and window.
+    """
+
+    key_hashes: pa.Array
+    """The 16-byte hash of the key: of type `KEY_HASH`, without nulls."""
+    keys: pa.Array
+    """The key's encoding: of type `ENCODED`, without nulls."""
+    numbers: list[Numbers]
+    """The columns of `NAMES`, or only those of `ONE_PANE`: int64."""
+    kept: list[Numbers]
+    """The columns that reducers keep: int64."""
+    values: NDArray[np.object_] | None = None
+    """Accumulators that numbers do not express: Python objects, each in a tuple of one, and None for other lines; None
+    instead of an array if there are no such accumulators."""
+
+    @classmethod
+    def empty(cls, width: int) -> WindowTable:
+        """A table without lines; `width` is the number of columns that reducers keep."""
+        none = np.empty(0, np.int64)
+        return cls(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), [none] * width)
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    def __getitem__(self, column: int) -> Numbers:
+        return self.numbers[column]
+
+    def __setitem__(self, column: int, numbers: Numbers | int) -> None:
+        self.numbers[column][:] = numbers
+
+    def has(self, flag: int) -> Flags:
+        """Which lines have a flag set: bool, one entry for each line."""
+        return cast(Flags, self.numbers[FLAGS] & flag != 0)
+
+    def set_flag(self, flag: int, chosen: Flags, on: bool = True) -> None:
+        """Set (`on`) or clear a flag of the lines where `chosen` is True."""
+        column = self.numbers[FLAGS]
+        column[chosen] = column[chosen] | flag if on else column[chosen] & ~flag
+
+    def as_values(self) -> Flags:
+        """Which lines have an accumulator in `values`: bool, one entry for each line."""
+        if self.values is None:
+            return np.zeros(len(self), np.bool_)
+        return np.fromiter((value is not None for value in self.values.tolist()), np.bool_, len(self))
+
+    def clear(self, chosen: Flags) -> None:
+        """Delete the contents of the lines where `chosen` is True."""
+        for column in (self[COUNT], *self.kept):
+            column[chosen] = 0
+        if self.values is not None:
+            self.values[chosen] = None
+
+    def taken(self, indices: Numbers) -> WindowTable:
+        """A copy of the lines at these indices."""
+        where = of_numbers(indices)
+        numbers, kept = ([column.take(indices) for column in columns] for columns in (self.numbers, self.kept))
+        values = None if self.values is None else self.values[indices]
+        return WindowTable(self.key_hashes.take(where), self.keys.take(where), numbers, kept, values)
+
+    def where(self, chosen: Flags) -> WindowTable:
+        """The lines where `chosen` is True; the same object if it is True for all."""
+        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
+
+    def by_key_hash(self) -> WindowTable:
+        """The lines ordered by the hashes of their keys, as `lines_of_keys` needs them; the sort is stable."""
+        return self.taken(np.argsort(segment.key_positions(self.key_hashes), kind="stable"))
+
+    def by_end(self) -> WindowTable:
+        """The lines ordered by the ends, then the starts, of their windows; the sort is stable."""
+        lengths = self[END] - self[START]
+        same = len(self) == 0 or lengths.min() == lengths.max()
+        return self.taken(np.argsort(self[END], kind="stable") if same else np.lexsort((self[START], self[END])))
+
+    def without_contents(self) -> WindowTable:
+        """The same lines without the contents of windows; the two tables share their numbers."""
+        return WindowTable(self.key_hashes, self.keys, self.numbers, [])
+
+    def without_panes(self) -> WindowTable:
+        """The same lines with the columns of `ONE_PANE`; the two tables share their numbers."""
+        return WindowTable(self.key_hashes, self.keys, self.numbers[:FRESH], self.kept, self.values)
+
+    def with_panes(self) -> WindowTable:
+        """The same lines, which have the columns of `ONE_PANE`, with all columns: of windows that have had no pane.
+
+        `FRESH` is `COUNT`, `WAKE` is `NEVER`, other numbers are 0. The two tables share the other numbers.
+        """
+        zeros = [np.zeros(len(self), np.int64) for _ in NAMES[INDEX:WAKE]]
+        numbers = [*self.numbers, self[COUNT].copy(), *zeros, np.full(len(self), NEVER)]
+        return WindowTable(self.key_hashes, self.keys, numbers, self.kept, self.values)
+
+    def windows(self) -> Numbers:
+        """A number for each line's window: int64, from 0 without gaps, ordered by the windows' ends, then starts."""
+        numbers = np.unique(self[END], return_inverse=True)[1].reshape(-1)
+        if len(self) and np.ptp(self[END] - self[START]):
+            starts, others = np.unique(self[START], return_inverse=True)
+            numbers, _ = dense(numbers * len(starts) + others.reshape(-1))
+        return cast(Numbers, numbers)
+
+    def groups(self) -> tuple[Numbers, int]:
+        """A number for each line's key and window (int64, from 0 without gaps), and the number of keys and windows."""
+        if not len(self):
+            return np.empty(0, np.int64), 0
+        windows = self.windows()
+        groups, names = dense(numbered([self.key_hashes]) * (int(windows.max()) + 1) + windows)
+        return groups, len(names)
+
+    def newest(self) -> WindowTable:
+        """For each key and window, the line that the latest epoch wrote."""
+        groups, count = self.groups()
+        return self if count == len(self) else self.taken(self.newest_indices(groups, count))
+
+    def newest_indices(self, groups: Numbers, count: int) -> Numbers:
+        """The index of the line that the latest epoch wrote, for each group: int64 of length `count`; -1 for no line.
+
+        `groups` has a number for each line: int64, from 0 to below `count`. Of lines of one epoch, the last is taken.
+        """
+        indices = np.full(count, -1, np.int64)
+        order = np.argsort(self[AGE], kind="stable")
+        # If an index occurs several times, NumPy keeps the last assignment.
+        indices[groups[order]] = order
+        return indices
+
+    def encode(self, stored: Sequence[str] = NAMES, metadata: Mapping[bytes, bytes] | None = None) -> bytes:
+        """Encode the lines as a segment, in their order; there is at least one line.
+
+        Args:
+            stored: Names of the columns to store; others are decoded as 0, and `WAKE` as `NEVER`.
+            metadata: Added to the metadata of the Arrow schema.
+        """
+        fields, columns = [pa.field("row", KEY_HASH), pa.field("key", ENCODED, metadata=segment.ENCODED)], []
+        same: dict[str, int] = {}
+        for name, column in zip(NAMES, self.numbers, strict=False):
+            if name not in stored:
+                continue
+            if np.ptp(column):
+                fields.append(pa.field(name, pa.int64()))
+                columns.append(of_numbers(column))
+            else:
+                same[name] = int(column[0])
+        fields += [pa.field(f"kept{index}", pa.int64()) for index in range(len(self.kept))]
+        columns += map(of_numbers, self.kept)
+        if self.values is not None and self.as_values().any():
+            fields.append(pa.field(_VALUE, pa.large_binary()))
+            columns.append(pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary()))
+        if same.get(NAMES[WAKE]) == NEVER:
+            del same[NAMES[WAKE]]
+        schema = pa.schema(fields, {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
+        return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
+
+    @classmethod
+    def decode(cls, contents: bytes, wanted: KeyPositions | None = None, names: Sequence[str] = NAMES) -> WindowTable:
+        """Decode the lines of a segment.
+
+        Args:
+            contents: Encoded lines.
+            wanted: If it is given, only lines of these keys are decoded; the segment was written `by_key_hash`.
+            names: `NAMES` or `ONE_PANE`: the columns of the table.
+
+        Returns:
+            The lines; arrays may be read-only.
+
+        Raises:
+            ValueError: `contents` is not a segment.
+        """
+        table = segment.decode(contents)
+        if wanted is not None:
+            table = lines_of_keys(table, wanted)
+        stored = table.schema.names
+        # `encode` leaves the column out if no line waits for a wall time, which is the common case.
+        same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}
+        numbers = [
+            cast(Numbers, numbers_in(table.column(name)))
+            if name in stored
+            else np.full(table.num_rows, same.get(name, 0), np.int64)
+            for name in names
+        ]
+        kept = [cast(Numbers, numbers_in(table.column(name))) for name in stored if name.startswith("kept")]
+        values = objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in stored else None
+        return cls(table.column(0), table.column(1), numbers, kept, values)
+
+    @classmethod
+    def joined(cls, parts: Sequence[WindowTable], width: int) -> WindowTable:
+        """Concatenate tables that have the same columns, in their order; `width` is that of `empty`, if there are none.
+
+        The result is one of `parts` if no other one has lines.
+        """
+        parts = [part for part in parts if len(part)] or parts[:1]
+        if not parts:
+            return cls.empty(width)
+        if len(parts) == 1:
+            return parts[0]
+        values = None
+        if any(part.values is not None for part in parts):
+            nothing = (np.full(len(part), None, object) if part.values is None else part.values for part in parts)
+            values = np.concatenate(list(nothing))
+        return cls(
+            pa.concat_arrays([part.key_hashes for part in parts]),
+            pa.concat_arrays([part.keys for part in parts]),
+            [np.concatenate(columns) for columns in zip(*(part.numbers for part in parts), strict=True)],
+            [np.concatenate(columns) for columns in zip(*(part.kept for part in parts), strict=True)],
+            values,
+        )
+
+
+def objects_of(values: Sequence[object]) -> NDArray[np.object_]:
+    """A one-dimensional array of Python objects; sequences among the values are not unpacked."""
+    column = np.empty(len(values), object)
+    for index, value in enumerate(values):
+        column[index] = value
+    return column
+
+
+def _dumped(value: object) -> bytes | None:
+    return None if value is None else pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+
+
+def _loaded(data: bytes | None) -> object:
+    return None if data is None else pickle.loads(data)

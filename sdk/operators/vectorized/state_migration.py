@@ -1,0 +1,118 @@
+"""What: conversion of the state of a per-key `Grouping` into tables of a vectorized grouping, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.state.state_store import Delta
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.topology.timer import HOLD, TimeDomain
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.window_contents import Reduction
+from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.window_table import (
+    ENDED,
+    FINISHED,
+    KEY_HASH,
+    TIMELY,
+    WindowTable,
+    objects_of,
+)
+from headrace.sdk.operators.vectorized.stored_windows import StoredWindow, windows_in_segments
+from headrace.sdk.triggers import Progress
+from headrace.sdk.windows.window_namespace import RECORD
+
+TAKEN = -1
+"""`AGE` of lines that come from records of a `Grouping` and that no epoch has written yet."""
+
+
+def lines_of(
+    config: GroupingConfig, width: int, wake_in: Callable[[Progress], int], context: IntervalContext
+) -> WindowTable:
+    """The windows that a `Grouping` has stored, one line for each key and window, with `AGE` set to `TAKEN`.
+
+    The records and timers of these windows are deleted with the current epoch. The contents of windows are in `values`,
+    as accumulators; lines are in no particular order.
+
+    Args:
+        config: Configuration of the grouping.
+        width: Number of columns that reducers keep.
+        wake_in: Gives the wall time in a trigger's progress, microseconds UTC; `NEVER` if there is none.
+        context: State of the interval.
+    """
+    windows = list(_windows(config, context))
+    if not windows:
+        return WindowTable.empty(width)
+    lines: list[tuple[int, ...]] = []
+    for _, _, state in windows:
+        flags = TIMELY * state.timely | FINISHED * state.finished | ENDED * (state.due != state.namespace.end)
+        held = max(1, state.live) if state.content is not EMPTY else 0
+        panes = (state.index, state.nonspeculative, flags, TAKEN, wake_in(state.progress))
+        lines.append((state.namespace.start, state.namespace.end, held, state.fresh, *panes))
+    key_hashes, keys = (
+        pa.array([key_hash for key_hash, *_ in windows], KEY_HASH),
+        pa.array([key for _, key, _ in windows], ENCODED),
+    )
+    numbers = [np.array(column, np.int64) for column in zip(*lines, strict=True)]
+    kept = [np.zeros(len(windows), np.int64) for _ in range(width)]
+    return WindowTable(key_hashes, keys, numbers, kept, objects_of([_held(state) for *_, state in windows]))
+
+
+def records_of_segments(config: GroupingConfig, combine: Combiner, context: IntervalContext) -> None:
+    """Convert the windows in an interval's segments to records of a `Grouping`.
+
+    Raises CheckpointError if `combine` is not a combiner of the engine; see `windows_in_segments`.
+    """
+    store_windows(config, windows_in_segments(config, combine, context), context.delta)
+
+
+def store_windows(config: GroupingConfig, windows: Iterable[StoredWindow], delta: Delta) -> None:
+    """Store windows as records of a `Grouping`, with their timers and holds."""
+    contents = config.contents
+    assert isinstance(contents, Reduction), "what worked by columns combines"
+    for key_hash, key, state in windows:
+        namespace = state.namespace
+        delta.keys[key_hash] = key
+        marks = {0: state.timer, int(TimeDomain.WALL_TIME): state.wake}
+        if not state.finished:
+            state.held = state.wanted_hold
+            marks[HOLD] = state.held
+        delta.cells[key_hash, namespace.cell] = state.encode(None if state.finished else contents.packed(state))
+        delta.marks.update(
+            {(key_hash, domain, namespace.tag): time for domain, time in marks.items() if time is not None}
+        )
+
+
+def _held(state: WindowState) -> tuple[object] | None:
+    return None if state.content is EMPTY else (state.content,)
+
+
+def _windows(config: GroupingConfig, context: IntervalContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
+    """Row, encoded key and state of each window of a `Grouping`; all records and timers are deleted."""
+    if not context.store.count()["keys"]:
+        return
+    keys: dict[bytes, bytes] = {}
+    for stored in context.store.dump():
+        keys.update(stored.keys)
+        _forget(stored, context.delta)
+        for (key_hash, cell), data in stored.cells.items():
+            if cell.startswith(RECORD) and data is not None:
+                yield key_hash, keys[key_hash], _state(config, cell, data)
+
+
+def _forget(stored: Delta, delta: Delta) -> None:
+    delta.cells.update(dict.fromkeys(stored.cells))
+    delta.marks.update(dict.fromkeys(stored.marks))
+
+
+def _state(config: GroupingConfig, cell: bytes, data: bytes) -> WindowState:
+    state = WindowState.decode(config.namespaces.of_code(cell.removeprefix(RECORD)), data)
+    assert isinstance(config.contents, Reduction), "what works by columns combines"
+    if not state.finished:
+        state.content = config.contents.unpack(state.content)
+    return state

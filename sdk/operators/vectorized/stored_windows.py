@@ -1,0 +1,146 @@
+"""What: the windows that a vectorized grouping keeps in segments, as the window states of a `Grouping`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.errors import CheckpointError
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.sdk.combinefns.accumulators import Combiner
+from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.operators.combining.aggregates import Reducers, reducers_of
+from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
+from headrace.sdk.operators.vectorized.state.segment_formats import PartFormat, SessionFormat, WakeFormat, WindowFormat
+from headrace.sdk.operators.vectorized.state.segment_store import Format, SegmentStore, T
+from headrace.sdk.operators.vectorized.state.trigger_state import progress_of
+from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
+from headrace.sdk.operators.vectorized.state.window_table import (
+    COUNT,
+    END,
+    ENDED,
+    FINISHED,
+    FRESH,
+    INDEX,
+    NEVER,
+    NONSPECULATIVE,
+    START,
+    TIMELY,
+    WAKE,
+    WindowTable,
+)
+from headrace.sdk.operators.vectorized.trigger_kernel import Firing
+from headrace.sdk.triggers import FINISHED as NO_MORE
+from headrace.sdk.windows import GlobalWindow
+from headrace.sdk.windows.window_namespace import WindowNamespace
+
+
+class StoredWindow(NamedTuple):
+    """State of one window of a key."""
+
+    key_hash: bytes
+    key: bytes
+    """The encoded key."""
+    state: WindowState
+
+
+def windows_in_segments(config: GroupingConfig, combine: Combiner, context: IntervalContext) -> Iterator[StoredWindow]:
+    """The windows of an interval that are open at the watermark before the bundle; their segments are deleted.
+
+    Raises `CheckpointError` if the combiner is not the one that the segments were written with.
+    """
+    reducers = reducers_of(combine)
+    if reducers is None:
+        raise CheckpointError(
+            f"step {context.name!r} has stored numbers of the engine's {combiner_kind(combine)}; the "
+            "program's own of that name cannot go on with them; give it, or the step, another name"
+        )
+    return _Segments(config, combine, reducers, context).windows()
+
+
+class _Segments:
+    """Reads the segments of one interval, during one bundle."""
+
+    def __init__(self, config: GroupingConfig, combine: Combiner, reducers: Reducers, context: IntervalContext) -> None:
+        self._config, self._reducers, self._context = config, reducers, context
+        self._accumulated = Accumulated(reducers, combine)
+        self._before = context.watermark_before
+
+    def windows(self) -> Iterator[StoredWindow]:
+        """All open windows: parts of windows with one pane, then sessions, then windows with several panes."""
+        parts = self._popped(PartFormat(self._accumulated, self._context))
+        parts = parts.where(parts[END] > self._before)
+        yield from self._in_time(self._accumulated.reduced(parts, self._context))
+        sessions = self._popped(SessionFormat(self._reducers))
+        sessions = sessions.where(sessions.due > self._before)
+        yield from self._in_time(sessions.reduced(self._reducers).windows(self._reducers))
+        yield from self._of_lines(self._popped(WindowFormat()))
+        # The lines of windows have the wall times that they wait for.
+        self._popped(WakeFormat())
+
+    def _popped(self, format_: Format[T]) -> T:
+        """All lines of one format; their segments are deleted."""
+        return SegmentStore(self._context, format_).pop(NEVER)
+
+    def _in_time(self, lines: WindowTable) -> Iterator[StoredWindow]:
+        """States of windows that have one pane, which fires at their end."""
+        if not len(lines):
+            return
+        bounds = (lines[START].tolist(), lines[END].tolist(), lines[COUNT].tolist())
+        for key_hash, key, start, end, elements, accumulator in zip(
+            lines.key_hashes.to_pylist(),
+            lines.keys.to_pylist(),
+            *bounds,
+            self._accumulated.accumulators(lines),
+            strict=True,
+        ):
+            state = WindowState(self._frame(start, end))
+            state.content = accumulator
+            state.fresh = state.live = elements
+            state.timer = state.due = end
+            yield StoredWindow(key_hash, key, state)
+
+    def _of_lines(self, lines: WindowTable) -> Iterator[StoredWindow]:
+        """States of windows that have several panes; the line of the latest epoch is valid for each key and window."""
+        firing = Firing.after_end(self._config.windowing)
+        lines = lines.newest()
+        lines = lines.where(lines[END] > firing.closed_until(self._before))
+        if not len(lines):
+            return
+        # Stored lines do not tell whether their windows have ended since and have fired then; `end` finds out.
+        lines = lines.taken(np.arange(len(lines)))
+        firing.end(lines, self._before, self._context.wall_time)
+        accumulators = self._accumulated.accumulators(lines)
+        key_hashes, keys, due = lines.key_hashes.to_pylist(), lines.keys.to_pylist(), firing.due(lines).tolist()
+        for key_hash, key, accumulator, until, numbers in zip(
+            key_hashes, keys, accumulators, due, _columns(lines), strict=True
+        ):
+            yield StoredWindow(key_hash, key, self._of_line(accumulator, until, numbers))
+
+    def _of_line(self, accumulator: object, due: int, numbers: Sequence[int]) -> WindowState:
+        start, end, count, fresh, index, nonspeculative, wake, *flags = numbers
+        timely, ended, finished = map(bool, flags)
+        state = WindowState(self._frame(start, end))
+        state.content = accumulator if count else EMPTY
+        state.fresh, state.live = fresh, count
+        state.index, state.nonspeculative, state.timely = index, nonspeculative, timely
+        state.timer = state.due = due
+        waits = None if wake == NEVER else wake
+        state.progress = NO_MORE if finished else progress_of(self._config.trigger, fresh, waits, ended)
+        state.wake = None if finished else waits
+        return state
+
+    def _frame(self, start: int, end: int) -> WindowNamespace:
+        namespaces = self._config.namespaces
+        # The namespace of the global window is not found by bounds.
+        return namespaces.of_window(GlobalWindow()) if namespaces.are_global else namespaces.of_interval(start, end)
+
+
+def _columns(lines: WindowTable) -> Iterator[tuple[int, ...]]:
+    numbers: list[Numbers] = [lines[index] for index in (START, END, COUNT, FRESH, INDEX, NONSPECULATIVE, WAKE)]
+    flags = [lines.has(flag) for flag in (TIMELY, ENDED, FINISHED)]
+    return zip(*(column.tolist() for column in (*numbers, *flags)), strict=True)

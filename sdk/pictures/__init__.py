@@ -1,1 +1,0 @@
-"""Pictures of recorded runs: event time across, processing time up (Streaming 102); `headrace.plot` is the way in."""

@@ -1,0 +1,1 @@
+"""Pipelines: built, compiled, recorded and run."""

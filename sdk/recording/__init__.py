@@ -1,0 +1,1 @@
+"""Runs recorded for pictures: panes, watermarks and state, epoch by epoch."""

@@ -1,0 +1,51 @@
+"""Everything whose classes can be in a checkpoint: importing this module registers them all (`lowlevel.stored_names`).
+
+What reads a checkpoint comes here by itself for a name that nobody has registered yet: see `headrace.stored`.
+"""
+
+from headrace.sdk.combinefns import distribution, numeric, window_marks
+from headrace.sdk.expressions import element_schema, pane_schema
+from headrace.sdk.functions import changelog
+from headrace.sdk.io import dead_letters, timestamps
+from headrace.sdk.io.kafka import record, sink
+from headrace.sdk.io.parquet import parquet_source
+from headrace.sdk.io.text import line_ranges
+from headrace.sdk.model import panes, row, sharded_key, tagged_output, time_domain, windowed_value
+from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
+from headrace.sdk.operators.side_inputs import messages
+from headrace.sdk.transforms.aggregation import approximate_unique
+from headrace.sdk.triggers import accumulation_mode
+from headrace.sdk.windows import bounded, slices, timestamp_combiner, timestamped, windowing
+
+MODULES = (
+    accumulation_mode,
+    accumulator_columns,
+    aggregates,
+    approximate_unique,
+    bounded,
+    changelog,
+    dead_letters,
+    distribution,
+    element_schema,
+    line_ranges,
+    messages,
+    numeric,
+    pane_schema,
+    panes,
+    parquet_source,
+    record,
+    row,
+    session_lifting,
+    sharded_key,
+    sink,
+    slices,
+    tagged_output,
+    time_domain,
+    timestamp_combiner,
+    timestamped,
+    timestamps,
+    window_marks,
+    windowed_value,
+    windowing,
+)
+"""A test compares them with all modules that register a class."""

@@ -1,0 +1,1 @@
+"""Transforms that combine values, per key or globally, exactly or approximately."""

@@ -1,0 +1,1 @@
+"""Primitive transforms: the transforms that the compiler knows."""

@@ -1,0 +1,51 @@
+"""Kinds of steps in a compiled pipeline, for the compiler, recordings and diagrams."""
+
+from __future__ import annotations
+
+from typing import TypeAlias, cast
+
+from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.graph.pvalue import PCollection, Step
+from headrace.sdk.graph.side_inputs import AsSideInput
+from headrace.sdk.transforms.core.combine_by_key import CombineByKey
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import MultiParDo, ParDo
+from headrace.sdk.transforms.core.window_into import WindowInto
+
+Collection: TypeAlias = PCollection[object]
+
+
+FUSED = (ParDo, MultiParDo, WindowInto)
+"""Transforms that run inside a stage, unless they are stateful."""
+
+
+GROUPING = (GroupByKey, CombineByKey)
+"""Transforms that the compiler turns into a keyed computation."""
+
+
+def par_do_of(step: Step) -> ParDo:
+    """The `ParDo` of a `ParDo` or `MultiParDo` step."""
+    transform = step.transform
+    return transform.par_do if isinstance(transform, MultiParDo) else cast(ParDo, transform)
+
+
+def declared_state(step: Step) -> DeclaredState | None:
+    """The state and timers that a step declares; None if the step is not a stateful `ParDo`."""
+    return par_do_of(step).declared_state if isinstance(step.transform, (ParDo, MultiParDo)) else None
+
+
+def is_fused(step: Step) -> bool:
+    """Whether a step runs inside a stage; a step with side inputs begins one."""
+    return isinstance(step.transform, FUSED) and declared_state(step) is None
+
+
+def side_inputs_of(step: Step) -> list[AsSideInput]:
+    """The side inputs of a step, in the order of its arguments."""
+    return par_do_of(step).side_inputs if isinstance(step.transform, (ParDo, MultiParDo)) else []
+
+
+def stream_of(collection: Collection) -> str:
+    """The name of the stream for a collection: the full label of the producing step, and the tag."""
+    producer = collection.producer
+    assert producer is not None
+    return producer.full_label if collection.tag is None else f"{producer.full_label}.{collection.tag}"

@@ -1,0 +1,1 @@
+"""Transforms that group, select and join elements by their fields."""

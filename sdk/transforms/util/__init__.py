@@ -1,0 +1,1 @@
+"""Composite transforms, built from primitives (`apache_beam.transforms.util`)."""

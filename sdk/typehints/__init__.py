@@ -1,0 +1,1 @@
+"""Type hints of elements: statement, inference and comparison (`apache_beam.typehints`)."""

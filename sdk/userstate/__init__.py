@@ -1,0 +1,1 @@
+"""What: state and timers of a `DoFn` for each key and window (`apache_beam.transforms.userstate`)."""

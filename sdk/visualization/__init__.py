@@ -1,0 +1,1 @@
+"""Diagrams of programs and plots of recorded runs."""

@@ -1,0 +1,170 @@
+"""One instance of every class whose instances are stored, and the bytes of each as a release has written them."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from apache_beam.transforms import window as beam_window
+
+from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointView  # noqa: F401 - it loads the classes of the engine
+from headrace.lowlevel.coders.coder import encode_key
+from headrace.lowlevel.coders.key_types import dynamic_named_tuple
+from headrace.lowlevel.errors import KeyEncodingError, Shown
+from headrace.lowlevel.records.column_block import Columns
+from headrace.lowlevel.records.record import Record
+from headrace.lowlevel.records.value_schema import Named, Single, pair
+from headrace.lowlevel.sinks.staged_rows import ColumnPart, Staged, TuplePart, ValuePart
+from headrace.lowlevel.time import Duration, Timestamp
+from headrace.lowlevel.topology.dead_letter import DeadLetter
+from headrace.lowlevel.topology.timer import TimeDomain, Timer
+from headrace.runners.beam.windows import BeamWindow
+from headrace.sdk.combinefns.distribution import Distribution, _Ranked
+from headrace.sdk.combinefns.numeric import _Nothing
+from headrace.sdk.combinefns.window_marks import GlobalWindowMark
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
+from headrace.sdk.expressions.pane_schema import Fired
+from headrace.sdk.functions.changelog import Change, ChangeKind
+from headrace.sdk.io.dead_letters import Failure, Unreadable
+from headrace.sdk.io.kafka.record import KafkaRecord
+from headrace.sdk.io.kafka.sink import Outgoing
+from headrace.sdk.io.parquet.parquet_source import FileRow
+from headrace.sdk.io.text.line_ranges import BadLine, FileError, FileLine
+from headrace.sdk.io.timestamps import BadTimestamp
+from headrace.sdk.model import time_domain as timedomain
+from headrace.sdk.model.panes import PaneInfoTiming, pane_info
+from headrace.sdk.model.row import Row
+from headrace.sdk.model.sharded_key import ShardedKey
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.combining.accumulator_columns import Lifted
+from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
+from headrace.sdk.operators.combining.session_lifting import SessionParts
+from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
+from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
+from headrace.sdk.triggers import AccumulationMode
+from headrace.sdk.windows import (
+    BoundedWindow,
+    FixedWindows,
+    GlobalWindow,
+    IntervalWindow,
+    SlidingWindows,
+    TimestampCombiner,
+    TimestampedValue,
+)
+from headrace.sdk.windows.slices import FixedSlices, GlobalSlices, SlidingSlices
+from headrace.sdk.windows.windowing import ClosingBehavior, OnTimeBehavior
+
+FILE = Path(__file__).parent / "stored.json"
+"""Name -> bytes of the instance as a value, and as a key if it can be one; as Latin-1."""
+PROTOCOL = 5
+
+
+def _distribution() -> Distribution:
+    made = Distribution(8, 4)
+    made.add_plain(range(5), None)
+    return made
+
+
+def _sketch() -> UniqueSketch:
+    made = UniqueSketch(5)
+    made.add([1, 2])
+    return made
+
+
+PANE = pane_info(False, True, PaneInfoTiming.LATE, 3, 1, True)
+TIMES = np.array([5], np.int64).tobytes()
+FAILURE = Failure(BadLine, "BadLine('1')", ["line 1"])
+INSTANCES: Mapping[str, object] = {
+    "AccumulationMode": AccumulationMode.ACCUMULATING,
+    "BeamWindow": BeamWindow(beam_window.IntervalWindow(0, 60)),
+    "BoundedWindow": BoundedWindow(7),
+    "Change": Change(ChangeKind.DELETE, "a"),
+    "ChangeKind": ChangeKind.DELETE,
+    "ClosingBehavior": ClosingBehavior.FIRE_ALWAYS,
+    "Columns": Columns(b"table", Single(0)),
+    "DeadLetter": DeadLetter("step", "key", 7, "error"),
+    "DefaultMark": GlobalWindowMark.MARK,
+    "DictShape": Named(("a",), (Single(1),)),
+    "Distribution": _distribution(),
+    "DoFnTimeDomain": timedomain.TimeDomain.REAL_TIME,
+    "Duration": Duration(1.5),
+    "FieldsKind": FieldsKind.TUPLE,
+    "FieldsShape": Fields(("a",), (Single(1),), FieldsKind.ROW),
+    "FileLine": FileLine("/in", 7, "text"),
+    "FileRow": FileRow("/in", 7, {"a": 1}),
+    "FixedBuckets": FixedSlices(FixedWindows(60, 15)),
+    "GlobalBuckets": GlobalSlices(),
+    "GlobalWindow": GlobalWindow(),
+    "IntervalWindow": IntervalWindow(0, 60),
+    "KafkaOutgoing": Outgoing(b"key", b"value", (("name", None),), 7),
+    "KafkaRecord": KafkaRecord("topic", 1, 7, b"key", b"value", (("name", b"x"),), Timestamp(5)),
+    "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
+    "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),
+    "NoExtreme": _Nothing.NOTHING,
+    "OnTimeBehavior": OnTimeBehavior.FIRE_IF_NON_EMPTY,
+    "PaneInfo": PANE,
+    "PaneInfoTiming": PaneInfoTiming.LATE,
+    "PaneShape": Fired(Single(0), 1, 2, PANE),
+    "RankedValue": _Ranked(1, "a"),
+    "ReadFailure": FAILURE,
+    "Record": Record("key", 7, 5, b"id"),
+    "Reducer": Reducer.MEAN,
+    "Reducers": Reducers((Reducer.SUM, Reducer.COUNT), True),
+    "Row": Row(a=1, b="x"),
+    "SessionPartsShape": SessionParts(Single(0), 2),
+    "ShardedKey": ShardedKey("key", b"1"),
+    "ShownValue": Shown("<socket>"),
+    "SideProgress": SideWatermark(7),
+    "SideView": SideView(b"code", b"version", b"data"),
+    "SingleShape": Single(3),
+    "SlidingBuckets": SlidingSlices(SlidingWindows(5, 3)),
+    "StagedColumns": ColumnPart(b"tables", Single(0), TIMES),
+    "StagedRows": Staged([ValuePart(["a"], [5])]),
+    "StagedTuples": TuplePart((["a"], [1]), [5]),
+    "StagedValues": ValuePart(["a"], [5]),
+    "TaggedOutput": TaggedOutput("late", 7),
+    "TimeDomain": TimeDomain.WALL_TIME,
+    "Timer": Timer("tag", 5, TimeDomain.LOW_WATERMARK),
+    "Timestamp": Timestamp(1.5),
+    "TimestampCombiner": TimestampCombiner.OUTPUT_AT_LATEST,
+    "TimestampShape": Instant(1),
+    "TimestampedValue": TimestampedValue("a", 5),
+    "TupleShape": pair(Single(0), Single(1)),
+    "UniqueSketch": _sketch(),
+    "UnreadableRecord": Unreadable(b"raw", FAILURE),
+    "WindowedValue": WindowedValue("a", 5, [IntervalWindow(0, 60)], PANE),
+}
+CLASSES: Mapping[str, type] = {"BadLine": BadLine, "BadTimestamp": BadTimestamp, "FileError": FileError}
+"""Those that are stored themselves."""
+
+
+def as_key(value: object) -> bytes | None:
+    """The bytes of a key; None if it cannot be one."""
+    try:
+        return encode_key(value)
+    except KeyEncodingError:
+        return None
+
+
+def written() -> dict[str, list[str | None]]:
+    """What belongs into the file."""
+    return {
+        name: [pickle.dumps(value, PROTOCOL).decode("latin-1"), key and key.decode("latin-1")]
+        for name, value in INSTANCES.items()
+        for key in [as_key(value)]
+    }
+
+
+def read() -> dict[str, tuple[bytes, bytes | None]]:
+    """What is in the file."""
+    found: dict[str, tuple[str, str | None]] = json.loads(FILE.read_text(encoding="utf-8"))
+    return {name: (value.encode("latin-1"), key and key.encode("latin-1")) for name, (value, key) in found.items()}
+
+
+def make() -> None:
+    """Write the file anew."""
+    FILE.write_text(json.dumps(written(), indent=1) + "\n", encoding="utf-8")
