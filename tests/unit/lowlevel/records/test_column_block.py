@@ -72,8 +72,7 @@ def test_its_pieces_are_together_the_same(data: st.DataObject, counts: list[int]
     assert sum(len(piece) for piece, _ in pieces) == total
     assert [piece.oldest() for piece, _ in pieces] == [piece.timestamps[0] for piece, _ in pieces]
     assert records(decode_block(encoded) for _, encoded in pieces) == records(iter([whole]))
-    if total > 20:
-        assert len(pieces) > 1
+    assert (len(pieces) > 1) == (total > 1 and len(whole.encode()) > 1200)
 
 
 def test_a_record_that_is_too_large_is_named() -> None:
