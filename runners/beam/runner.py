@@ -6,6 +6,7 @@ from apache_beam.options.pipeline_options import PipelineOptions as BeamOptions
 from apache_beam.pipeline import Pipeline as BeamPipeline
 from apache_beam.runners import runner as beam
 
+from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
@@ -17,7 +18,7 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
     def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
         """Translate a pipeline, and run it."""
         made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
-        translation = Translation(made)
+        translation = Translation(made, RULES)
         translation.translate(pipeline.transforms_stack[0])
         made.run().wait_until_finish()
         return beam.PipelineResult(beam.PipelineState.DONE)

@@ -1,0 +1,39 @@
+"""Translation of steps that make, join or move collections: `Impulse`, `Create`, `Flatten`, `Reshuffle`."""
+
+from __future__ import annotations
+
+from apache_beam.pipeline import AppliedPTransform
+from apache_beam.transforms import core, util
+
+from headrace.runners.beam.translation import Rule, Translation
+from headrace.sdk.transforms.core.create import Create
+from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.reshuffle import Reshuffle
+
+
+def _impulse(made: Translation, step: AppliedPTransform) -> None:
+    made.put(step, made.pipeline | step.full_label >> Create([b""]))
+
+
+def _create(made: Translation, step: AppliedPTransform) -> None:
+    made.put(step, made.pipeline | step.full_label >> Create(step.transform.values))
+
+
+def _flatten(made: Translation, step: AppliedPTransform) -> None:
+    sources = tuple(made.collection(each) for each in step.main_inputs.values())
+    if not sources:
+        made.put(step, made.pipeline | step.full_label >> Create([]))
+    else:
+        made.put(step, sources | step.full_label >> Flatten())
+
+
+def _reshuffle(made: Translation, step: AppliedPTransform) -> None:
+    made.put(step, made.source(step) | step.full_label >> Reshuffle())
+
+
+RULES: dict[type, Rule] = {
+    core.Impulse: _impulse,
+    core.Create: _create,
+    core.Flatten: _flatten,
+    util.Reshuffle: _reshuffle,
+}

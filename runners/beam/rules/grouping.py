@@ -1,0 +1,37 @@
+"""Translation of windowing and grouping: `WindowInto`, `GroupByKey`, `CombinePerKey`."""
+
+from __future__ import annotations
+
+from apache_beam.pipeline import AppliedPTransform
+from apache_beam.transforms import core
+
+from headrace.runners.beam.combine_fns import combine_fn_of
+from headrace.runners.beam.keys import KeyForm
+from headrace.runners.beam.translation import Rule, Translation
+from headrace.runners.beam.windowings import windowing_of
+from headrace.sdk.transforms.aggregation.combine import CombinePerKey
+from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.window_into import WindowInto
+
+
+def _window_into(made: Translation, step: AppliedPTransform) -> None:
+    windowing = windowing_of(step.transform.windowing)
+    made.put(step, made.source(step) | step.full_label >> WindowInto(windowing))
+
+
+def _group_by_key(made: Translation, step: AppliedPTransform) -> None:
+    keys = KeyForm.of(step)
+    made.put(step, keys.decoded(keys.encoded(made.source(step)) | step.full_label >> GroupByKey()))
+
+
+def _combine_per_key(made: Translation, step: AppliedPTransform) -> None:
+    transform, keys = step.transform, KeyForm.of(step)
+    combine = CombinePerKey(combine_fn_of(transform.fn), *transform.args, **transform.kwargs)
+    made.put(step, keys.decoded(keys.encoded(made.source(step)) | step.full_label >> combine))
+
+
+RULES: dict[type, Rule] = {
+    core.WindowInto: _window_into,
+    core.GroupByKey: _group_by_key,
+    core.CombinePerKey: _combine_per_key,
+}
