@@ -1,15 +1,21 @@
-"""Apache Beam's own Python runner for bounded input, in this process and without a network."""
+"""Programs of Apache Beam's SDK, on its own Python runner and, unchanged, on ours: in memory and on Spark.
+
+Beam's runner is the one for bounded input, in this process and without a network.
+"""
 
 # Beam's decorators and default arguments mean nothing to a type checker.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterable
+from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
 from apache_beam.coders import PickleCoder
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, Sessions
@@ -17,9 +23,10 @@ from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.dataset import Dataset
 from benchmarks.generator import SECOND
-from benchmarks.peers.beam_inputs import Row, events, run
+from benchmarks.peers.beam_inputs import Collect, Row, collected, events
 from benchmarks.peers.beam_pipelines import PIPELINES
 from benchmarks.peers.peer import Peer
+from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import GAP, W1, W2, W3, W5, W8, W9, WINDOW, Workload
 
 
@@ -28,34 +35,15 @@ def _with_window(counted: tuple[str, int], window: object = beam.DoFn.WindowPara
     return key, window.start.micros, window.end.micros, result
 
 
-def _run(workload: Workload, dataset: Dataset, compute: beam.PTransform) -> pa.Table:
-    return run(workload, lambda pipeline: events(pipeline, dataset.one) | compute)
+def fixed_sums(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
+    windowed = events(pipeline, dataset.one) | beam.WindowInto(FixedWindows(WINDOW // SECOND))
+    rows = windowed | beam.CombinePerKey(sum) | "window" >> beam.Map(_with_window)
+    return rows | "rows" >> beam.Map(lambda row: (row[0], row[1], row[3]))
 
 
-def fixed_sums(dataset: Dataset) -> pa.Table:
-    windows = "windows" >> beam.WindowInto(FixedWindows(WINDOW // SECOND))
-    sums = "sums" >> beam.CombinePerKey(sum)
-    without_end = "rows" >> beam.Map(lambda row: (row[0], row[1], row[3]))
-    return _run(W1, dataset, _Chain(windows, sums, "window" >> beam.Map(_with_window), without_end))
-
-
-def session_counts(dataset: Dataset) -> pa.Table:
-    windows = "windows" >> beam.WindowInto(Sessions(GAP // SECOND))
-    counts = "counts" >> beam.combiners.Count.PerKey()
-    return _run(W2, dataset, _Chain(windows, counts, "window" >> beam.Map(_with_window)))
-
-
-class _Chain(beam.PTransform):
-    """Transforms in a row."""
-
-    def __init__(self, *transforms: beam.PTransform) -> None:
-        super().__init__()
-        self._transforms = transforms
-
-    def expand(self, collection: beam.PCollection) -> beam.PCollection:
-        for transform in self._transforms:
-            collection = collection | transform
-        return collection
+def session_counts(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
+    windowed = events(pipeline, dataset.one) | beam.WindowInto(Sessions(GAP // SECOND))
+    return windowed | beam.combiners.Count.PerKey() | "window" >> beam.Map(_with_window)
 
 
 class MinuteTotals(beam.DoFn):
@@ -97,14 +85,59 @@ class MinuteTotals(beam.DoFn):
         state.write((total, sums))
 
 
-def minute_totals(dataset: Dataset) -> pa.Table:
-    return _run(W3, dataset, "totals" >> beam.ParDo(MinuteTotals()))
+def minute_totals(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
+    return events(pipeline, dataset.one) | "totals" >> beam.ParDo(MinuteTotals())
 
 
+_BUILDS = {W1: fixed_sums, W2: session_counts, W3: minute_totals, **PIPELINES}
+
+
+class _Run:
+    """A workload's run on one runner.
+
+    Args:
+        workload: Which.
+        flags: Options that name the runner.
+    """
+
+    def __init__(self, workload: Workload, *flags: str) -> None:
+        self._workload, self._flags = workload, flags
+
+    def __call__(self, dataset: Dataset) -> pa.Table:
+        schema = self._workload.schema
+        with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+            with beam.Pipeline(options=PipelineOptions(self._flags)) as pipeline:
+                rows = _BUILDS[self._workload](pipeline, dataset)
+                _ = rows | "Collect" >> beam.ParDo(Collect(Path(folder), schema))
+            return collected(Path(folder), schema)
+
+
+class _RunOnSpark(_Run):
+    """The same in the Spark session of the other systems."""
+
+    def __call__(self, dataset: Dataset) -> pa.Table:
+        start_session()
+        return super().__call__(dataset)
+
+
+HEADRACE = "--runner=headrace.runners.beam.HeadraceRunner"
 BEAM = Peer(
     "Beam direct runner",
-    {W1.name: fixed_sums, W2.name: session_counts, W3.name: minute_totals, **PIPELINES},
+    {workload.name: _Run(workload, "--runner=FnApiRunner") for workload in _BUILDS},
     events=100_000,
     fewer={W5.name: 20_000, W8.name: 10_000, W9.name: 20_000},
     note="FnApiRunner, in memory",
+)
+LOCAL = Peer(
+    "Beam program, Headrace in memory",
+    {workload.name: _Run(workload, HEADRACE, "--headrace_runner=LocalRunner") for workload in _BUILDS},
+    events=100_000,
+    note="the same program, one process",
+)
+ON_SPARK = Peer(
+    "Beam program, Headrace on Spark",
+    {workload.name: _RunOnSpark(workload, HEADRACE, "--headrace_runner=SparkRunner") for workload in _BUILDS},
+    events=1_000_000,
+    note="the same program, local[2], the checkpoint goes with the run",
+    processes=spark_processes,
 )

@@ -1,28 +1,49 @@
-"""What Beam's pipelines read, and how they run: on Beam's own Python runner, in this process, without a network."""
+"""What Beam's pipelines read, and where their results go: files, as a runner may work in other processes."""
 
 # Beam's decorators and default arguments mean nothing to a type checker.
 # mypy: ignore-errors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import apache_beam as beam
 import pyarrow as pa
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+import pyarrow.parquet as pq
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
-from benchmarks.workload import Workload
-
 Row = tuple[str, *tuple[int, ...]]
-_collected: list[Row] = []
-"""The runner works in this process, so the quickest way out of it is a list."""
 
 
-def _collect(row: Row) -> None:
-    _collected.append(row)
+class Collect(beam.DoFn):
+    """Writes the rows of each bundle to a file of their own.
+
+    Args:
+        folder: Where the files go.
+        schema: Columns of the rows.
+    """
+
+    def __init__(self, folder: Path, schema: pa.Schema) -> None:
+        self._folder, self._schema = folder, schema
+
+    def start_bundle(self) -> None:
+        self._rows: list[Row] = []
+
+    def process(self, element: Row) -> None:
+        self._rows.append(element)
+
+    def finish_bundle(self) -> None:
+        if self._rows:
+            columns = list(zip(*self._rows, strict=True))
+            pq.write_table(pa.table(columns, schema=self._schema), self._folder / f"{uuid4().hex}.parquet")
+
+
+def collected(folder: Path, schema: pa.Schema) -> pa.Table:
+    """All rows that `Collect` has written."""
+    return pa.concat_tables([schema.empty_table(), *(pq.read_table(file) for file in folder.glob("*.parquet"))])
 
 
 def _elements(batch: pa.Table) -> Iterator[TimestampedValue]:
@@ -35,11 +56,3 @@ def events(pipeline: beam.Pipeline, path: Path, name: str = "events") -> beam.PC
     """Pairs of key and value from a file."""
     batches = pipeline | f"read {name}" >> beam.io.ReadFromParquetBatched(str(path))
     return batches | name >> beam.FlatMap(_elements).with_output_types(tuple[str, int])
-
-
-def run(workload: Workload, build: Callable[[beam.Pipeline], beam.PCollection]) -> pa.Table:
-    """Run a pipeline that a function builds, and give its result."""
-    _collected.clear()
-    with beam.Pipeline(runner=FnApiRunner()) as pipeline:
-        _ = build(pipeline) | beam.Map(_collect)
-    return pa.table(list(zip(*_collected, strict=True)), schema=workload.schema)

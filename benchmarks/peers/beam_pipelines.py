@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 
 import apache_beam as beam
@@ -19,11 +19,10 @@ from apache_beam.utils.timestamp import Timestamp
 from benchmarks import steps
 from benchmarks.dataset import Dataset
 from benchmarks.generator import SECOND
-from benchmarks.peers.beam_inputs import Row, events, run
-from benchmarks.workload import LATENESS, PERIOD, W4, W5, W7, W8, W9, WINDOW
+from benchmarks.peers.beam_inputs import Row, events
+from benchmarks.workload import LATENESS, PERIOD, W4, W5, W7, W8, W9, WINDOW, Workload
 
 Advertisement = tuple[str, int]
-Table = object
 
 
 def _sum_row(summed: tuple[str, int], window: object = beam.DoFn.WindowParam) -> Row:
@@ -36,27 +35,19 @@ def _pane_row(
     return summed[0], window.start.micros, int(pane.timing), pane.index, summed[1]
 
 
-def panes(dataset: Dataset) -> Table:
+def panes(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
     windows = beam.WindowInto(
         FixedWindows(WINDOW // SECOND),
         trigger=AfterWatermark(early=AfterCount(1), late=AfterCount(1)),
         accumulation_mode=AccumulationMode.ACCUMULATING,
         allowed_lateness=LATENESS // SECOND,
     )
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return events(pipeline, dataset.one) | windows | beam.CombinePerKey(sum) | "Row" >> beam.Map(_pane_row)
-
-    return run(W4, build)
+    return events(pipeline, dataset.one) | windows | beam.CombinePerKey(sum) | "Row" >> beam.Map(_pane_row)
 
 
-def sliding_sums(dataset: Dataset) -> Table:
+def sliding_sums(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
     windows = beam.WindowInto(SlidingWindows(WINDOW // SECOND, PERIOD // SECOND))
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        return events(pipeline, dataset.one) | windows | beam.CombinePerKey(sum) | "Row" >> beam.Map(_sum_row)
-
-    return run(W5, build)
+    return events(pipeline, dataset.one) | windows | beam.CombinePerKey(sum) | "Row" >> beam.Map(_sum_row)
 
 
 class Discounted(beam.DoFn):
@@ -66,25 +57,22 @@ class Discounted(beam.DoFn):
         return steps.discounted(element)
 
 
-def ten_steps(dataset: Dataset) -> Table:
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        amounts = (
-            pipeline
-            | beam.io.ReadFromParquet(str(dataset.lines.one), columns=["line"])
-            | "Text" >> beam.Map(steps.text_of)
-            | "Fields" >> beam.Map(steps.fields_of)
-            | "Typed" >> beam.MapTuple(steps.typed)
-            | "Worthwhile" >> beam.Filter(steps.is_worthwhile)
-            | "Projected" >> beam.MapTuple(steps.projected)
-            | "Halves" >> beam.FlatMap(steps.halves)
-            | "Priced" >> beam.MapTuple(steps.priced)
-            | "Enriched" >> beam.Map(steps.enriched)
-            | "Odd lots" >> beam.Filter(steps.is_odd_lot)
-            | "Discounted" >> beam.ParDo(Discounted())
-        )
-        return amounts | beam.CombinePerKey(sum)
-
-    return run(W7, build)
+def ten_steps(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
+    amounts = (
+        pipeline
+        | beam.io.ReadFromParquet(str(dataset.lines.one), columns=["line"])
+        | "Text" >> beam.Map(steps.text_of)
+        | "Fields" >> beam.Map(steps.fields_of)
+        | "Typed" >> beam.MapTuple(steps.typed)
+        | "Worthwhile" >> beam.Filter(steps.is_worthwhile)
+        | "Projected" >> beam.MapTuple(steps.projected)
+        | "Halves" >> beam.FlatMap(steps.halves)
+        | "Priced" >> beam.MapTuple(steps.priced)
+        | "Enriched" >> beam.Map(steps.enriched)
+        | "Odd lots" >> beam.Filter(steps.is_odd_lot)
+        | "Discounted" >> beam.ParDo(Discounted())
+    )
+    return amounts | beam.CombinePerKey(sum)
 
 
 class Summaries(beam.DoFn):
@@ -115,9 +103,9 @@ class Summaries(beam.DoFn):
         bag.clear()
 
 
-def summaries(dataset: Dataset) -> Table:
+def summaries(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
     windows = beam.WindowInto(FixedWindows(WINDOW // SECOND))
-    return run(W8, lambda pipeline: events(pipeline, dataset.one) | windows | beam.ParDo(Summaries()))
+    return events(pipeline, dataset.one) | windows | beam.ParDo(Summaries())
 
 
 def _instant(event: tuple[str, int], at: Timestamp = beam.DoFn.TimestampParam) -> tuple[Advertisement, int]:
@@ -132,19 +120,21 @@ def _matches(
         yield key, value, window.start.micros, shown, clicked
 
 
-def clicked(dataset: Dataset) -> Table:
+def clicked(pipeline: beam.Pipeline, dataset: Dataset) -> beam.PCollection:
     windows = FixedWindows(WINDOW // SECOND)
-
-    def build(pipeline: beam.Pipeline) -> beam.PCollection:
-        sides = {
-            name: events(pipeline, path, name)
-            | f"Instant {name}" >> beam.Map(_instant)
-            | f"Windows {name}" >> beam.WindowInto(windows)
-            for name, path in (("shown", dataset.one), ("clicked", dataset.clicks.one))
-        }
-        return sides | beam.CoGroupByKey() | beam.FlatMap(_matches)
-
-    return run(W9, build)
+    sides = {
+        name: events(pipeline, path, name)
+        | f"Instant {name}" >> beam.Map(_instant)
+        | f"Windows {name}" >> beam.WindowInto(windows)
+        for name, path in (("shown", dataset.one), ("clicked", dataset.clicks.one))
+    }
+    return sides | beam.CoGroupByKey() | beam.FlatMap(_matches)
 
 
-PIPELINES = {W4.name: panes, W5.name: sliding_sums, W7.name: ten_steps, W8.name: summaries, W9.name: clicked}
+PIPELINES: dict[Workload, Callable[[beam.Pipeline, Dataset], beam.PCollection]] = {
+    W4: panes,
+    W5: sliding_sums,
+    W7: ten_steps,
+    W8: summaries,
+    W9: clicked,
+}

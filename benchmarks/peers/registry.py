@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.beam_direct import BEAM
+from benchmarks.peers.beam_direct import BEAM, LOCAL, ON_SPARK
 from benchmarks.peers.frameworks import FRAMEWORKS
 from benchmarks.peers.headrace import BOUNDED, IN_MEMORY, STREAMED
 from benchmarks.peers.headrace_columns import COLUMNS_BOUNDED, COLUMNS_STREAMED
@@ -11,6 +11,6 @@ from benchmarks.peers.spark_sql import SPARK_SQL
 from benchmarks.peers.spark_state import STATE_BY_PANDAS, STATE_BY_ROW
 from benchmarks.peers.spark_stream import SPARK_STREAM, SPARK_STREAM_DEFAULT
 
-OURS = [IN_MEMORY, BOUNDED, STREAMED, COLUMNS_BOUNDED, COLUMNS_STREAMED]
+OURS = [IN_MEMORY, BOUNDED, STREAMED, COLUMNS_BOUNDED, COLUMNS_STREAMED, LOCAL, ON_SPARK]
 _SPARK = [SPARK_SQL, SPARK_STREAM, SPARK_STREAM_DEFAULT, STATE_BY_ROW, STATE_BY_PANDAS]
 PEERS = [*OURS, LOOP, *_SPARK, BEAM, *FRAMEWORKS]

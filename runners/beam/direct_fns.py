@@ -108,6 +108,12 @@ def _wrapped(function: Any) -> Callable[..., object]:
 
 def _has_parameters(signature: common.DoFnSignature) -> bool:
     """Whether a method has a parameter that Beam gives."""
-    methods = (signature.process_method, signature.start_bundle_method, signature.finish_bundle_method)
-    given = any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)
-    return given or bool(signature.get_setup_contexts()) or bool(signature.get_bundle_contexts())
+    methods = (
+        signature.setup_lifecycle_method,
+        signature.start_bundle_method,
+        signature.process_method,
+        signature.process_batch_method,
+        signature.finish_bundle_method,
+        signature.teardown_lifecycle_method,
+    )
+    return any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)

@@ -7,14 +7,15 @@ from typing import cast
 
 import apache_beam
 from apache_beam.runners import common
-from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
+from apache_beam.utils.windowed_value import create
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.windows import BoundedWindow
 
 
 class _CurrentSide:
@@ -78,6 +79,9 @@ class BeamDoFn(DoFn):
         self._outputs: list[tuple[str | None, BeamValue]] = []
         receivers = {tag: _Outputs(tag, self._outputs) for tag in (None, *self._tags)}
         self._sides = [_CurrentSide() for _ in range(self._count)]
+        # The windows of the last element, most often those of the next.
+        self._windows: tuple[BoundedWindow, ...] = ()
+        self._beam_windows: tuple[apache_beam.transforms.window.BoundedWindow, ...] = ()
         self._runner = common.DoFnRunner(
             self._fn,
             self._args,
@@ -105,9 +109,9 @@ class BeamDoFn(DoFn):
         """Outputs of an element."""
         for current, side in zip(self._sides, sides, strict=True):
             current.value = side
-        windows = tuple(map(to_beam, value.windows))
-        timestamp = BeamTimestamp(micros=value.timestamp.micros)
-        given = BeamValue(element, timestamp, windows, pane_to_beam(value.pane_info))
+        if value.windows is not self._windows:
+            self._windows, self._beam_windows = value.windows, tuple(map(to_beam, value.windows))
+        given = create(element, value.timestamp.micros, self._beam_windows, pane_to_beam(value.pane_info))
         if self._runner.process(given):
             raise NotImplementedError(f"step {self._label!r} defers the rest of an element, which the runner cannot do")
         return self._taken(given)
@@ -142,7 +146,7 @@ class BeamDoFn(DoFn):
 def _inherits(output: BeamValue, given: BeamValue) -> bool:
     """Whether an output has the timestamp, windows and pane of its input."""
     same = output.windows is given.windows or output.windows == given.windows
-    return same and bool(output.timestamp == given.timestamp)
+    return same and bool(output.timestamp_micros == given.timestamp_micros)
 
 
 def _tagged(tag: str | None, output: object) -> object:
