@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -43,6 +44,8 @@ settings.load_profile("headrace")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have the figures of the fault suite collected if somebody wants them (`./dev faults`)."""
+    # Under nohup SIGHUP is ignored, by programs that tests start, too.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     target = os.environ.get("HEADRACE_FAULTS_REPORT")
     if target and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(Path(target), os.environ.get("HEADRACE_FAULTS") or "quick"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import Any, cast
@@ -14,29 +15,28 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.windows import value_of_beam
-from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, MapFn
+from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
+from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
+from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
 from headrace.sdk.model.special_outputs import converted, register_output
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.windows import TimestampedValue
 
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: TaggedOutput(cast(Any, output).tag, cast(Any, output).value))
-register_output(window.TimestampedValue, lambda value: _timestamped(value))
+register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
+register_parameter(core._DoFnParam, lambda parameter: _SOURCES[parameter])
+_SOURCES: dict[object, Source] = {
+    apache_beam.DoFn.ElementParam: Given.ELEMENT,
+    apache_beam.DoFn.TimestampParam: Converted(Given.TIMESTAMP, timestamp_to_beam),
+    apache_beam.DoFn.WindowParam: Converted(Given.WINDOW, to_beam),
+    apache_beam.DoFn.PaneInfoParam: Converted(Given.PANE, pane_to_beam),
+}
+"""Parameters that Headrace's own loop can give."""
 
 
 def _timestamped(value: Any) -> TimestampedValue[object]:
-    return TimestampedValue(value.value, Timestamp(micros=value.timestamp.micros))
-
-
-@named("BeamMapFn")
-class BeamMapFn(MapFn):
-    """`MapFn` of a function whose results may be of Beam's classes."""
-
-
-@named("BeamFlatMapFn")
-class BeamFlatMapFn(FlatMapFn):
-    """`FlatMapFn` of a function whose outputs may be of Beam's classes."""
+    return TimestampedValue(value.value, Timestamp.of_micros(value.timestamp.micros))
 
 
 @named("BeamPlainDoFn")
@@ -72,6 +72,11 @@ class BeamPlainDoFn(DoFn):
         self._fn.teardown()
 
 
+def _function(name: str, of: Any) -> Callable[..., object]:
+    """A variable of the function around the user's, which one of Beam's transforms has made."""
+    return cast("Callable[..., object]", inspect.getclosurevars(of).nonlocals[name])
+
+
 def _code_of(transform: core.ParDo) -> CodeType:
     return cast(CodeType, transform.fn._fn.__code__)
 
@@ -80,40 +85,45 @@ def _with_further(first: object, *further: object) -> object:
     return first
 
 
-_MAPS = {_code_of(core.Map(len)), _code_of(core.Map(_with_further))}
-"""Code of the functions that Beam puts around the function of a `Map`."""
-_FILTERS = {_code_of(core.Filter(len)), _code_of(core.Filter(_with_further))}
+def _with_default(first: object, further: object = None) -> object:
+    return first
+
+
+_WRAPPERS: dict[CodeType, Callable[[Callable[..., object]], DoFn]] = {
+    _code_of(core.Map(len)): MapFn,
+    _code_of(core.Map(_with_further)): MapFn,
+    _code_of(core.Filter(len)): FilterFn,
+    _code_of(core.Filter(_with_further)): FilterFn,
+    _code_of(core.MapTuple(len)): MapTupleFn,
+    _code_of(core.MapTuple(_with_default)): MapTupleFn,
+    _code_of(core.FlatMapTuple(len)): FlatMapTupleFn,
+    _code_of(core.FlatMapTuple(_with_default)): FlatMapTupleFn,
+}
+"""Code of the functions that Beam puts around the user's -> what makes a DoFn of the user's function."""
 
 
 def direct(fn: apache_beam.DoFn) -> DoFn | None:
-    """Headrace's DoFn for one of Beam's that takes elements and constants alone; None for any other."""
+    """Headrace's DoFn for one of Beam's that takes what Headrace's own loop can give; None for any other."""
     signature = common.DoFnSignature(fn)
-    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or _has_parameters(signature):
+    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
         return BeamPlainDoFn(fn)
-    function = fn._fn
-    code = getattr(function, "__code__", None)
-    if code in _MAPS:
-        return BeamMapFn(_wrapped(function))
-    if code in _FILTERS:
-        return FilterFn(_wrapped(function))
-    return BeamFlatMapFn(function)
+    code = getattr(fn._fn, "__code__", None)
+    make = None if code is None else _WRAPPERS.get(code)
+    return FlatMapFn(fn._fn) if make is None else make(_function("fn", fn._fn))
 
 
-def _wrapped(function: Any) -> Callable[..., object]:
-    """The user's function in one that Beam has put around it."""
-    return cast("Callable[..., object]", function._argspec_fn)
-
-
-def _has_parameters(signature: common.DoFnSignature) -> bool:
-    """Whether a method has a parameter that Beam gives."""
-    methods = (
+def _has_known_parameters(signature: common.DoFnSignature) -> bool:
+    """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
+    others = (
         signature.setup_lifecycle_method,
         signature.start_bundle_method,
-        signature.process_method,
         signature.process_batch_method,
         signature.finish_bundle_method,
         signature.teardown_lifecycle_method,
     )
-    return any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)
+    given = [default for default in signature.process_method.defaults if isinstance(default, core._DoFnParam)]
+    return all(parameter in _SOURCES for parameter in given) and not any(
+        isinstance(default, core._DoFnParam) for method in others for default in method.defaults
+    )

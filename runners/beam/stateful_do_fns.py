@@ -110,7 +110,7 @@ class _Timer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not read
 
 
 def _of_beam(timestamp: object) -> Timestamp:
-    return Timestamp(micros=BeamTimestamp.of(timestamp).micros)
+    return Timestamp.of_micros(BeamTimestamp.of(timestamp).micros)
 
 
 class _StateContext(beam.UserStateContext):  # type: ignore[misc]  # Beam's types are not read

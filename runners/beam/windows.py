@@ -25,12 +25,12 @@ class BeamWindow(BoundedWindow):
     """A window of a class that only Beam or the user's program has."""
 
     def __init__(self, window: beam.BoundedWindow) -> None:
-        super().__init__(Timestamp(micros=window.end.micros))
+        super().__init__(Timestamp.of_micros(window.end.micros))
         self.window = window
 
     def max_timestamp(self) -> Timestamp:
         """The last instant of the window."""
-        return Timestamp(micros=self.window.max_timestamp().micros)
+        return Timestamp.of_micros(self.window.max_timestamp().micros)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, BeamWindow) and bool(self.window == other.window)
@@ -50,6 +50,11 @@ def to_beam(window: BoundedWindow) -> beam.BoundedWindow:
     if isinstance(window, BeamWindow):
         return window.window
     return beam.GlobalWindow()
+
+
+def timestamp_to_beam(timestamp: Timestamp) -> BeamTimestamp:
+    """Beam's timestamp for one of Headrace's."""
+    return BeamTimestamp(micros=timestamp.micros)
 
 
 def of_beam(window: beam.BoundedWindow) -> BoundedWindow:
@@ -79,4 +84,5 @@ def pane_of_beam(pane: BeamPane) -> PaneInfo:
 def value_of_beam(value: BeamValue) -> WindowedValue:
     """Headrace's element for one of Beam's."""
     windows = tuple(map(of_beam, value.windows))
-    return WindowedValue(value.value, Timestamp(micros=value.timestamp.micros), windows, pane_of_beam(value.pane_info))
+    timestamp = Timestamp.of_micros(value.timestamp_micros)
+    return WindowedValue(value.value, timestamp, windows, pane_of_beam(value.pane_info))

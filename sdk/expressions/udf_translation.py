@@ -20,7 +20,7 @@ from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
-from headrace.sdk.functions.arguments import Arguments, Given
+from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
 from headrace.sdk.functions.function_ast import returned_by, tree_of
 
 
@@ -170,14 +170,14 @@ def _source_text(tree: ast.AST) -> str:
 
 def _values_of_parameters(
     parameters: ast.arguments, arguments: Arguments, spread: bool
-) -> Mapping[str, Value | Given] | None:
+) -> Mapping[str, Value | Given | Converted] | None:
     """The value of each parameter; None if a parameter has another source."""
     if parameters.vararg or parameters.kwarg or parameters.kwonlyargs:
         return None
     names = [each.arg for each in (*parameters.posonlyargs, *parameters.args)]
     named = dict(arguments.named)
     sources: Sequence[object] = arguments.positional
-    values: dict[str, Value | Given] = {}
+    values: dict[str, Value | Given | Converted] = {}
     if spread:
         items = [name for name in names if name not in named]
         values |= {name: ItemOf((number,)) for number, name in enumerate(items)}
@@ -185,9 +185,9 @@ def _values_of_parameters(
             return None
         sources = ()
     for name, source in (*zip(names, sources, strict=False), *named.items()):
-        if not isinstance(source, Given) or name not in names:
+        if not isinstance(source, (Given, Converted)) or name not in names:
             return None
-        values[name] = ItemOf(()) if source is Given.ELEMENT else source
+        values[name] = ItemOf(()) if given_of(source) is Given.ELEMENT else source
     return values if len(values) == len(names) else None
 
 
@@ -245,7 +245,7 @@ _DEEPEST = 60
 class _Translator:
     """Translates expressions of a function's source."""
 
-    def __init__(self, given: Mapping[str, Value | Given], function: FunctionType) -> None:
+    def __init__(self, given: Mapping[str, Value | Given | Converted], function: FunctionType) -> None:
         self._given, self._function = given, function
         self.names: dict[str, object] = {}
         """The global names in translated expressions, with their values."""
@@ -313,14 +313,30 @@ class _Translator:
             raise _Untranslatable(of)
         source = self._given.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(source, Given):
-            if source is Given.TIMESTAMP and name == "micros":
-                return Operation("micros", (FromEngine("timestamp"),))
-            if (source, name) not in _FROM_ENGINE:
+            return self._of_engine(source, name, of)
+        if isinstance(source, Converted):
+            # Microseconds and indices are the same in all SDKs, objects are not.
+            if (source.given, name) not in ((Given.TIMESTAMP, "micros"), (Given.PANE, "index")):
                 raise _Untranslatable(of)
-            return FromEngine(_FROM_ENGINE[source, name])
-        if name == "micros" and isinstance(instant := self.node(of), FromEngine):
+            return self._of_engine(source.given, name, of)
+        if name == "micros" and isinstance(instant := self._instant(of), FromEngine):
             return Operation("micros", (instant,))
         return self._item(of, Attribute(name))
+
+    def _of_engine(self, source: Given, name: str, of: ast.expr) -> Node:
+        """An attribute of what the engine gives."""
+        if source is Given.TIMESTAMP and name == "micros":
+            return Operation("micros", (FromEngine("timestamp"),))
+        if (source, name) not in _FROM_ENGINE:
+            raise _Untranslatable(of)
+        return FromEngine(_FROM_ENGINE[source, name])
+
+    def _instant(self, tree: ast.expr) -> Node:
+        """What `micros` is taken of: also a bound of a window of another SDK's class."""
+        match tree:
+            case ast.Attribute(ast.Name(of), name) if isinstance(source := self._given.get(of), Converted):
+                return self._of_engine(source.given, name, tree)
+        return self.node(tree)
 
     def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Node:
         if isinstance(operator, (ast.Is, ast.IsNot)) and isinstance(right, ast.Constant) and right.value is None:
@@ -341,9 +357,14 @@ class _Translator:
         if not self._is_global(name, getattr(builtins, name)):
             raise _Untranslatable(argument)
         match argument:
-            case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._given.get(of) is Given.PANE:
+            case ast.Attribute(ast.Name(of), "timing") if name == "int" and self._is_pane(of):
                 return FromEngine("pane_timing")
         return Operation(_CALLS[name], (self.node(argument),))
+
+    def _is_pane(self, name: str) -> bool:
+        """Whether a name is that of the parameter that takes the pane."""
+        source = self._given.get(name)
+        return isinstance(source, (Given, Converted)) and given_of(source) is Given.PANE
 
     def _method(self, call: ast.expr, of: ast.expr, name: str, arguments: Sequence[ast.expr]) -> Node:
         if name == "get" and len(arguments) == 1 and isinstance(key := arguments[0], ast.Constant):

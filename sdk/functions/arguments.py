@@ -62,11 +62,37 @@ class Side:
     """Index among the side values of the element."""
 
 
-Source = Given | StateArgument | TimerArgument | Constant | Side
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What the engine gives, as an object of another SDK's class."""
+
+    given: Given
+    convert: Callable[..., object]
+
+
+Source = Given | Converted | StateArgument | TimerArgument | Constant | Side
 Make: TypeAlias = Callable[[list[object]], object]
 """From the values of a side window to the argument."""
-FROM_ENGINE = (Given, StateArgument, TimerArgument)
-"""Defaults of parameters that the engine gives."""
+_FROM_ENGINE = (Given, StateArgument, TimerArgument)
+_FOREIGN: dict[type, Callable[[object], Source]] = {}
+
+
+def given_of(source: Source) -> Source:
+    """The source of an argument without its conversion."""
+    return source.given if isinstance(source, Converted) else source
+
+
+def register_parameter(kind: type, source: Callable[[object], Source]) -> None:
+    """Let instances of another SDK's class, as defaults of parameters, mean what `source` makes of them."""
+    _FOREIGN[kind] = source
+
+
+def engine_source(default: object) -> Source | None:
+    """What the engine gives to a parameter with this default; None if it gives nothing."""
+    if isinstance(default, _FROM_ENGINE):
+        return default
+    foreign = _FOREIGN.get(type(default))
+    return None if foreign is None else foreign(default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +107,7 @@ class Arguments:
         return [*self.positional, *(source for _, source in self.named)]
 
     def __contains__(self, given: Given) -> bool:
-        return given in self.sources()
+        return given in map(given_of, self.sources())
 
 
 def bind(
@@ -115,7 +141,7 @@ def bind(
         parameters = [anything, inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)]
     if spread:
         return _spread(parameters, args, kwargs)
-    if any(isinstance(parameter.default, FROM_ENGINE) for parameter in parameters):
+    if any(engine_source(parameter.default) is not None for parameter in parameters):
         return _Binding(parameters, args, kwargs).arguments()
     inspect.Signature(parameters).bind(None, *args, **kwargs)
     return Arguments((Given.ELEMENT, *map(Constant, args)), tuple((n, Constant(v)) for n, v in kwargs.items()))
@@ -129,7 +155,7 @@ def _spread(parameters: list[inspect.Parameter], args: tuple[object, ...], kwarg
     (('pane', DoFn.PaneInfoParam), ('factor', Constant(value=3)))
     """
     named: dict[str, Source] = {
-        parameter.name: parameter.default for parameter in parameters if isinstance(parameter.default, FROM_ENGINE)
+        parameter.name: source for parameter in parameters if (source := engine_source(parameter.default)) is not None
     }
     between = [parameter for parameter in parameters if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
     if any(parameter.name in named for parameter in between):
@@ -190,8 +216,8 @@ class _Binding:
         """The source of a parameter's argument; None if the parameter keeps its default."""
         if parameter.name in self._kwargs:
             return Constant(self._kwargs.pop(parameter.name))
-        if isinstance(parameter.default, FROM_ENGINE):
-            return parameter.default
+        if (given := engine_source(parameter.default)) is not None:
+            return given
         if parameter.kind is not parameter.KEYWORD_ONLY:
             if self._element_left:
                 self._element_left = False

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.functions.arguments import (
-    FROM_ENGINE,
     Arguments,
     Given,
     Source,
     StateArgument,
     TimerArgument,
+    engine_source,
 )
 from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.state_spec import State, StateSpec
@@ -86,8 +86,8 @@ def _bind_callback(method: Callable[..., object], method_name: str) -> Arguments
             raise TopologyError(
                 f"{method_name} takes {default!r}, but a timer has no element; keep what it needs in state"
             )
-        if isinstance(default, FROM_ENGINE):
-            named.append((parameter.name, default))
+        if (source := engine_source(default)) is not None:
+            named.append((parameter.name, source))
         elif default is parameter.empty and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise TopologyError(
                 f"{method_name} has a parameter {parameter.name!r} that a timer has nothing for; give it a default "

@@ -11,12 +11,22 @@ from headrace.sdk.windows import TimestampedValue
 Convert = Callable[[object], object]
 SPECIAL: set[type] = {TaggedOutput, TimestampedValue, WindowedValue}
 """Classes of outputs that carry a tag, a timestamp or windows."""
+STAMPED: set[type] = {TimestampedValue}
+"""Those of them that are a `value` with a `timestamp.micros`."""
 _CONVERSIONS: dict[type, Convert] = {}
 
 
-def register_output(kind: type, convert: Convert) -> None:
-    """Treat instances of another SDK's class as the output that `convert` makes of them."""
+def register_output(kind: type, convert: Convert, *, stamped: bool = False) -> None:
+    """Treat instances of another SDK's class as the output that `convert` makes of them.
+
+    Args:
+        kind: The class.
+        convert: From an instance to one of a class of this package.
+        stamped: Whether instances are a `value` with a `timestamp.micros`, and nothing else.
+    """
     _CONVERSIONS[kind] = convert
+    if stamped:
+        STAMPED.add(kind)
     SPECIAL.add(kind)
 
 

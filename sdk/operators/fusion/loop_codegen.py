@@ -28,16 +28,15 @@ from typing import cast
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.expression_tree import OneLine
-from headrace.sdk.functions.arguments import Constant, Given, Side, Source
+from headrace.sdk.functions.arguments import Constant, Converted, Given, Side, Source
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.special_outputs import SPECIAL
+from headrace.sdk.model.special_outputs import SPECIAL, STAMPED
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.operators.fusion.generated_loop import Loop, SourceLine, Variables
 from headrace.sdk.operators.fusion.loop_callbacks import LoopCallbacks
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, WindowStep
-from headrace.sdk.windows import TimestampedValue
 
 _DEEPEST = 40
 """Nested blocks from which on steps get a loop of their own; Python allows 100 blocks, of which 20 may be loops."""
@@ -268,11 +267,11 @@ class LoopWriter:
         )
 
     def _stamp(self, number: int, step: ElementStep, result: str) -> None:
-        """Write the quick path for outputs that are `TimestampedValue`s: append value and timestamp to a buffer."""
-        self._bind("stamped", TimestampedValue)
+        """Write the quick path for outputs that are values with a timestamp: append both to a buffer."""
+        self._bind("stamped", STAMPED)
         buffer, later = f"e{number}", f"all_later{number}"
         self._stamped[buffer] = self._bind(later, self._callbacks.all_later(step.outputs[None], ElementForm.PLAIN))
-        with self._block(f"if {result}.__class__ is stamped:"):
+        with self._block(f"if {result}.__class__ in stamped:"):
             self._line(f"{buffer}.append({result}.value)")
             self._line(f"s{buffer}.append({result}.timestamp.micros)")
 
@@ -292,6 +291,8 @@ class LoopWriter:
     def _argument(self, source: Source, element: Variables, window: str) -> str:
         if isinstance(source, Constant):
             return self._constant(source.value)
+        if isinstance(source, Converted):
+            return f"{self._constant(source.convert)}({self._argument(source.given, element, window)})"
         if isinstance(source, Side):
             return f"d[{source.index}]"
         if source is Given.ELEMENT:

@@ -22,7 +22,7 @@ from headrace.sdk.expressions.element_schema import pair
 from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.expressions.pane_schema import Fired, index_and_timing
 from headrace.sdk.expressions.udf_translation import TranslatedFunction, why_not_translated
-from headrace.sdk.functions.arguments import Given
+from headrace.sdk.functions.arguments import Given, given_of
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.functions.function_ast import CALLED, is_watched
 from headrace.sdk.model.element_form import ElementForm, always_one_window
@@ -68,7 +68,7 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str 
         return None if one_window and plain else "elements may be in several windows, or windows may depend on values"
     if type(reader.fn) not in (MapFn, FilterFn, MapTupleFn):
         return f"{type(reader.fn).__name__} runs Python code for each element"
-    arguments = [*reader.arguments.positional, *(source for _, source in reader.arguments.named)]
+    arguments = list(map(given_of, reader.arguments.sources()))
     if arguments.count(Given.ELEMENT) != 1 or any(argument not in _KNOWN for argument in arguments):
         return "its function takes arguments that columns do not have"
     if Given.PANE in arguments and form is ElementForm.PLAIN:
