@@ -221,7 +221,42 @@ def accumulating(pipeline):
     return fired | beam.CombinePerKey(sum)
 
 
+class AtEnds(beam.DoFn):
+    def process(self, pair, time=beam.DoFn.TimestampParam, at=beam.DoFn.WindowParam):
+        yield "do fn", type(time), at.end.micros - time.micros, pair
+        yield TimestampedValue(("stamped", pair), time)
+
+
+def of_windows(pair, time=beam.DoFn.TimestampParam, at=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
+    return pair[0], time.micros, at.start.micros, at.end.micros, pane.index, int(pane.timing)
+
+
+def of_classes(pair, time=beam.DoFn.TimestampParam, at=beam.DoFn.WindowParam, pane=beam.DoFn.PaneInfoParam):
+    return pair[0], type(time), type(at), type(at.start), at.start, type(pane), pane.is_first, pane.timing
+
+
+def parameters(pipeline):
+    """What Beam gives to functions, also where Headrace sees through them; with items of tuples as parameters."""
+    # Beam's runner has milliseconds where elements pass between stages: no result at the last microsecond of a window.
+    earliest = window.TimestampCombiner.OUTPUT_AT_EARLIEST
+    windows = beam.WindowInto(window.SlidingWindows(40, 20), timestamp_combiner=earliest)
+    timed = words(pipeline) | beam.Map(at_length) | windows
+    summed = timed | beam.CombinePerKey(sum)
+    steps = [
+        beam.Map(of_windows),
+        beam.Map(of_classes),
+        beam.Map(lambda pair, time=beam.DoFn.TimestampParam: time),
+        beam.MapTuple(lambda key, count, at=beam.DoFn.WindowParam, factor=1: (key, count * factor, at), factor=3),
+        beam.FlatMapTuple(lambda key, count, at=beam.DoFn.WindowParam: [key, at.start] * count),
+        beam.Filter(lambda pair, at=beam.DoFn.WindowParam: at.start.micros > 0),
+        beam.ParDo(AtEnds()),
+    ]
+    unfired = [timed | f"Unfired {number}" >> step for number, step in enumerate(steps)]
+    return (*unfired, *(summed | f"Fired {number}" >> step for number, step in enumerate(steps))) | beam.Flatten()
+
+
 PROGRAMS = [
+    parameters,
     counts,
     windows,
     sliding_groups,
