@@ -7,6 +7,7 @@ in the same density. Reading is part of the time, checking is not.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +15,7 @@ import typer
 
 from benchmarks.measurement import Measurement, timed
 from benchmarks.nexmark.dataset import Dataset, datasets
-from benchmarks.nexmark.direct import direct
+from benchmarks.nexmark.direct import on_headrace, run_with
 from benchmarks.nexmark.generator import Plan
 from benchmarks.nexmark.ours import bounded, streamed
 from benchmarks.nexmark.query import QUERIES, Query
@@ -28,9 +29,26 @@ STREAMED = System(
     "Headrace streamed", streamed, 1_000_000, note="local[2], twenty files, an epoch each, durable checkpoint"
 )
 BEAM = System(
-    "Beam", direct, 100_000, slow=("q4", "q6", "q9"), note="2.77, FnApiRunner in one process, bounded, nothing durable"
+    "Beam",
+    partial(run_with, ["--runner=FnApiRunner"]),
+    100_000,
+    slow=("q4", "q6", "q9"),
+    note="2.77, FnApiRunner in one process, bounded, nothing durable",
 )
-SYSTEMS = (BOUNDED, STREAMED, BEAM)
+LOCAL = System(
+    "Headrace, Beam program in memory",
+    partial(on_headrace, "LocalRunner"),
+    100_000,
+    note="Beam's program unchanged, HeadraceRunner in one process, nothing durable",
+)
+ON_SPARK = System(
+    "Headrace, Beam program on Spark",
+    partial(on_headrace, "SparkRunner"),
+    1_000_000,
+    warm_whole=True,
+    note="Beam's program unchanged, HeadraceRunner on local[2], the checkpoint goes with the run",
+)
+SYSTEMS = (BOUNDED, STREAMED, BEAM, LOCAL, ON_SPARK)
 _TINY = 2_000
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable
-from pathlib import Path
 
 import apache_beam as beam
 import pyarrow as pa
@@ -23,7 +22,7 @@ from apache_beam.utils.timestamp import Timestamp
 
 from benchmarks.dataset import Dataset
 from benchmarks.generator import SECOND
-from benchmarks.peers.beam_inputs import Collect, Row, collected, events
+from benchmarks.peers.beam_inputs import HEADRACE, Collect, Row, collected, events
 from benchmarks.peers.beam_pipelines import PIPELINES
 from benchmarks.peers.peer import Peer
 from benchmarks.session import spark_processes, start_session
@@ -104,12 +103,11 @@ class _Run:
         self._workload, self._flags = workload, flags
 
     def __call__(self, dataset: Dataset) -> pa.Table:
-        schema = self._workload.schema
         with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
             with beam.Pipeline(options=PipelineOptions(self._flags)) as pipeline:
                 rows = _BUILDS[self._workload](pipeline, dataset)
-                _ = rows | "Collect" >> beam.ParDo(Collect(Path(folder), schema))
-            return collected(Path(folder), schema)
+                _ = rows | "Collect" >> beam.ParDo(Collect(folder))
+            return pa.table(list(zip(*collected(folder), strict=True)), schema=self._workload.schema)
 
 
 class _RunOnSpark(_Run):
@@ -120,7 +118,6 @@ class _RunOnSpark(_Run):
         return super().__call__(dataset)
 
 
-HEADRACE = "--runner=headrace.runners.beam.HeadraceRunner"
 BEAM = Peer(
     "Beam direct runner",
     {workload.name: _Run(workload, "--runner=FnApiRunner") for workload in _BUILDS},

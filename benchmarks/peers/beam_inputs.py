@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
 import apache_beam as beam
 import pyarrow as pa
-import pyarrow.parquet as pq
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 Row = tuple[str, *tuple[int, ...]]
+HEADRACE = "--runner=headrace.runners.beam.HeadraceRunner"
+"""The option that has a program of Beam's run on Headrace."""
+_SUFFIX = ".rows"
 
 
 class Collect(beam.DoFn):
@@ -23,27 +26,25 @@ class Collect(beam.DoFn):
 
     Args:
         folder: Where the files go.
-        schema: Columns of the rows.
     """
 
-    def __init__(self, folder: Path, schema: pa.Schema) -> None:
-        self._folder, self._schema = folder, schema
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
 
     def start_bundle(self) -> None:
-        self._rows: list[Row] = []
+        self._rows: list[object] = []
 
-    def process(self, element: Row) -> None:
+    def process(self, element: object) -> None:
         self._rows.append(element)
 
     def finish_bundle(self) -> None:
         if self._rows:
-            columns = list(zip(*self._rows, strict=True))
-            pq.write_table(pa.table(columns, schema=self._schema), self._folder / f"{uuid4().hex}.parquet")
+            Path(self._folder, f"{uuid4().hex}{_SUFFIX}").write_bytes(pickle.dumps(self._rows))
 
 
-def collected(folder: Path, schema: pa.Schema) -> pa.Table:
+def collected(folder: str) -> list[object]:
     """All rows that `Collect` has written."""
-    return pa.concat_tables([schema.empty_table(), *(pq.read_table(file) for file in folder.glob("*.parquet"))])
+    return [row for file in Path(folder).glob(f"*{_SUFFIX}") for row in pickle.loads(file.read_bytes())]
 
 
 def _elements(batch: pa.Table) -> Iterator[TimestampedValue]:
