@@ -314,11 +314,11 @@ class _Translator:
         source = self._given.get(of.id) if isinstance(of, ast.Name) else None
         if isinstance(source, Given):
             return self._of_engine(source, name, of)
-        if isinstance(source, Converted):
+        if isinstance(source, Converted) and isinstance(source.source, Given):
             # Microseconds and indices are the same in all SDKs, objects are not.
-            if (source.given, name) not in ((Given.TIMESTAMP, "micros"), (Given.PANE, "index")):
+            if (source.source, name) not in ((Given.TIMESTAMP, "micros"), (Given.PANE, "index")):
                 raise _Untranslatable(of)
-            return self._of_engine(source.given, name, of)
+            return self._of_engine(source.source, name, of)
         if name == "micros" and isinstance(instant := self._instant(of), FromEngine):
             return Operation("micros", (instant,))
         return self._item(of, Attribute(name))
@@ -334,8 +334,10 @@ class _Translator:
     def _instant(self, tree: ast.expr) -> Node:
         """What `micros` is taken of: also a bound of a window of another SDK's class."""
         match tree:
-            case ast.Attribute(ast.Name(of), name) if isinstance(source := self._given.get(of), Converted):
-                return self._of_engine(source.given, name, tree)
+            case ast.Attribute(ast.Name(of), name):
+                source = self._given.get(of)
+                if isinstance(source, Converted) and isinstance(source.source, Given):
+                    return self._of_engine(source.source, name, tree)
         return self.node(tree)
 
     def _compared(self, left: ast.expr, operator: ast.cmpop, right: ast.expr) -> Node:

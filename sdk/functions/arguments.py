@@ -55,19 +55,19 @@ class TimerArgument:
 
 
 @dataclass(frozen=True, slots=True)
+class Converted:
+    """What the engine gives, as an object of another SDK's class."""
+
+    source: Given | StateArgument | TimerArgument
+    convert: Callable[..., object]
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """A side value as an argument: the contents of another collection in the side window of the element."""
 
     index: int
     """Index among the side values of the element."""
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """What the engine gives, as an object of another SDK's class."""
-
-    given: Given
-    convert: Callable[..., object]
 
 
 Source = Given | Converted | StateArgument | TimerArgument | Constant | Side
@@ -79,7 +79,7 @@ _FOREIGN: dict[type, Callable[[object], Source]] = {}
 
 def given_of(source: Source) -> Source:
     """The source of an argument without its conversion."""
-    return source.given if isinstance(source, Converted) else source
+    return source.source if isinstance(source, Converted) else source
 
 
 def register_parameter(kind: type, source: Callable[[object], Source]) -> None:

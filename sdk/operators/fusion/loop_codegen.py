@@ -292,7 +292,7 @@ class LoopWriter:
         if isinstance(source, Constant):
             return self._constant(source.value)
         if isinstance(source, Converted):
-            return f"{self._constant(source.convert)}({self._argument(source.given, element, window)})"
+            return f"{self._constant(source.convert)}({self._argument(source.source, element, window)})"
         if isinstance(source, Side):
             return f"d[{source.index}]"
         if source is Given.ELEMENT:

@@ -7,7 +7,17 @@ from collections.abc import Callable
 from operator import attrgetter
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.functions.arguments import Arguments, Constant, Given, Side, Source, StateArgument, TimerArgument
+from headrace.sdk.functions.arguments import (
+    Arguments,
+    Constant,
+    Converted,
+    Given,
+    Side,
+    Source,
+    StateArgument,
+    TimerArgument,
+    given_of,
+)
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN, PaneInfo
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.operators.stateful.key_window import KeyWindow
@@ -77,12 +87,12 @@ class Call:
         for index, make in self._own:
             positional[index] = make(window)
         for index, source in self._positions:
-            positional[index] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
+            positional[index] = _of_timer(source, fires_at, dynamic_tag)
         if not self._same_names:
             return self.method(*positional)
         named = self._filled_names(window)
         for name, source in self._names:
-            named[name] = dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
+            named[name] = _of_timer(source, fires_at, dynamic_tag)
         return self.method(*positional, **named)
 
 
@@ -114,6 +124,9 @@ def _same(source: Source) -> object:
 
 def _maker(source: Source) -> Callable[[KeyWindow], object] | None:
     """A function that gives an argument that is the same within a key and window; None for other arguments."""
+    if isinstance(source, Converted):
+        make, convert = _maker(source.source), source.convert
+        return None if make is None else lambda window: convert(make(window))
     if isinstance(source, StateArgument):
         return _state_of(source.spec)
     if isinstance(source, TimerArgument):
@@ -139,12 +152,14 @@ def _state_of(spec: StateSpec[State]) -> Callable[[KeyWindow], State]:
 
 
 def _is_by_element(source: Source) -> bool:
-    return isinstance(source, Side) or source in _BY_ELEMENT
+    return isinstance(source, Side) or given_of(source) in _BY_ELEMENT
 
 
 def _of_element(source: Source, window: KeyWindow, element: object, timestamp: int, pane: PaneInfo | None) -> object:
     if isinstance(source, Side):
         return window.sides[source.index]
+    if isinstance(source, Converted):
+        return source.convert(_of_element(source.source, window, element, timestamp, pane))
     if source is Given.ELEMENT:
         return element
     if source is Given.TIMESTAMP:
@@ -153,6 +168,12 @@ def _of_element(source: Source, window: KeyWindow, element: object, timestamp: i
     if source is Given.PANE:
         return pane
     return WindowedValue(element, Timestamp.of_micros(timestamp), (window.namespace.window,), pane)
+
+
+def _of_timer(source: Source, fires_at: int, dynamic_tag: str) -> object:
+    if isinstance(source, Converted):
+        return source.convert(_of_timer(source.source, fires_at, dynamic_tag))
+    return dynamic_tag if source is Given.DYNAMIC_TIMER_TAG else Timestamp.of_micros(fires_at)
 
 
 def _spreading(method: Callable[..., object]) -> Callable[..., object]:
