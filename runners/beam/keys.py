@@ -54,10 +54,13 @@ class KeyForm:
     @classmethod
     def of(cls, step: AppliedPTransform) -> KeyForm:
         """The form for a grouping step. Raises what Beam raises for a key type without a deterministic coder."""
-        [source] = step.main_inputs.values()
-        hint = source.element_type
-        key = hint.tuple_types[0] if isinstance(hint, typehints.TupleHint.TupleConstraint) else typehints.Any
-        coder = typecoders.registry.get_coder(key).as_deterministic_coder(step.full_label)
+        coder = _key_coder(step).as_deterministic_coder(step.full_label)
+        return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
+
+    @classmethod
+    def of_state(cls, step: AppliedPTransform) -> KeyForm:
+        """The form for a stateful step, of whose key coder Beam does not ask that it is deterministic."""
+        coder = _key_coder(step)
         return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
 
     def encoded(self, pairs: PCollection[object]) -> PCollection[object]:
@@ -71,3 +74,11 @@ class KeyForm:
         if self.coder is None:
             return pairs
         return pairs | f"{self.label}/DecodeKeys" >> Map(Decode(self.coder))
+
+
+def _key_coder(step: AppliedPTransform) -> coders.Coder:
+    """Beam's coder for the type of the keys of a step's input."""
+    [source] = step.main_inputs.values()
+    hint = source.element_type
+    key = hint.tuple_types[0] if isinstance(hint, typehints.TupleHint.TupleConstraint) else typehints.Any
+    return typecoders.registry.get_coder(key)

@@ -17,7 +17,7 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
 
     def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
         """Translate a pipeline, and run it."""
-        made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
+        made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False, allow_unsafe_triggers=True))
         translation = Translation(made, RULES)
         translation.translate(pipeline.transforms_stack[0])
         made.run().wait_until_finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, cast
 
 import apache_beam
@@ -20,7 +20,7 @@ from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source,
 from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
 from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.model.windowed_value import WindowedValue
-from headrace.sdk.userstate.bag import BagStateSpec
+from headrace.sdk.userstate.bag import BagState, BagStateSpec
 from headrace.sdk.userstate.combining_value import CombiningValueStateSpec
 from headrace.sdk.userstate.ordered_list import OrderedListState, OrderedListStateSpec
 from headrace.sdk.userstate.set_state import SetStateSpec
@@ -70,6 +70,30 @@ def _spec_of(spec: beam.StateSpec | beam.TimerSpec) -> AnySpec:
     return cast(AnySpec, _KINDS[type(spec)](spec.name, StateCoder(spec.coder)))
 
 
+class _Values:
+    """The values of a bag: iterable any number of times, and an iterator, as with one or the other runner of Beam's."""
+
+    def __init__(self, values: list[object]) -> None:
+        self._values, self._rest = values, iter(values)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._values)
+
+    def __next__(self) -> object:
+        return next(self._rest)
+
+
+class _Bag:
+    """A bag whose contents are read as Beam's are."""
+
+    def __init__(self, state: BagState) -> None:
+        self._state = state
+        self.add, self.clear = state.add, state.clear
+
+    def read(self) -> _Values:
+        return _Values(self._state.read())
+
+
 class _OrderedList:
     """An ordered list with Beam's timestamps."""
 
@@ -95,14 +119,20 @@ class _OrderedList:
 
 
 class _Timer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not read
-    """A timer that takes Beam's timestamps."""
+    """A timer that takes Beam's timestamps.
 
-    def __init__(self, timer: UserTimer) -> None:
-        self._timer = timer
+    Args:
+        timer: Headrace's timer.
+        output: Output timestamp with which the timer is set, microseconds UTC; None for the timer's default.
+    """
+
+    def __init__(self, timer: UserTimer, output: int | None = None) -> None:
+        self._timer, self._output = timer, output
 
     def set(self, timestamp: object, dynamic_timer_tag: str = "") -> None:
         """Set the timer."""
-        self._timer.set(_of_beam(BeamTimestamp.of(timestamp)), dynamic_timer_tag)
+        output = None if self._output is None else Timestamp(micros=self._output)
+        self._timer.set(_of_beam(BeamTimestamp.of(timestamp)), dynamic_timer_tag, output)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Clear the timer."""
@@ -133,11 +163,16 @@ class _StateContext(beam.UserStateContext):  # type: ignore[misc]  # Beam's type
 
 @named("BeamStatefulDoFn")
 class BeamStatefulDoFn(BeamDoFn):
-    """A DoFn of Beam's SDK with state or timers; see `BeamDoFn`."""
+    """A DoFn of Beam's SDK with state or timers; see `BeamDoFn`.
 
-    def __init__(self, fn: apache_beam.DoFn, *rest: Any) -> None:
+    Args:
+        keys: Coder with which the keys of the input are encoded; None if they are as the program has them.
+    """
+
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: BeamCoder | None = None) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = _declarations(fn)
+        self._keys = keys
 
     def declared(self, sides: Iterable[Source]) -> tuple[Arguments, DeclaredState]:
         """Sources of the arguments of `process`, and the state that the engine keeps.
@@ -163,6 +198,7 @@ class BeamStatefulDoFn(BeamDoFn):
         # Beam knows the declarations by identity, and those of the unpickled DoFn are others.
         self._states, self._timers = _declarations(self._fn)
         self._context = _StateContext()
+        self._decoded: tuple[object, object] = (None, None)
         super().setup()
 
     def _runner_options(self) -> dict[str, object]:
@@ -172,24 +208,53 @@ class BeamStatefulDoFn(BeamDoFn):
         """Outputs of an element."""
         count = len(self._states) + len(self._timers)
         self._turn_to(cells[:count])
+        if self._keys is not None:
+            key, content = cast("tuple[object, object]", element)
+            element = self._key(key), content
         return super().process(element, *cells[count:], value=value)
 
     def fire(
         self, place: int, key: object, window: BoundedWindow, timestamp: Timestamp, tag: str, *cells: object
     ) -> Iterable[object] | None:
-        """Outputs of a timer."""
-        self._turn_to(cells)
-        at, beam_window = BeamTimestamp(micros=timestamp.micros), to_beam(window)
-        given = BeamValue(None, at, (beam_window,))
-        self._runner.process_user_timer(self._timers[place], key, beam_window, at, given.pane_info, tag)
-        return self._taken(given)
+        """Outputs of a timer, at the time to which it was set, in processing time as well."""
+        spec, beam_window = self._timers[place], to_beam(window)
+        is_wall = spec.time_domain == beam.TimeDomain.REAL_TIME
+        self._turn_to(cells, min(timestamp, window.max_timestamp()).micros if is_wall else None)
+        given = BeamValue(None, BeamTimestamp(micros=timestamp.micros), (beam_window,))
+        self._runner.process_user_timer(spec, self._key(key), beam_window, given.timestamp, given.pane_info, tag)
+        # Headrace's timer in processing time has the timestamp of the element that set it.
+        return self._taken(BeamValue(None, _NEVER, ()) if is_wall else given)
 
-    def _turn_to(self, cells: tuple[object, ...]) -> None:
+    def _key(self, key: object) -> object:
+        """The key as the program has it."""
+        if self._keys is None:
+            return key
+        if self._decoded[0] != key:
+            self._decoded = key, self._keys.decode(key)
+        return self._decoded[1]
+
+    def _turn_to(self, cells: tuple[object, ...], output: int | None = None) -> None:
+        """Give user code the state and timers of a key and window.
+
+        Args:
+            cells: States, then timers.
+            output: Output timestamp of timers in processing time that are set, microseconds UTC; None for the default.
+        """
         count = len(self._states)
         self._context.states = {
-            spec.name: _OrderedList(cell) if isinstance(cell, OrderedListState) else cell
+            spec.name: _VIEWS.get(type(cell), _as_it_is)(cell)
             for spec, cell in zip(self._states, cells[:count], strict=True)
         }
         self._context.timers = {
-            spec.name: _Timer(cast(UserTimer, cell)) for spec, cell in zip(self._timers, cells[count:], strict=True)
+            spec.name: _Timer(cast(UserTimer, cell), output if spec.time_domain == beam.TimeDomain.REAL_TIME else None)
+            for spec, cell in zip(self._timers, cells[count:], strict=True)
         }
+
+
+_NEVER = BeamTimestamp(micros=-(1 << 63))
+"""A timestamp that no output has."""
+_VIEWS: dict[type, Callable[[Any], object]] = {BagState: _Bag, OrderedListState: _OrderedList}
+
+
+def _as_it_is(state: object) -> object:
+    return state

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from headrace.runners.beam.rules import collections, grouping, par_do, reads
+from headrace.runners.beam.rules import collections, grouping, par_do, reads, streams
 from headrace.runners.beam.translation import Rule
 
-RULES: dict[type, Rule] = {**collections.RULES, **grouping.RULES, **par_do.RULES, **reads.RULES}
+RULES: dict[type, Rule] = {
+    **collections.RULES,
+    **grouping.RULES,
+    **par_do.RULES,
+    **reads.RULES,
+    **streams.RULES,
+}
 """Class of Beam's transform -> what adds its steps. A composite without a rule is entered."""

@@ -15,7 +15,7 @@ from headrace.sdk.transforms.core.window_into import WindowInto
 
 
 def _window_into(made: Translation, step: AppliedPTransform) -> None:
-    windowing = windowing_of(step.transform.windowing)
+    windowing = windowing_of(step.outputs[None].windowing)
     made.put(step, made.source(step) | step.full_label >> WindowInto(windowing))
 
 

@@ -9,6 +9,7 @@ from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windowings import UntranslatableError
@@ -27,14 +28,19 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         par_do = ParDo(plain, *transform.args, **transform.kwargs)
         made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
         return
-    make = BeamStatefulDoFn if is_stateful_dofn(transform.fn) else BeamDoFn
-    fn = make(transform.fn, transform.args, transform.kwargs, len(step.side_inputs), windowing, tags, step.full_label)
+    source, parts = made.source(step), (transform.args, transform.kwargs, len(step.side_inputs), windowing, tags)
+    if is_stateful_dofn(transform.fn):
+        keys = KeyForm.of_state(step)
+        source = keys.encoded(source)
+        fn: BeamDoFn = BeamStatefulDoFn(transform.fn, *parts, step.full_label, keys=keys.coder)
+    else:
+        fn = BeamDoFn(transform.fn, *parts, step.full_label)
     sides = []
     for side in step.side_inputs:
         view = made.collection(side.pvalue)
         sides.append(_View(view, BeamView(side)))
     par_do = _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
-    made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
+    made.put_all(step, source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
 
 
 def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:

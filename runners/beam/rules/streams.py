@@ -1,0 +1,72 @@
+"""Translation of streams that tests and clocks make: `TestStream`, and the DoFn of `PeriodicImpulse`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from queue import SimpleQueue
+from typing import Any, cast
+
+from apache_beam.pipeline import AppliedPTransform
+from apache_beam.runners.direct import test_stream_impl
+from apache_beam.testing import test_stream as beam
+
+from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.translation import Collection, Rule, Translation
+from headrace.runners.beam.windows import value_of_beam
+from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
+from headrace.sdk.testing.stream import TestStream
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.windows import TimestampedValue
+
+def _test_stream(made: Translation, step: AppliedPTransform) -> None:
+    transform = step.transform
+    script = transform._events if not transform._endpoint else _events_of_service(transform)
+    played = TestStream(events=map(_event_of, script), output_tags=transform.output_tags)
+    outputs = made.pipeline | step.full_label >> played
+    holders = {
+        event.tag
+        for event in script
+        if isinstance(event, beam.ElementEvent)
+        and any(isinstance(each.value, beam.WindowedValueHolder) for each in event.timestamped_values)
+    }
+    for tag in step.outputs:
+        collection = cast(Collection, outputs[tag] if isinstance(outputs, dict) else outputs)
+        if tag in holders:
+            collection = collection | f"{step.full_label}/Windowed {tag or ''}" >> Map(_unwrapped)
+        made.put(step, collection, tag)
+
+
+def _events_of_service(transform: beam.TestStream) -> Sequence[beam.Event]:
+    """The events that a `TestStreamService` sends until its stream ends."""
+    channel: SimpleQueue[Any] = SimpleQueue()
+    # Beam's reader of the service's stream, called in this thread; its last item says that the stream has ended.
+    test_stream_impl._TestStream._stream_events_from_rpc(
+        transform._endpoint, transform.output_tags, transform.coder, channel, lambda: True
+    )
+    events = [channel.get() for _ in range(channel.qsize() - 1)]
+    for event in events:
+        if not isinstance(event, beam.ProcessingTimeEvent) and event.tag == "None":
+            event.tag = None
+    return events
+
+
+def _event_of(event: beam.Event) -> Event:
+    """Headrace's event for one of Beam's."""
+    if isinstance(event, beam.ElementEvent):
+        elements = [
+            TimestampedValue(each.value, Timestamp(micros=each.timestamp.micros)) for each in event.timestamped_values
+        ]
+        return ElementEvent(elements, event.tag)
+    if isinstance(event, beam.WatermarkEvent):
+        return WatermarkEvent(Timestamp(micros=event.new_watermark.micros), event.tag)
+    return ProcessingTimeEvent(Duration(micros=event.advance_by.micros))
+
+
+def _unwrapped(element: object) -> object:
+    """The element with the windows that its holder names."""
+    return value_of_beam(element.windowed_value) if isinstance(element, beam.WindowedValueHolder) else element
+
+
+RULES: dict[type, Rule] = {
+    beam.TestStream: _test_stream,
+}
