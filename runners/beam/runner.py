@@ -10,6 +10,7 @@ from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
+from headrace.sdk.pipeline.runner_choice import find_recording_runner
 
 
 class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types are not read
@@ -17,7 +18,9 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
 
     def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
         """Translate a pipeline, and run it."""
-        made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False, allow_unsafe_triggers=True))
+        # Beam has checked types and triggers. User code sets timers by the machine's clock.
+        checked = PipelineOptions([], pipeline_type_check=False, allow_unsafe_triggers=True)
+        made = Pipeline(find_recording_runner("LocalRunner"), options=checked)
         translation = Translation(made, RULES)
         translation.translate(pipeline.transforms_stack[0])
         made.run().wait_until_finish()

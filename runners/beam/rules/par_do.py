@@ -10,6 +10,7 @@ from apache_beam.transforms.userstate import is_stateful_dofn
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.keys import KeyForm
+from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windowings import UntranslatableError
@@ -20,6 +21,8 @@ from headrace.sdk.transforms.core.par_do import ParDo
 
 def _par_do(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
+    if periodic_sequences(made, step):
+        return
     _refuse(step, common.DoFnSignature(transform.fn))
     tags = [tag for tag in step.outputs if tag is not None]
     windowing = step.outputs[None].windowing if None in step.outputs else next(iter(step.outputs.values())).windowing

@@ -9,13 +9,17 @@ from typing import Any, cast
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream as beam
+from apache_beam.transforms.periodicsequence import ImpulseSeqGenDoFn
+from apache_beam.transforms.window import GlobalWindows
 
 from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.periodic import PeriodicSequences, planned
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windows import value_of_beam
 from headrace.sdk.testing.events import ElementEvent, Event, ProcessingTimeEvent, WatermarkEvent
 from headrace.sdk.testing.stream import TestStream
 from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.windows import TimestampedValue
 
 def _test_stream(made: Translation, step: AppliedPTransform) -> None:
@@ -65,6 +69,25 @@ def _event_of(event: beam.Event) -> Event:
 def _unwrapped(element: object) -> object:
     """The element with the windows that its holder names."""
     return value_of_beam(element.windowed_value) if isinstance(element, beam.WindowedValueHolder) else element
+
+
+def periodic_sequences(made: Translation, step: AppliedPTransform) -> bool:
+    """Add the step if it is that of `PeriodicImpulse` and `PeriodicSequence`, in the global window; else return False.
+
+    Beam has an unbounded splittable DoFn for it; timers of the engine do the same without polling.
+    """
+    [source] = step.main_inputs.values()
+    if type(step.transform.fn) is not ImpulseSeqGenDoFn or not isinstance(source.windowing.windowfn, GlobalWindows):
+        return False
+    stream = f"{step.full_label} times"
+    sequences = PeriodicSequences(step.transform.fn._data, stream)
+    plans = made.source(step) | f"{step.full_label}/Plan" >> Map(planned)
+    made.put(step, cast(Collection, plans | step.full_label >> RunComputation(sequences, _itself, stream)))
+    return True
+
+
+def _itself(plan: object) -> object:
+    return plan
 
 
 RULES: dict[type, Rule] = {
