@@ -6,8 +6,10 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
 from headrace.runners.beam.translation import Rule, Translation
+from headrace.sdk.model.special_outputs import SPECIAL
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
@@ -16,7 +18,16 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _create(made: Translation, step: AppliedPTransform) -> None:
-    made.put(step, made.pipeline | step.full_label >> Create(step.transform.values))
+    values = step.transform.values
+    created = made.pipeline | step.full_label >> Create(values)
+    if any(type(value) in SPECIAL for value in values):
+        created = created | f"{step.full_label}/Timestamps" >> Map(_itself)
+    made.put(step, created)
+
+
+def _itself(value: object) -> object:
+    """The value; a step sees its timestamp and windows if it is of a class that has some."""
+    return value
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:
@@ -28,6 +39,12 @@ def _flatten(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _reshuffle(made: Translation, step: AppliedPTransform) -> None:
+    [source] = step.main_inputs.values()
+    if source.pipeline.options.is_compat_version_prior_to("2.65.0"):
+        # Until then Beam's own parts lost the pane of an element, which ours keeps.
+        for part in step.parts:
+            made.translate(part)
+        return
     made.put(step, made.source(step) | step.full_label >> Reshuffle())
 
 
