@@ -109,6 +109,21 @@ def public_name(kind: type) -> str:
     return _NAMES.get(kind) or kind.__qualname__
 
 
+def instance_name(instance: object) -> str:
+    """The name of an instance in fingerprints: that of its class, with that of what it adapts from another SDK, if any.
+
+    An adapter says what it adapts by a method `adapted_name`.
+
+    >>> class Adapter:
+    ...     def adapted_name(self):
+    ...         return "Theirs"
+    >>> instance_name(Adapter()), instance_name({})
+    ('Adapter(Theirs)', 'dict')
+    """
+    adapted = getattr(instance, "adapted_name", None)
+    return public_name(type(instance)) + (f"({adapted()})" if adapted is not None else "")
+
+
 def address(kind: type) -> str:
     """`module:name` by which stored data finds a class.
 

@@ -4,6 +4,7 @@ The runner translates Beam's graph into a pipeline of `headrace`, which the loca
 the package `apache-beam`; nothing else of Headrace does.
 """
 
+from headrace.runners.beam.native import Native
 from headrace.runners.beam.runner import HeadraceRunner
 
-__all__ = ["HeadraceRunner"]
+__all__ = ["HeadraceRunner", "Native"]

@@ -20,6 +20,12 @@ class BeamCombineFn(CombineFn[object, object, object]):
     def __init__(self, fn: apache_beam.CombineFn) -> None:
         self._fn = fn
 
+    def adapted_name(self) -> str:
+        """The name of the CombineFn's class, or of the function that it calls, in fingerprints."""
+        function = self._fn._fn if type(self._fn) in _WRAPPERS else type(self._fn)
+        name = str(getattr(function, "__qualname__", type(function).__qualname__))
+        return "a lambda" if "<lambda>" in name else name
+
     def setup(self, *args: object, **kwargs: object) -> None:
         """See `CombineFn`."""
         self._fn.setup(*args, **kwargs)
@@ -49,12 +55,13 @@ class BeamCombineFn(CombineFn[object, object, object]):
         self._fn.teardown(*args, **kwargs)
 
 
+_WRAPPERS = (core.CallableWrapperCombineFn, core.NoSideInputsCallableWrapperCombineFn)
 _BUILTINS = (sum, min, max, any, all)
 
 
 def combine_fn_of(fn: apache_beam.CombineFn) -> AnyCombineFn:
     """Headrace's CombineFn for one of Beam's: its own where it has the same, else one that calls Beam's."""
-    if type(fn) in (core.CallableWrapperCombineFn, core.NoSideInputsCallableWrapperCombineFn) and fn._fn in _BUILTINS:
+    if type(fn) in _WRAPPERS and fn._fn in _BUILTINS:
         return CombineFn.maybe_from_callable(fn._fn)
     make = _SAME.get(type(fn))
     return BeamCombineFn(fn) if make is None else cast(AnyCombineFn, make())

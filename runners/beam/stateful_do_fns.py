@@ -54,6 +54,10 @@ class StateCoder:
         """The value of the bytes."""
         return cast(object, self._coder.decode(data))
 
+    def __repr__(self) -> str:
+        # The name of the coder in fingerprints.
+        return f"BeamStateCoder({self._coder!r})"
+
 
 def _declarations(fn: apache_beam.DoFn) -> tuple[list[beam.StateSpec], list[beam.TimerSpec]]:
     """The states and the timers of a DoFn, each in order of names."""
@@ -191,7 +195,7 @@ class BeamStatefulDoFn(BeamDoFn):
             spec.name: Callback("fire", Arguments((Constant(place), *fired)), spec) for place, spec in enumerate(timers)
         }
         wall = any(spec.time_domain is TimeDomain.REAL_TIME for spec in timers)
-        return process, DeclaredState(callbacks, wall, tuple(specs))
+        return process, DeclaredState(callbacks, wall, tuple(specs), None if self._keys is None else repr(self._keys))
 
     def setup(self) -> None:
         """See `DoFn`."""

@@ -60,6 +60,10 @@ class BeamWindowFn(WindowFn):
     def __init__(self, fn: beam.WindowFn) -> None:
         self.fn = fn
 
+    def adapted_name(self) -> str:
+        """The name of the function's class and of its coder, in fingerprints."""
+        return f"{type(self.fn).__qualname__} with {self.fn.get_window_coder()!r}"
+
     def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
         """The windows that the function assigns."""
         window = None if context.window is None else to_beam(context.window)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.lowlevel.stored_names import public_name
+from headrace.lowlevel.stored_names import instance_name
 from headrace.sdk.combinefns.combine_fn import CallableCombineFn, CombineFn, CurriedCombineFn
 
 
@@ -22,7 +22,7 @@ def combiner_kind(combine: object) -> str:
         name = str(getattr(combine.function, "__qualname__", type(combine.function).__qualname__))
         return "a lambda" if "<lambda>" in name else name
     inner = [combiner_kind(part) for value in getattr(combine, "__dict__", {}).values() for part in _combiners(value)]
-    return public_name(type(combine)) + (f"({', '.join(inner)})" if inner else "")
+    return instance_name(combine) + (f"({', '.join(inner)})" if inner else "")
 
 
 def _combiners(value: object) -> Iterable[object]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.lowlevel.stored_names import public_name
+from headrace.lowlevel.stored_names import instance_name, public_name
 from headrace.sdk.triggers import Trigger
 from headrace.sdk.windows import WindowFn
 from headrace.sdk.windows.windowing import Windowing
@@ -30,8 +30,8 @@ def windowing_signature(windowing: Windowing) -> dict[str, str]:
 
 
 def window_kind(window_fn: WindowFn) -> str:
-    """The public name of a window function's class."""
-    return public_name(type(window_fn))
+    """The public name of a window function's class, with that of the function that it adapts from another SDK."""
+    return instance_name(window_fn)
 
 
 def trigger_kind(trigger: Trigger) -> str:

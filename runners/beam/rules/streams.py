@@ -13,6 +13,7 @@ from apache_beam.transforms.periodicsequence import ImpulseSeqGenDoFn
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.native import Native, add_native
 from headrace.runners.beam.periodic import PeriodicSequences, planned
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windows import value_of_beam
@@ -91,5 +92,6 @@ def _itself(plan: object) -> object:
 
 
 RULES: dict[type, Rule] = {
+    Native: add_native,
     beam.TestStream: _test_stream,
 }

@@ -109,7 +109,7 @@ class StatefulParDo(BundleComputation):
         """Windows, allowed lateness, and each state and timer by name."""
         windowing = self.plan.windowing
         windows = {"windows": window_kind(windowing.window_fn), "allowed lateness": str(windowing.allowed_lateness)}
-        return windows | dict(spec.aspect() for spec in self.plan.declared_state.specs)
+        return {**windows, **self.plan.declared_state.aspects()}
 
     def start_bundle(self) -> None:
         """Start a bundle."""
