@@ -127,7 +127,8 @@ class _Timer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not read
 
     Args:
         timer: Headrace's timer.
-        output: Output timestamp with which the timer is set, microseconds UTC; None for the timer's default.
+        output: Output timestamp with which the timer is set, or a later one if that is needed, microseconds UTC; None
+            for the timer's default.
     """
 
     def __init__(self, timer: UserTimer, output: int | None = None) -> None:
@@ -135,7 +136,7 @@ class _Timer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not read
 
     def set(self, timestamp: object, dynamic_timer_tag: str = "") -> None:
         """Set the timer."""
-        output = None if self._output is None else Timestamp(micros=self._output)
+        output = None if self._output is None else Timestamp(micros=max(self._output, self._timer.least_output))
         self._timer.set(_of_beam(BeamTimestamp.of(timestamp)), dynamic_timer_tag, output)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:

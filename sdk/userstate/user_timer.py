@@ -58,6 +58,11 @@ class UserTimer:
         self._set_at: int | None = None
         """Time, microseconds UTC, to which this bundle has set the plain timer; None if unknown."""
 
+    @property
+    def least_output(self) -> int:
+        """The least output timestamp with which the timer can be set now, microseconds UTC."""
+        return self._window.at
+
     def set(
         self, timestamp: TimestampTypes, dynamic_timer_tag: str = "", output_timestamp: TimestampTypes | None = None
     ) -> None:
