@@ -74,16 +74,17 @@ class PeriodicSequences(Computation):
         start, total, interval = cast(Plan, context.key)
         counts = cast("list[int]", context.state)
         number, now = counts[place], context.wall_time
-        batch, last = Batch(), min(total, number + _AT_ONCE)
-        while number < last and _due(time := start + interval * number) <= now:
-            value, timestamp = self._output(number, time)
-            batch.values.append(value)
-            batch.timestamps.append(timestamp)
+        values: list[object] = []
+        timestamps: list[int] = []
+        while number < min(total, counts[place] + _AT_ONCE) and _due(start + interval * number) <= now:
+            value, timestamp = self._output(number, start + interval * number)
+            values.append(value)
+            timestamps.append(timestamp)
             number += 1
         counts[place] = number
         context.state = counts
-        if batch.values:
-            context.produce_batch(self._stream, batch)
+        if values:
+            context.produce_batch(self._stream, Batch(values, timestamps))
         if number < total:
             time = start + interval * number
             context.set_timer(f"{place}", _due(time), TimeDomain.WALL_TIME, hold=self._reached(number, time))

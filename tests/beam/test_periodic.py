@@ -37,7 +37,9 @@ def test_times_keep_their_type_and_windows_are_as_long_as_the_interval() -> None
         (2, 2_000_000, 3_000_000),
         (3, 3_000_000, 4_000_000),
     ]
-    assert [type(number) for number in told(lambda pipeline: pipeline | PeriodicImpulse(Timestamp(1), 3, 1))] == [float] * 2
+    assert [type(number) for number in told(lambda pipeline: pipeline | PeriodicImpulse(Timestamp(1), 3, 1))] == [
+        float
+    ] * 2
 
 
 def test_the_last_interval_counts_if_it_has_begun() -> None:

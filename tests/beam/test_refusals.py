@@ -8,7 +8,6 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.testing.test_stream import TestStream as Events
 from apache_beam.transforms import trigger, window
 
 from headrace.runners.beam import HeadraceRunner
@@ -68,7 +67,6 @@ def own_trigger(pipeline):
 @pytest.mark.parametrize(
     ("build", "text"),
     [
-        (lambda pipeline: pipeline | "Events" >> Events(), "step 'Events': the runner cannot run TestStream"),
         (own_trigger, "is of the class Own, which no runner but Beam's in-process one knows"),
         (
             lambda pipeline: pipeline | beam.Create([1]) | "Last" >> beam.ParDo(Finalizes()),

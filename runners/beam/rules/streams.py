@@ -23,6 +23,7 @@ from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.windows import TimestampedValue
 
+
 def _test_stream(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
     script = transform._events if not transform._endpoint else _events_of_service(transform)
