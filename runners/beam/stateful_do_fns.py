@@ -172,12 +172,13 @@ class BeamStatefulDoFn(BeamDoFn):
 
     Args:
         keys: Coder with which the keys of the input are encoded; None if they are as the program has them.
+        is_bounded: Whether the input has an end. As in Beam, its end does not keep processing-time timers from firing.
     """
 
-    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: BeamCoder | None = None) -> None:
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: BeamCoder | None, is_bounded: bool) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = _declarations(fn)
-        self._keys = keys
+        self._keys, self._is_bounded = keys, is_bounded
 
     def declared(self, sides: Iterable[Source]) -> tuple[Arguments, DeclaredState]:
         """Sources of the arguments of `process`, and the state that the engine keeps.
@@ -196,7 +197,8 @@ class BeamStatefulDoFn(BeamDoFn):
             spec.name: Callback("fire", Arguments((Constant(place), *fired)), spec) for place, spec in enumerate(timers)
         }
         wall = any(spec.time_domain is TimeDomain.REAL_TIME for spec in timers)
-        return process, DeclaredState(callbacks, wall, tuple(specs), None if self._keys is None else repr(self._keys))
+        keys = None if self._keys is None else repr(self._keys)
+        return process, DeclaredState(callbacks, wall, tuple(specs), keys, self._is_bounded)
 
     def setup(self) -> None:
         """See `DoFn`."""

@@ -46,6 +46,9 @@ class DeclaredState:
     specs: tuple[AnySpec, ...]
     keys: str | None = None
     """Name of the coder with which another SDK's keys are encoded; None if keys are as the program has them."""
+    outlives_windows: bool = False
+    """Whether processing-time timers that are set when their window closes still fire, and keep its state until then;
+    otherwise they are deleted."""
 
     def aspects(self) -> Mapping[str, str]:
         """What a restarted program must not change, by aspect: states, timers, and the encoding of keys."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -47,8 +48,8 @@ class Numbers(beam.DoFn):
         yield type(pair[0]).__name__, pair[0], count.read()
 
     @userstate.on_timer(END)
-    def end(self, key=beam.DoFn.KeyParam, time=beam.DoFn.TimestampParam):
-        yield "end", key, time.micros
+    def end(self, key=beam.DoFn.KeyParam, at=beam.DoFn.TimestampParam):
+        yield "end", key, at.micros
 
 
 def keys_of_many_types(pipeline):
@@ -81,22 +82,22 @@ class Timers(beam.DoFn):
     def fired(
         self,
         tag=beam.DoFn.DynamicTimerTagParam,
-        time=beam.DoFn.TimestampParam,
+        at=beam.DoFn.TimestampParam,
         where=beam.DoFn.WindowParam,
     ):
-        yield tag, time.micros, where.start.micros, where.end.micros
+        yield tag, at.micros, where.start.micros, where.end.micros
 
     @userstate.on_timer(NEXT)
     def chain(
         self,
-        time=beam.DoFn.TimestampParam,
+        at=beam.DoFn.TimestampParam,
         following=beam.DoFn.TimerParam(NEXT),
         bag=beam.DoFn.StateParam(BAG),
     ):
-        bag.add(time.micros // 1_000_000)
+        bag.add(at.micros // 1_000_000)
         yield "chain", list(bag.read())
-        if time < 4:
-            following.set(time + 1)
+        if at < 4:
+            following.set(at + 1)
 
 
 def timers(pipeline):
@@ -105,26 +106,31 @@ def timers(pipeline):
 
 
 class Late(beam.DoFn):
-    """A timer in processing time; its output has the time to which it was set."""
+    """A timer in processing time, set beyond the end of the input and of the window; its output has its time."""
 
     SOON = userstate.TimerSpec("soon", userstate.TimeDomain.REAL_TIME)
 
     def process(self, pair, soon=beam.DoFn.TimerParam(SOON)):
-        soon.set(3)
+        soon.set(time.time() + 0.3)
 
     @userstate.on_timer(SOON)
-    def fired(self, time=beam.DoFn.TimestampParam):
-        yield time.micros
+    def fired(self, at=beam.DoFn.TimestampParam, where=beam.DoFn.WindowParam):
+        yield at.micros // 3_600_000_000, where.end.micros
 
 
-def processing_time(pipeline):
+def processing_time(pipeline, windows=FixedWindows(10)):
     def stamped(element, at=beam.DoFn.TimestampParam):
-        return element, at.micros
+        return element, at.micros // 3_600_000_000
 
-    return pipeline | beam.Create([("k", 0)]) | beam.ParDo(Late()) | beam.Map(stamped)
+    pairs = pipeline | beam.Create([("k", 0)]) | beam.Map(lambda pair: TimestampedValue(pair, 5))
+    return pairs | beam.WindowInto(windows) | beam.ParDo(Late()) | beam.Map(stamped)
 
 
-PROGRAMS = [keys_of_many_types, keys_of_a_declared_type, timers, processing_time]
+def processing_time_without_windows(pipeline):
+    return processing_time(pipeline, window.GlobalWindows())
+
+
+PROGRAMS = [keys_of_many_types, keys_of_a_declared_type, timers, processing_time, processing_time_without_windows]
 
 
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)

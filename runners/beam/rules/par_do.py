@@ -33,9 +33,10 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         return
     source, parts = made.source(step), (transform.args, transform.kwargs, len(step.side_inputs), windowing, tags)
     if is_stateful_dofn(transform.fn):
-        keys = KeyForm.of_state(step)
+        keys, [given] = KeyForm.of_state(step), step.main_inputs.values()
         source = keys.encoded(source)
-        fn: BeamDoFn = BeamStatefulDoFn(transform.fn, *parts, step.full_label, keys=keys.coder)
+        is_bounded = given.is_bounded
+        fn: BeamDoFn = BeamStatefulDoFn(transform.fn, *parts, step.full_label, keys=keys.coder, is_bounded=is_bounded)
     else:
         fn = BeamDoFn(transform.fn, *parts, step.full_label)
     sides = []

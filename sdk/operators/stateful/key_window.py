@@ -111,22 +111,26 @@ class KeyWindow(Cells):
         """Record that a wall-time timer has fired."""
         self._wall_cleared = True
 
-    def finish(self, has_wall_timers: bool) -> None:
+    def finish(self, has_wall_timers: bool, waits: bool = False) -> None:
         """End the bundle: write changes, or delete everything if the window has closed.
 
         Args:
             has_wall_timers: Whether the step may have set wall-time timers.
+            waits: Whether a window stays open until they have fired.
         """
         # Arguments and timers refer to this window: break the reference cycles.
         self.arguments, self._timers = None, {}
         states, self.states = self.states, {}
         if self.closed:
             return
-        if self.namespace.closes <= self.context.watermark:
+        is_over = self.namespace.closes <= self.context.watermark
+        if is_over and not (waits and self._wall_timers()):
             self.close(has_wall_timers)
             return
         for state in states.values():
             state.store()
+        if is_over:
+            return  # The bundle of the last wall-time timer closes the window.
         if self.written or (self._wall_set and self._wall_timers()):
             self._see_to_closing()
         elif self.erased or self._moved or self._wall_set or self._wall_cleared:
@@ -143,8 +147,10 @@ class KeyWindow(Cells):
         if context.timer(closing) is None:
             context.set_timer(closing, closes)
 
-    def close(self, has_wall_timers: bool) -> None:
-        """Delete the state of the window, and its wall-time timers."""
+    def close(self, has_wall_timers: bool, waits: bool = False) -> None:
+        """Delete the state of the window, and its wall-time timers; nothing if it `waits` for one of them."""
+        if waits and self._wall_timers():
+            return
         self.erase_all()
         if has_wall_timers:
             for tag in self._wall_timers():

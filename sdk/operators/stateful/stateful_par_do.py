@@ -306,7 +306,7 @@ class _LiveFn:
             aim = self._aims[timer.tag] = self._aim(timer.tag)
         window = self._window(aim.place)
         if aim.closes:
-            window.close(self._declared_state.uses_wall_time)
+            window.close(self._declared_state.uses_wall_time, self._declared_state.outlives_windows)
             return
         if timer.domain is TimeDomain.WALL_TIME:
             window.wall_timer_fired()
@@ -340,7 +340,7 @@ class _LiveFn:
         if self._context is not context:
             return
         for window in self._windows.values():
-            window.finish(self._declared_state.uses_wall_time)
+            window.finish(self._declared_state.uses_wall_time, self._declared_state.outlives_windows)
         self._outputs.send(context.produce_batch)
         self._context = None
 
