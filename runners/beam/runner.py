@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from apache_beam.options.pipeline_options import PipelineOptions as BeamOptions
 from apache_beam.pipeline import Pipeline as BeamPipeline
 from apache_beam.runners import runner as beam
@@ -17,8 +19,16 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
 
     def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
         """Translate a pipeline, and run it."""
-        made = Pipeline("LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
+        made = Pipeline(os.environ.get("HEADRACE_RUNNER") or "LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
         translation = Translation(made, RULES)
         translation.translate(pipeline.transforms_stack[0])
         made.run().wait_until_finish()
-        return beam.PipelineResult(beam.PipelineState.DONE)
+        return FinishedResult(beam.PipelineState.DONE)
+
+
+class FinishedResult(beam.PipelineResult):  # type: ignore[misc]  # Beam's types are not read
+    """The result of a pipeline that has run."""
+
+    def wait_until_finish(self, duration: int | None = None) -> str:
+        """The state in which the run has ended."""
+        return str(self.state)
