@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
+from headrace.runners.beam.batch_do_fns import takes_or_gives_batches
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
@@ -105,7 +106,9 @@ _WRAPPERS: dict[CodeType, Callable[[Callable[..., object]], DoFn]] = {
 def direct(fn: apache_beam.DoFn) -> DoFn | None:
     """Headrace's DoFn for one of Beam's that takes what Headrace's own loop can give; None for any other."""
     signature = common.DoFnSignature(fn)
-    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or not _has_known_parameters(signature):
+    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or takes_or_gives_batches(fn):
+        return None
+    if not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
         return BeamPlainDoFn(fn)

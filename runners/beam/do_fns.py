@@ -32,7 +32,7 @@ class _CurrentSide:
         return False
 
 
-class _Outputs(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
+class Outputs(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
     """Outputs of a tag, in a list that all tags share."""
 
     def __init__(self, tag: str | None, outputs: list[tuple[str | None, BeamValue]]) -> None:
@@ -77,7 +77,7 @@ class BeamDoFn(DoFn):
     def setup(self) -> None:
         """See `DoFn`."""
         self._outputs: list[tuple[str | None, BeamValue]] = []
-        receivers = {tag: _Outputs(tag, self._outputs) for tag in (None, *self._tags)}
+        receivers = {tag: self._receiver(tag) for tag in (None, *self._tags)}
         self._sides = [_CurrentSide() for _ in range(self._count)]
         # The windows of the last element, most often those of the next.
         self._windows: tuple[BoundedWindow, ...] = ()
@@ -94,6 +94,10 @@ class BeamDoFn(DoFn):
         )
         self._runner.setup()
 
+    def _receiver(self, tag: str | None) -> Outputs:
+        """What takes the outputs of a tag."""
+        return Outputs(tag, self._outputs)
+
     def _runner_options(self) -> dict[str, object]:
         """Further arguments of the `DoFnRunner`."""
         return {}
@@ -109,12 +113,16 @@ class BeamDoFn(DoFn):
         """Outputs of an element."""
         for current, side in zip(self._sides, sides, strict=True):
             current.value = side
-        if value.windows is not self._windows:
-            self._windows, self._beam_windows = value.windows, tuple(map(to_beam, value.windows))
-        given = create(element, value.timestamp.micros, self._beam_windows, pane_to_beam(value.pane_info))
+        given = self._given(element, value)
         if self._runner.process(given):
             raise NotImplementedError(f"step {self._label!r} defers the rest of an element, which the runner cannot do")
         return self._taken(given)
+
+    def _given(self, element: object, value: WindowedValue) -> BeamValue:
+        """Beam's element for one of Headrace's, which comes in parts."""
+        if value.windows is not self._windows:
+            self._windows, self._beam_windows = value.windows, tuple(map(to_beam, value.windows))
+        return create(element, value.timestamp.micros, self._beam_windows, pane_to_beam(value.pane_info))
 
     def _taken(self, given: BeamValue) -> Iterable[object] | None:
         """The outputs since the last call, for an input."""
@@ -130,6 +138,10 @@ class BeamDoFn(DoFn):
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""
         self._runner.finish()
+        return self._all_taken()
+
+    def _all_taken(self) -> list[object]:
+        """The outputs since the last call, with timestamps and windows of their own."""
         outputs = [_tagged(tag, value_of_beam(output)) for tag, output in self._outputs]
         self._outputs.clear()
         return outputs

@@ -19,7 +19,8 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
 
     def run_pipeline(self, pipeline: BeamPipeline, options: BeamOptions) -> beam.PipelineResult:
         """Translate a pipeline, and run it."""
-        made = Pipeline(os.environ.get("HEADRACE_RUNNER") or "LocalRunner", options=PipelineOptions([], pipeline_type_check=False))
+        runner = os.environ.get("HEADRACE_RUNNER") or "LocalRunner"
+        made = Pipeline(runner, options=PipelineOptions([], pipeline_type_check=False))
         translation = Translation(made, RULES)
         translation.translate(pipeline.transforms_stack[0])
         made.run().wait_until_finish()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import apache_beam
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
+from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
@@ -20,21 +22,32 @@ from headrace.sdk.transforms.core.par_do import ParDo
 def _par_do(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
     _refuse(step, common.DoFnSignature(transform.fn))
-    tags = [tag for tag in step.outputs if tag is not None]
-    windowing = step.outputs[None].windowing if None in step.outputs else next(iter(step.outputs.values())).windowing
     plain = None if step.side_inputs else direct(transform.fn)
-    if plain is not None:
-        par_do = ParDo(plain, *transform.args, **transform.kwargs)
-        made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
-        return
-    make = BeamStatefulDoFn if is_stateful_dofn(transform.fn) else BeamDoFn
-    fn = make(transform.fn, transform.args, transform.kwargs, len(step.side_inputs), windowing, tags, step.full_label)
-    sides = []
-    for side in step.side_inputs:
-        view = made.collection(side.pvalue)
-        sides.append(_View(view, BeamView(side)))
-    par_do = _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
-    made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
+    par_do = _by_beam(made, step) if plain is None else ParDo(plain, *transform.args, **transform.kwargs)
+    labelled = step.full_label >> par_do.with_outputs(*_tags(step), allow_unknown_tags=True)
+    made.put_all(step, made.source(step) | labelled)
+
+
+def _tags(step: AppliedPTransform) -> list[str]:
+    """Tags of the outputs that something reads or that are declared."""
+    return [tag for tag in step.outputs if tag is not None]
+
+
+def _by_beam(made: Translation, step: AppliedPTransform) -> ParDo:
+    """A `ParDo` whose DoFn Beam's `DoFnRunner` calls."""
+    transform = step.transform
+    windowing = next(iter(step.outputs.values())).windowing
+    arguments = (transform.args, transform.kwargs, len(step.side_inputs), windowing, _tags(step), step.full_label)
+    fn = _class_for(transform.fn)(transform.fn, *arguments)
+    sides = [_View(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
+    return _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
+
+
+def _class_for(fn: apache_beam.DoFn) -> type[BeamDoFn]:
+    """The class that runs a DoFn by Beam's `DoFnRunner`."""
+    if is_stateful_dofn(fn):
+        return BeamStatefulDoFn
+    return BeamBatchDoFn if takes_or_gives_batches(fn) else BeamDoFn
 
 
 def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
@@ -42,7 +55,6 @@ def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
     kinds = {
         "is splittable and unbounded": signature.is_splittable_dofn() and signature.is_unbounded_per_element(),
         "takes a BundleFinalizerParam": signature.has_bundle_finalization(),
-        "processes batches": step.transform.fn._process_batch_defined or step.transform.fn._process_yields_batches,
     }
     for kind, is_so in kinds.items():
         if is_so:

@@ -1,4 +1,4 @@
-"""HeadraceRunner in the place of Beam's direct runners, which Beam's tests ask for by default, by name or by instance."""
+"""HeadraceRunner in the place of Beam's direct runners, which its tests ask for by default, by name or by instance."""
 
 from __future__ import annotations
 

@@ -81,6 +81,4 @@ def exceptions(runner: str) -> Mapping[str, Known]:
 def failing_with_beam() -> frozenset[str]:
     """Tests that Beam's direct runner does not pass in this environment."""
     outcomes = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
-    return frozenset(
-        f"{module}::{test}" for module, found in outcomes.items() for test in found.get("failed", ())
-    )
+    return frozenset(f"{module}::{test}" for module, found in outcomes.items() for test in found.get("failed", ()))
