@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from itertools import groupby
+from typing import Any
 
 import apache_beam
+from apache_beam.pipeline import AppliedPTransform
+from apache_beam.runners.worker.operations import InefficientExecutionWarning
+from apache_beam.typehints.batch import BatchConverter
 from apache_beam.utils.windowed_value import HomogeneousWindowedBatch, WindowedBatch
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
@@ -23,11 +28,31 @@ def takes_or_gives_batches(fn: apache_beam.DoFn) -> bool:
     return bool(fn._process_batch_defined or fn._process_yields_batches)
 
 
+def warn_of_rebatching(step: AppliedPTransform) -> None:
+    """Warn, as Beam does, if a step takes batches of another type than the step before gives."""
+    [source] = step.main_inputs.values()
+    fn = step.transform.fn
+    given = _converter("output_batch_converter", source.producer)
+    wanted = _converter("input_batch_converter", step)
+    if given is not None and wanted is not None and given != wanted and not fn._process_defined:
+        warnings.warn(
+            f"step {step.full_label!r}: the input of {fn} comes in batches of {given.batch_type!r}, which become "
+            f"batches of {wanted.batch_type!r}; batches of one type cost less",
+            InefficientExecutionWarning,
+            stacklevel=2,
+        )
+
+
+def _converter(name: str, step: AppliedPTransform | None) -> BatchConverter | None:
+    """A converter that Beam has given to the DoFn of a step."""
+    return getattr(getattr(getattr(step, "transform", None), "fn", None), name, None)
+
+
 class _BatchOutputs(Outputs):
     """Outputs of a tag, of which some come as batches."""
 
-    def __init__(self, tag: str | None, outputs: list[tuple[str | None, BeamValue]], fn: apache_beam.DoFn) -> None:
-        super().__init__(tag, outputs)
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any) -> None:
+        super().__init__(*rest)
         self._fn = fn
 
     def receive_batch(self, windowed_batch: WindowedBatch) -> None:
@@ -49,7 +74,7 @@ class BeamBatchDoFn(BeamDoFn):
         super().setup()
 
     def _receiver(self, tag: str | None) -> Outputs:
-        return _BatchOutputs(tag, self._outputs, self._fn)
+        return _BatchOutputs(self._fn, tag, self._outputs, self._check)
 
     def start_bundle(self) -> None:
         """See `DoFn`."""

@@ -137,6 +137,7 @@ class BeamStatefulDoFn(BeamDoFn):
 
     def __init__(self, fn: apache_beam.DoFn, *rest: Any) -> None:
         super().__init__(fn, *rest)
+        self.key_coder: BeamCoder | None = None
         self._states, self._timers = _declarations(fn)
 
     def declared(self, sides: Iterable[Source]) -> tuple[Arguments, DeclaredState]:
@@ -172,6 +173,9 @@ class BeamStatefulDoFn(BeamDoFn):
         """Outputs of an element."""
         count = len(self._states) + len(self._timers)
         self._turn_to(cells[:count])
+        if self.key_coder is not None:
+            key, item = cast("tuple[bytes, object]", element)
+            element = (self.key_coder.decode(key), item)
         return super().process(element, *cells[count:], value=value)
 
     def fire(
@@ -179,6 +183,8 @@ class BeamStatefulDoFn(BeamDoFn):
     ) -> Iterable[object] | None:
         """Outputs of a timer."""
         self._turn_to(cells)
+        if self.key_coder is not None:
+            key = self.key_coder.decode(key)
         at, beam_window = BeamTimestamp(micros=timestamp.micros), to_beam(window)
         given = BeamValue(None, at, (beam_window,))
         self._runner.process_user_timer(self._timers[place], key, beam_window, at, given.pane_info, tag)

@@ -6,6 +6,7 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
 from headrace.runners.beam.translation import Rule, Translation
+from headrace.sdk.model.special_outputs import converted
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
@@ -16,7 +17,7 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _create(made: Translation, step: AppliedPTransform) -> None:
-    made.put(step, made.pipeline | step.full_label >> Create(step.transform.values))
+    made.put(step, made.pipeline | step.full_label >> Create(map(converted, step.transform.values)))
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:

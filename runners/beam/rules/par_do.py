@@ -8,9 +8,10 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
-from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches
+from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches, warn_of_rebatching
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windowings import UntranslatableError
@@ -24,8 +25,12 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     _refuse(step, common.DoFnSignature(transform.fn))
     plain = None if step.side_inputs else direct(transform.fn)
     par_do = _by_beam(made, step) if plain is None else ParDo(plain, *transform.args, **transform.kwargs)
-    labelled = step.full_label >> par_do.with_outputs(*_tags(step), allow_unknown_tags=True)
-    made.put_all(step, made.source(step) | labelled)
+    source = made.source(step)
+    if isinstance(par_do, _StatefulParDo):
+        keys = KeyForm.of_stateful(step)
+        par_do.take_keys(keys)
+        source = keys.encoded(source)
+    made.put_all(step, source | step.full_label >> par_do.with_outputs(*_tags(step), allow_unknown_tags=True))
 
 
 def _tags(step: AppliedPTransform) -> list[str]:
@@ -38,6 +43,8 @@ def _by_beam(made: Translation, step: AppliedPTransform) -> ParDo:
     transform = step.transform
     windowing = next(iter(step.outputs.values())).windowing
     arguments = (transform.args, transform.kwargs, len(step.side_inputs), windowing, _tags(step), step.full_label)
+    if takes_or_gives_batches(transform.fn):
+        warn_of_rebatching(step)
     fn = _class_for(transform.fn)(transform.fn, *arguments)
     sides = [_View(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
     return _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
@@ -67,6 +74,11 @@ class _StatefulParDo(ParDo):
     def __init__(self, fn: BeamStatefulDoFn, *sides: _View) -> None:
         super().__init__(fn, None, *sides)
         self.arguments, self.declared_state = fn.declared(map(Side, range(len(sides))))
+        self._stateful = fn
+
+    def take_keys(self, form: KeyForm) -> None:
+        """Have the DoFn decode the keys of a form."""
+        self._stateful.key_coder = form.coder
 
 
 class _View(AsList):
