@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from apache_beam.runners.runner import PipelineState
 from apache_beam.runners.worker.statesampler import get_current_tracker, set_current_tracker
@@ -65,7 +65,9 @@ class PipelineRun:
         self._is_durable, topology.task_begins = options.checkpoint is not None, self._context
         if self._has_thread:
             options = replace(options, progress=self._followed_by(options.progress))
-        return self._runner.run_topology(topology, options, self._changes)
+        result = self._runner.run_topology(topology, options, self._changes)
+        self.metrics = result.metrics
+        return result
 
     def _followed_by(self, progress: Callable[[EpochProgress], None] | None) -> Callable[[EpochProgress], None]:
         def after(epoch: EpochProgress) -> None:
@@ -77,7 +79,7 @@ class PipelineRun:
 
     # The run
 
-    def begin(self, run: Callable[[], Any]) -> None:
+    def begin(self, run: Callable[[], object]) -> None:
         """Run the pipeline by `run`; without a thread of its own, this returns at the end and raises the run's error.
 
         The process does not exit before a run in a thread has ended, even if nobody waits for it.
@@ -89,10 +91,10 @@ class PipelineRun:
         atexit.register(self._wait_at_exit)
         threading.Thread(target=self._work, args=(run,), name="headrace-beam", daemon=True).start()
 
-    def _work(self, run: Callable[[], Any]) -> None:
+    def _work(self, run: Callable[[], object]) -> None:
         tracker = get_current_tracker()
         try:
-            self.metrics = run()._run.metrics
+            run()
         except StepError as error:
             self._error = as_beam(error)
         except BaseException as error:

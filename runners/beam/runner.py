@@ -51,7 +51,8 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
         run = PipelineRun(cast(StoppableRunner, runner), values, _is_streaming(pipeline, options))
         translated = Pipeline(run, engine_options(options))
         Translation(translated, RULES).translate(pipeline.transforms_stack[0])
-        run.begin(translated.run)
+        # A pipeline without steps is a mistake in the sdk, and has nothing to do in Beam.
+        run.begin(translated.run if translated.steps else lambda: None)
         return HeadraceResult(run)
 
 
