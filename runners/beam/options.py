@@ -50,13 +50,20 @@ def refuse_misspelt(options: beam.PipelineOptions) -> None:
 
     Other undeclared options are left to Beam, which warns of them.
     """
-    declared = beam.PipelineOptions([]).get_all_options()
+    declared: set[str] = set()
+    foreign: list[str] = []
+
+    def look(parser: argparse.ArgumentParser) -> None:
+        declared.update(action.dest for action in parser._actions)
+        foreign.extend(flag.partition("=")[0] for flag in parser.parse_known_args(options._flags)[1])
+
+    named = options.get_all_options(add_extra_args_fn=look, retain_unknown_options=True)
     own = {*_names(), "headrace_runner"}
-    for name in options.get_all_options(retain_unknown_options=True):
-        near = [] if name in declared else get_close_matches(name, declared, 1, _SLIP)
-        if near and near[0] in own:
+    for flag in [*foreign, *(f"--{name}" for name in sorted(named.keys() - declared))]:
+        near = get_close_matches(flag.lstrip("-").replace("-", "_"), sorted(declared), 1, _SLIP)
+        if flag.startswith("--") and near and near[0] in own:
             raise ValueError(
-                f"there is no option --{name}; did you mean --{near[0]}? Nothing has run. `headrace options` lists the "
+                f"there is no option {flag}; did you mean --{near[0]}? Nothing has run. `headrace options` lists the "
                 "options of Headrace; a class of your own declares more in _add_argparse_args"
             )
 

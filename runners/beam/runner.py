@@ -47,13 +47,18 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
         pipeline.visit(group_by_key_input_visitor(not options.view_as(TypeOptions).allow_non_deterministic_key_coders))
         values = runtime_values(options)
         RuntimeValueProvider.set_runtime_options(values)
-        runner = find_runner(self._runner or options.view_as(HeadraceOptions).headrace_runner)
+        runner = engine_runner(self._runner, options)
         run = PipelineRun(cast(StoppableRunner, runner), values, _is_streaming(pipeline, options))
         translated = Pipeline(run, engine_options(options))
         Translation(translated, RULES).translate(pipeline.transforms_stack[0])
         # A pipeline without steps is a mistake in the sdk, and has nothing to do in Beam.
         run.begin(translated.run if translated.steps else lambda: None)
         return HeadraceResult(run)
+
+
+def engine_runner(given: Runner | str | None, options: BeamOptions) -> Runner:
+    """The runner below Beam's: the given one, else that of the option, else as `find_runner` finds it."""
+    return find_runner(given or options.view_as(HeadraceOptions).headrace_runner)
 
 
 def _is_streaming(pipeline: BeamPipeline, options: BeamOptions) -> bool:
