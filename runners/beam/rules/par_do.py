@@ -8,6 +8,8 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
+from headrace.lowlevel.sinks.sink import CallSink
+from headrace.runners.beam import finalizers
 from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches, warn_of_rebatching
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
@@ -18,19 +20,25 @@ from headrace.runners.beam.windowings import UntranslatableError
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.write import Write
 
 
 def _par_do(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
     _refuse(step, common.DoFnSignature(transform.fn))
-    plain = None if step.side_inputs else direct(transform.fn)
+    finalizes = common.DoFnSignature(transform.fn).has_bundle_finalization()
+    plain = None if step.side_inputs or finalizes else direct(transform.fn)
     par_do = _by_beam(made, step) if plain is None else ParDo(plain, *transform.args, **transform.kwargs)
     source = made.source(step)
     if isinstance(par_do, _StatefulParDo):
         keys = KeyForm.of_stateful(step)
         par_do.take_keys(keys)
         source = keys.encoded(source)
-    made.put_all(step, source | step.full_label >> par_do.with_outputs(*_tags(step), allow_unknown_tags=True))
+    tags = [*_tags(step), finalizers.TAG] if finalizes else _tags(step)
+    outputs = source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True)
+    made.put_all(step, outputs)
+    if finalizes:
+        _ = outputs[finalizers.TAG] | f"{step.full_label}/Finalize" >> Write(CallSink(finalizers.finalize))
 
 
 def _tags(step: AppliedPTransform) -> list[str]:
@@ -61,7 +69,6 @@ def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
     """Raise UntranslatableError for a DoFn that would not be run as Beam runs it."""
     kinds = {
         "is splittable and unbounded": signature.is_splittable_dofn() and signature.is_unbounded_per_element(),
-        "takes a BundleFinalizerParam": signature.has_bundle_finalization(),
     }
     for kind, is_so in kinds.items():
         if is_so:
