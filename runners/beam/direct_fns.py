@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import wraps
 from types import CodeType
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
+from headrace.runners.beam.batch_do_fns import takes_or_gives_batches
+from headrace.runners.beam.do_fns import has_checked_types
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
@@ -39,13 +42,29 @@ def _timestamped(value: Any) -> TimestampedValue[object]:
     return TimestampedValue(value.value, Timestamp.of_micros(value.timestamp.micros))
 
 
+def _checked(process: Callable[..., Iterable[object] | None]) -> Callable[..., Iterable[object] | None]:
+    """A `process` that refuses what it is a mistake to return; a generator cannot return it."""
+
+    @wraps(process)
+    def checked(*args: object, **kwargs: object) -> Iterable[object] | None:
+        outputs = process(*args, **kwargs)
+        if isinstance(outputs, (str, bytes, dict)):
+            raise TypeError(
+                f"Returning a {type(outputs).__name__} from a ParDo or FlatMap is not allowed: each output is an item "
+                f"of what is returned; yield {outputs!r:.80}, or return a list with it"
+            )
+        return outputs
+
+    return checked
+
+
 @named("BeamPlainDoFn")
 class BeamPlainDoFn(DoFn):
     """A DoFn of Beam's SDK whose methods take the element alone."""
 
     def __init__(self, fn: apache_beam.DoFn) -> None:
         self._fn = fn
-        self.process = fn.process
+        self.process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn.process)
 
     def default_label(self) -> str:
         """The name of Beam's DoFn."""
@@ -105,7 +124,9 @@ _WRAPPERS: dict[CodeType, Callable[[Callable[..., object]], DoFn]] = {
 def direct(fn: apache_beam.DoFn) -> DoFn | None:
     """Headrace's DoFn for one of Beam's that takes what Headrace's own loop can give; None for any other."""
     signature = common.DoFnSignature(fn)
-    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or not _has_known_parameters(signature):
+    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or takes_or_gives_batches(fn):
+        return None
+    if has_checked_types(fn) or not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
         return BeamPlainDoFn(fn)

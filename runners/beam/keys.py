@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from apache_beam import coders
 from apache_beam.coders import typecoders
+from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.typehints import typehints
 
@@ -53,14 +55,25 @@ class KeyForm:
 
     @classmethod
     def of(cls, step: AppliedPTransform) -> KeyForm:
-        """The form for a grouping step. Raises what Beam raises for a key type without a deterministic coder."""
-        coder = _key_coder(step).as_deterministic_coder(step.full_label)
-        return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
+        """The form for a grouping step. Raises what Beam raises for a key type without a deterministic coder.
+
+        With the option `--allow_non_deterministic_key_coders` such a coder will do, as with Beam.
+        """
+        coder = _key_coder(step)
+        if not _options(step).view_as(TypeOptions).allow_non_deterministic_key_coders:
+            coder = coder.as_deterministic_coder(step.full_label)
+        return cls._with(coder, step)
 
     @classmethod
-    def of_state(cls, step: AppliedPTransform) -> KeyForm:
-        """The form for a stateful step, of whose key coder Beam does not ask that it is deterministic."""
+    def of_stateful(cls, step: AppliedPTransform) -> KeyForm:
+        """The form for a step with state, where Beam takes any coder, but warns of one that is not deterministic."""
         coder = _key_coder(step)
+        with suppress(TypeError, ValueError):
+            coder = coder.as_deterministic_coder(step.full_label)
+        return cls._with(coder, step)
+
+    @classmethod
+    def _with(cls, coder: coders.Coder, step: AppliedPTransform) -> KeyForm:
         return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
 
     def encoded(self, pairs: PCollection[object]) -> PCollection[object]:
@@ -77,8 +90,14 @@ class KeyForm:
 
 
 def _key_coder(step: AppliedPTransform) -> coders.Coder:
-    """Beam's coder for the type of the keys of a step's input."""
+    """The coder that Beam has for the type of the keys that a step takes."""
     [source] = step.main_inputs.values()
     hint = source.element_type
     key = hint.tuple_types[0] if isinstance(hint, typehints.TupleHint.TupleConstraint) else typehints.Any
     return typecoders.registry.get_coder(key)
+
+
+def _options(step: AppliedPTransform) -> PipelineOptions:
+    """The options of the pipeline that has a step."""
+    [source] = step.main_inputs.values()
+    return source.pipeline.options
