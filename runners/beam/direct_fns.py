@@ -28,14 +28,14 @@ from headrace.sdk.windows import TimestampedValue
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: TaggedOutput(cast(Any, output).tag, cast(Any, output).value))
 register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
-register_parameter(core._DoFnParam, lambda parameter: _SOURCES[parameter])
-_SOURCES: dict[object, Source] = {
+register_parameter(core._DoFnParam, lambda parameter: SOURCES[parameter])
+SOURCES: dict[object, Source] = {
     apache_beam.DoFn.ElementParam: Given.ELEMENT,
     apache_beam.DoFn.TimestampParam: Converted(Given.TIMESTAMP, timestamp_to_beam),
     apache_beam.DoFn.WindowParam: Converted(Given.WINDOW, to_beam),
     apache_beam.DoFn.PaneInfoParam: Converted(Given.PANE, pane_to_beam),
 }
-"""Parameters that Headrace's own loop can give."""
+"""Beam's parameters that Headrace's own loop can give."""
 
 
 def _timestamped(value: Any) -> TimestampedValue[object]:
@@ -135,16 +135,19 @@ def direct(fn: apache_beam.DoFn) -> DoFn | None:
     return FlatMapFn(fn._fn) if make is None else make(_function("fn", fn._fn))
 
 
-def _has_known_parameters(signature: common.DoFnSignature) -> bool:
-    """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
-    others = (
+def has_plain_brackets(signature: common.DoFnSignature) -> bool:
+    """Whether the methods of a DoFn that are called around bundles have no parameters that Beam gives."""
+    methods = (
         signature.setup_lifecycle_method,
         signature.start_bundle_method,
         signature.process_batch_method,
         signature.finish_bundle_method,
         signature.teardown_lifecycle_method,
     )
+    return not any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)
+
+
+def _has_known_parameters(signature: common.DoFnSignature) -> bool:
+    """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
     given = [default for default in signature.process_method.defaults if isinstance(default, core._DoFnParam)]
-    return all(parameter in _SOURCES for parameter in given) and not any(
-        isinstance(default, core._DoFnParam) for method in others for default in method.defaults
-    )
+    return all(parameter in SOURCES for parameter in given) and has_plain_brackets(signature)

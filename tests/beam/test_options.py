@@ -93,7 +93,7 @@ def test_misspelt_options_are_refused(flag: str, meant: str) -> None:
 
 
 def test_misspelt_keywords_are_refused() -> None:
-    with pytest.raises(ValueError, match="there is no option --poll_second; did you mean --poll_seconds?"):
+    with pytest.raises(ValueError, match=r"there is no option --poll_second; did you mean --poll_seconds\?"):
         run(poll_second=3)
 
 

@@ -13,6 +13,7 @@ from headrace.lowlevel.sinks.sink import CallSink
 from headrace.runners.beam import finalizers
 from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches, warn_of_rebatching
 from headrace.runners.beam.direct_fns import direct
+from headrace.runners.beam.direct_stateful_fns import DirectStatefulParDo, is_direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.rules.streams import periodic_sequences
@@ -35,7 +36,11 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     source = made.source(step)
     if is_stateful_dofn(transform.fn):
         keys = KeyForm.of_stateful(step)
-        par_do: ParDo = _stateful(made, step, keys)
+        is_plain = keys.coder is None and not step.side_inputs and not transform.args and not transform.kwargs
+        if is_plain and not finalizes and is_direct(transform.fn):
+            par_do: ParDo = DirectStatefulParDo(transform.fn)
+        else:
+            par_do = _stateful(made, step, keys)
         source = keys.encoded(source)
     elif plain is not None:
         par_do = ParDo(plain, *transform.args, **transform.kwargs)
