@@ -42,11 +42,13 @@ def _timestamped(value: Any) -> TimestampedValue[object]:
     return TimestampedValue(value.value, Timestamp.of_micros(value.timestamp.micros))
 
 
-def _checked(process: Callable[..., Iterable[object] | None]) -> Callable[..., Iterable[object] | None]:
-    """A `process` that refuses what it is a mistake to return; a generator cannot return it."""
+def checked(process: Callable[..., Iterable[object] | None]) -> Callable[..., Iterable[object] | None]:
+    """A method that refuses what it is a mistake to return; a generator cannot return it."""
+    if inspect.isgeneratorfunction(process):
+        return process
 
     @wraps(process)
-    def checked(*args: object, **kwargs: object) -> Iterable[object] | None:
+    def checking(*args: object, **kwargs: object) -> Iterable[object] | None:
         outputs = process(*args, **kwargs)
         if isinstance(outputs, (str, bytes, dict)):
             raise TypeError(
@@ -55,7 +57,7 @@ def _checked(process: Callable[..., Iterable[object] | None]) -> Callable[..., I
             )
         return outputs
 
-    return checked
+    return checking
 
 
 @named("BeamPlainDoFn")
@@ -64,7 +66,7 @@ class BeamPlainDoFn(DoFn):
 
     def __init__(self, fn: apache_beam.DoFn) -> None:
         self._fn = fn
-        self.process = fn.process if inspect.isgeneratorfunction(fn.process) else _checked(fn.process)
+        self.process = checked(fn.process)
 
     def default_label(self) -> str:
         """The name of Beam's DoFn."""

@@ -11,20 +11,18 @@ from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam.direct_fns import SOURCES, BeamPlainDoFn, has_plain_brackets
+from headrace.runners.beam.direct_fns import SOURCES, BeamPlainDoFn, checked, has_plain_brackets
 from headrace.runners.beam.do_fns import has_checked_types
+from headrace.runners.beam.keys import Decode, KeyForm
 from headrace.runners.beam.user_state import BeamTimer, declarations, has_view, spec_of, view_of
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.userstate.timer_spec import TimerSpec
 
-_OF_KEY: dict[object, Source] = {
-    apache_beam.DoFn.KeyParam: Given.KEY,
-    apache_beam.DoFn.DynamicTimerTagParam: Given.DYNAMIC_TIMER_TAG,
-}
 _OF_ELEMENT = (apache_beam.DoFn.ElementParam, apache_beam.DoFn.PaneInfoParam)
 """Parameters of `process` that a timer has nothing for."""
+_OF_KEY = (apache_beam.DoFn.KeyParam, apache_beam.DoFn.DynamicTimerTagParam)
 _STATE_OR_TIMER = (core._StateDoFnParam, core._TimerDoFnParam)
 
 
@@ -40,24 +38,32 @@ class BeamPlainStatefulDoFn(BeamPlainDoFn):
     def __init__(self, fn: apache_beam.DoFn, callbacks: Iterable[str]) -> None:
         super().__init__(fn)
         for name in callbacks:
-            setattr(self, name, getattr(fn, name))
+            setattr(self, name, checked(getattr(fn, name)))
 
 
 class DirectStatefulParDo(ParDo):
-    """A `ParDo` of a DoFn of Beam's with state or timers, without Beam's `DoFnRunner`."""
+    """A `ParDo` of a DoFn of Beam's with state or timers, without Beam's `DoFnRunner`.
 
-    def __init__(self, fn: apache_beam.DoFn) -> None:
+    Args:
+        fn: The DoFn.
+        keys: How the keys of its elements are encoded.
+    """
+
+    def __init__(self, fn: apache_beam.DoFn, keys: KeyForm) -> None:
         states, timers = declarations(fn)
         methods = {spec.name: spec._attached_callback.__name__ for spec in timers}
         super().__init__(BeamPlainStatefulDoFn(fn, methods.values()))
         specs: dict[object, AnySpec] = {spec: spec_of(spec) for spec in (*states, *timers)}
-        self.arguments = Arguments((Given.ELEMENT,), _named_sources(fn.process, specs))
+        element: Source = Given.ELEMENT if keys.coder is None else Converted(Given.ELEMENT, Decode(keys.coder))
+        key: Source = Given.KEY if keys.coder is None else Converted(Given.KEY, keys.coder.decode)
+        self.arguments = Arguments((element,), _named_sources(fn.process, specs, key))
         callbacks = {}
         for spec in timers:
             timer, method = specs[spec], methods[spec.name]
             assert isinstance(timer, TimerSpec), "a timer is declared as one"
-            callbacks[spec.name] = Callback(method, Arguments((), _named_sources(getattr(fn, method), specs)), timer)
-        self.declared_state = DeclaredState(callbacks, False, tuple(specs.values()))
+            arguments = Arguments((), _named_sources(getattr(fn, method), specs, key))
+            callbacks[spec.name] = Callback(method, arguments, timer)
+        self.declared_state = DeclaredState(callbacks, False, tuple(specs.values()), keys.name)
 
 
 def is_direct(fn: apache_beam.DoFn) -> bool:
@@ -86,16 +92,18 @@ def _is_known(default: object) -> bool:
     return default in SOURCES or default in _OF_KEY or isinstance(default, _STATE_OR_TIMER)
 
 
-def _named_sources(method: Callable[..., Any], specs: dict[object, AnySpec]) -> tuple[tuple[str, Source], ...]:
+def _named_sources(
+    method: Callable[..., Any], specs: dict[object, AnySpec], key: Source
+) -> tuple[tuple[str, Source], ...]:
     """Where the arguments of a method come from, but for the element; only parameters that Beam gives."""
     return tuple(
-        (parameter.name, _source(parameter.default, specs))
+        (parameter.name, _source(parameter.default, specs, key))
         for parameter in inspect.signature(method).parameters.values()
         if isinstance(parameter.default, core._DoFnParam)
     )
 
 
-def _source(default: Any, specs: dict[object, AnySpec]) -> Source:
+def _source(default: Any, specs: dict[object, AnySpec], key: Source) -> Source:
     if isinstance(default, core._TimerDoFnParam):
         timer = specs[default.timer_spec]
         assert isinstance(timer, TimerSpec), "a timer is declared as one"
@@ -104,4 +112,6 @@ def _source(default: Any, specs: dict[object, AnySpec]) -> Source:
         state = specs[default.state_spec]
         assert not isinstance(state, TimerSpec), "a state is declared as one"
         return Converted(StateArgument(state), view_of) if has_view(state) else StateArgument(state)
-    return SOURCES.get(default) or _OF_KEY[default]
+    if default == apache_beam.DoFn.KeyParam:
+        return key
+    return Given.DYNAMIC_TIMER_TAG if default == apache_beam.DoFn.DynamicTimerTagParam else SOURCES[default]

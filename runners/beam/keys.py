@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import cast
 
 from apache_beam import coders
 from apache_beam.coders import typecoders
@@ -19,14 +20,48 @@ _SAME = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.Bool
 """Coders of keys for which Headrace's encoding separates the same keys."""
 
 
+_OF_ANY = (
+    coders.FastPrimitivesCoder,
+    coders.coders.DeterministicFastPrimitivesCoder,
+    coders.coders.DeterministicFastPrimitivesCoderV2,
+)
+"""Coders of keys of any type, which tell text from all else."""
+
+
+@named("BeamKeyCoder")
+class KeyCoder:
+    """Beam's coder of keys; text stays as it is where keys may be of any type, as most are text.
+
+    Args:
+        coder: Beam's coder.
+    """
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._coder, self._keeps_text = coder, isinstance(coder, _OF_ANY)
+
+    def encode(self, key: object) -> str | bytes:
+        """The key that stands for a key of the program."""
+        if self._keeps_text and key.__class__ is str:
+            return cast(str, key)
+        return cast(bytes, self._coder.encode(key))
+
+    def decode(self, encoded: object) -> object:
+        """The key of the program."""
+        return encoded if encoded.__class__ is str else cast(object, self._coder.decode(encoded))
+
+    def __repr__(self) -> str:
+        # The name in fingerprints.
+        return repr(self._coder)
+
+
 @named("BeamKeyEncoder")
 class Encode:
     """(key, value) -> (encoded key, value)."""
 
-    def __init__(self, coder: coders.Coder) -> None:
+    def __init__(self, coder: KeyCoder) -> None:
         self._coder = coder
 
-    def __call__(self, pair: tuple[object, object]) -> tuple[bytes, object]:
+    def __call__(self, pair: tuple[object, object]) -> tuple[str | bytes, object]:
         """The pair with its key encoded."""
         key, value = pair
         return self._coder.encode(key), value
@@ -36,7 +71,7 @@ class Encode:
 class Decode:
     """(encoded key, value) -> (key, value)."""
 
-    def __init__(self, coder: coders.Coder) -> None:
+    def __init__(self, coder: KeyCoder) -> None:
         self._coder = coder
 
     def __call__(self, pair: tuple[object, object]) -> tuple[object, object]:
@@ -49,9 +84,14 @@ class Decode:
 class KeyForm:
     """How the keys of a grouping are encoded."""
 
-    coder: coders.Coder | None
+    coder: KeyCoder | None
     """None if keys go as they are."""
     label: str
+
+    @property
+    def name(self) -> str | None:
+        """The name of the coder in fingerprints; None if keys go as they are."""
+        return None if self.coder is None else repr(self.coder)
 
     @classmethod
     def of(cls, step: AppliedPTransform) -> KeyForm:
@@ -74,7 +114,7 @@ class KeyForm:
 
     @classmethod
     def _with(cls, coder: coders.Coder, step: AppliedPTransform) -> KeyForm:
-        return cls(None if isinstance(coder, _SAME) else coder, step.full_label)
+        return cls(None if isinstance(coder, _SAME) else KeyCoder(coder), step.full_label)
 
     def encoded(self, pairs: PCollection[object]) -> PCollection[object]:
         """The pairs with encoded keys."""

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 import apache_beam
-from apache_beam.coders import Coder as BeamCoder
 from apache_beam.transforms import userstate as beam
 from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
@@ -14,6 +13,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.runners.beam.do_fns import BeamDoFn
+from headrace.runners.beam.keys import KeyCoder
 from headrace.runners.beam.user_state import BeamTimer, declarations, spec_of, view_of
 from headrace.runners.beam.windows import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
@@ -52,7 +52,7 @@ class BeamStatefulDoFn(BeamDoFn):
         is_bounded: Whether the input has an end. As in Beam, its end does not keep processing-time timers from firing.
     """
 
-    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: BeamCoder | None, is_bounded: bool) -> None:
+    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, is_bounded: bool) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = declarations(fn)
         self._keys, self._is_bounded = keys, is_bounded

@@ -36,9 +36,9 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     source = made.source(step)
     if is_stateful_dofn(transform.fn):
         keys = KeyForm.of_stateful(step)
-        is_plain = keys.coder is None and not step.side_inputs and not transform.args and not transform.kwargs
+        is_plain = not step.side_inputs and not transform.args and not transform.kwargs
         if is_plain and not finalizes and is_direct(transform.fn):
-            par_do: ParDo = DirectStatefulParDo(transform.fn)
+            par_do: ParDo = DirectStatefulParDo(transform.fn, keys)
         else:
             par_do = _stateful(made, step, keys)
         source = keys.encoded(source)
