@@ -42,7 +42,7 @@ class KeyCoder:
     def encode(self, key: object) -> str | bytes:
         """The key that stands for a key of the program."""
         if self._keeps_text and key.__class__ is str:
-            return cast(str, key)
+            return key
         return cast(bytes, self._coder.encode(key))
 
     def decode(self, encoded: object) -> object:
