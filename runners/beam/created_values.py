@@ -1,0 +1,31 @@
+"""What: values of Beam's `Create`, which travel as the bytes of the coder of their type and are decoded in the workers."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from apache_beam import coders
+from apache_beam.transforms import core
+
+from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.direct_fns import BeamMapFn
+from headrace.sdk.transforms.core.par_do import ParDo
+
+
+@named("BeamValueDecoder")
+class Decoder:
+    """Bytes -> the value that they encode."""
+
+    def __init__(self, coder: coders.Coder) -> None:
+        self._coder = coder
+
+    def __call__(self, data: bytes) -> object:
+        """The value of the bytes, a new one with each call."""
+        return cast(object, self._coder.decode(data))
+
+
+def encoded_values(create: core.Create) -> tuple[list[bytes], ParDo]:
+    """The encoded values of a `Create`, and the step that decodes them."""
+    # Beam has chosen the coder when the transform was made, before a type may have been given to it.
+    coder = cast(Any, create)._coder
+    return [coder.encode(value) for value in create.values], ParDo(BeamMapFn(Decoder(coder)))
