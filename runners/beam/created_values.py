@@ -1,4 +1,4 @@
-"""What: values of Beam's `Create`, which travel as the bytes of the coder of their type and are decoded in the workers."""
+"""What: values of Beam's `Create`, which travel as bytes of their type's coder and are decoded in the workers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,14 @@ class Decoder:
         return cast(object, self._coder.decode(data))
 
 
-def encoded_values(create: core.Create) -> tuple[list[bytes], ParDo]:
-    """The encoded values of a `Create`, and the step that decodes them."""
+_EXACT = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.BooleanCoder, coders.FloatCoder)
+"""Coders of values that cannot be changed and that Headrace's encoding keeps as they are."""
+
+
+def encoded_values(create: core.Create) -> tuple[list[object], ParDo | None]:
+    """The encoded values of a `Create`, and the step that decodes them; the values and None if no step is needed."""
     # Beam has chosen the coder when the transform was made, before a type may have been given to it.
     coder = cast(Any, create)._coder
+    if type(coder) in _EXACT:
+        return list(create.values), None
     return [coder.encode(value) for value in create.values], ParDo(BeamMapFn(Decoder(coder)))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, cast
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from apache_beam.io import iobase
 from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystem import BeamIOError
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import window
 
@@ -104,9 +106,33 @@ class RepeatableSink:
         names, sink = sorted(results), copy.copy(self._sink)
         sink.shard_name_format = _NamesOfResults(sink.shard_name_format)
         sink.shard_name_format.results = names
+        sink._check_state_for_finalize_write = partial(_to_be_renamed, sink)
         for _ in sink.finalize_windowed_write(init_result, names, pre_finalized, w):
             pass
         return [sink._get_final_name(number, len(names), w) for number in range(len(names))]
+
+
+def _to_be_renamed(
+    sink: FileBasedSink, names: Sequence[str], count: int, w: window.BoundedWindow | None = None
+) -> tuple[list[str], list[str], list[str], int]:
+    """Temporary files to rename, their new names, files to delete, and the number of files that have their new names.
+
+    Beam's own method looks for new names by a pattern, which finds none with windows or unique parts in them.
+
+    Raises:
+        BeamIOError: A file exists under neither name.
+    """
+    if not names:
+        return [], [], [], 0
+    [matched] = FileSystems.match([FileSystems.join(FileSystems.split(names[0])[0], "*")])
+    existing = {file.path for file in matched.metadata_list}
+    new_names = {name: sink._get_final_name(number, count, w) for number, name in enumerate(names)}
+    for name, new_name in new_names.items():
+        if name not in existing and not FileSystems.exists(new_name):
+            raise BeamIOError(f"there is neither the temporary file {name} nor {new_name}, which it was to become")
+    left = [name for name in names if name in existing]
+    sink._report_sink_lineage(sink._get_final_name_glob(count, w), [new_names[name] for name in left])
+    return left, [new_names[name] for name in left], [], len(names) - len(left)
 
 
 def repeatable(sink: iobase.Sink) -> iobase.Sink | RepeatableSink:
@@ -114,7 +140,10 @@ def repeatable(sink: iobase.Sink) -> iobase.Sink | RepeatableSink:
     kind = type(sink)
     own = not isinstance(sink, FileBasedSink) or any(
         getattr(kind, name) is not getattr(FileBasedSink, name)
-        for name in ("finalize_write", "finalize_windowed_write", "_get_final_name")
+        for name in (
+            *("finalize_write", "finalize_windowed_write", "_get_final_name"),
+            "_check_state_for_finalize_write",
+        )
     )
     return sink if own else RepeatableSink(sink)
 

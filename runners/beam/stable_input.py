@@ -26,8 +26,8 @@ from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.windows import BoundedWindow
 
-_Held = tuple[object, int, tuple[BoundedWindow, ...], PaneInfo]
-"""An element with its side values, its timestamp in microseconds UTC, its windows and its pane."""
+_Held = tuple[object, tuple[object, ...], int, tuple[BoundedWindow, ...], PaneInfo]
+"""An element, its side values, its timestamp in microseconds UTC, its windows and its pane."""
 
 
 @named("BeamHoldUntilCommit")
@@ -65,7 +65,7 @@ class _Gather(DoFn):
         self, element: object, *sides: object, value: WindowedValue = DoFn.WindowedValueParam
     ) -> Iterator[_Held]:
         """The value for an element."""
-        yield (element, sides), value.timestamp.micros, value.windows, value.pane_info
+        yield element, sides, value.timestamp.micros, value.windows, value.pane_info
 
 
 @named("BeamStableDoFn")
@@ -74,9 +74,7 @@ class StableDoFn(BeamDoFn):
 
     def process(self, element: object, value: WindowedValue = DoFn.WindowedValueParam) -> Iterable[object] | None:  # type: ignore[override]
         """Outputs of an element."""
-        (given, sides), timestamp, windows, pane = cast(
-            "tuple[tuple[object, tuple[object, ...]], *tuple[object, ...]]", element
-        )
+        given, sides, timestamp, windows, pane = cast(_Held, element)
         return super().process(given, *sides, value=WindowedValue(given, Timestamp(micros=timestamp), windows, pane))
 
 

@@ -17,9 +17,11 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _create(made: Translation, step: AppliedPTransform) -> None:
-    encoded, decode = encoded_values(step.transform)
-    values = made.pipeline | f"{step.full_label}/Values" >> Create(encoded)
-    made.put(step, values | step.full_label >> decode)
+    values, decode = encoded_values(step.transform)
+    if decode is None:
+        made.put(step, made.pipeline | step.full_label >> Create(values))
+    else:
+        made.put(step, made.pipeline | f"{step.full_label}/Values" >> Create(values) | step.full_label >> decode)
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:

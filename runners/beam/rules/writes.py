@@ -10,11 +10,11 @@ import copy
 import re
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 
-import apache_beam
 from apache_beam.io import fileio, iobase
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pipeline import AppliedPTransform
+from apache_beam.transforms import core
 
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.file_writes import (
@@ -92,25 +92,29 @@ def _stable(made: Translation, step: AppliedPTransform) -> None:
 
 def _write_to_files(made: Translation, step: AppliedPTransform) -> None:
     directory = _directory_of_step(made, step)
+    if directory is None:
+        _write_parts(made, step, None)
+    else:
+        _write_parts(made, step, StaticValueProvider(str, directory))
+
+
+def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticValueProvider | None) -> None:
     for part in step.parts:
         fn = getattr(part.transform, "fn", None)
-        if directory is not None and isinstance(fn, (fileio._WriteUnshardedRecordsFn, fileio._WriteShardedRecordsFn)):
-            made.translate(_with_fn(part, fn, base_path=StaticValueProvider(str, directory)))
-        elif isinstance(fn, fileio._MoveTempFilesIntoFinalDestinationFn):
-            _stable(
-                made,
-                part
-                if directory is None
-                else _with_fn(part, fn, temporary_directory=StaticValueProvider(str, directory)),
-            )
+        if isinstance(fn, fileio._MoveTempFilesIntoFinalDestinationFn):
+            _stable(made, _with_fn(part, temporary_directory=directory))
             if directory is not None and made.source(part).is_bounded:
-                _clean_up(made, part, directory)
+                _clean_up(made, part, directory.get())
+        elif isinstance(fn, (fileio._WriteUnshardedRecordsFn, fileio._WriteShardedRecordsFn)):
+            made.translate(_with_fn(part, base_path=directory))
+        elif type(part.transform) is core._MultiParDo:
+            _write_parts(made, part, directory)
         else:
             made.translate(part)
 
 
 def _directory_of_step(made: Translation, step: AppliedPTransform) -> str | None:
-    """The directory for temporary files, in the place of the one that Beam has named; None if the place is not known."""
+    """The directory for temporary files, beside the one that Beam has named; None if its place is not known yet."""
     place = step.transform._temp_directory
     if not isinstance(place, (str, StaticValueProvider)):
         return None
@@ -120,17 +124,17 @@ def _directory_of_step(made: Translation, step: AppliedPTransform) -> str | None
     return str(FileSystems.join(below, f".temp{_identity(made, step)}"))
 
 
-def _with_fn(part: AppliedPTransform, fn: apache_beam.DoFn, **attributes: object) -> AppliedPTransform:
-    """A step whose DoFn has other attributes."""
-    fn, part = copy.copy(fn), copy.copy(part)
-    vars(fn).update(attributes)
+def _with_fn(part: AppliedPTransform, **attributes: object) -> AppliedPTransform:
+    """A step whose DoFn has other attributes, where they are not None."""
+    part = copy.copy(part)
     part.transform = copy.copy(part.transform)
-    part.transform.fn = fn
+    part.transform.fn = copy.copy(part.transform.fn)
+    vars(part.transform.fn).update({name: value for name, value in attributes.items() if value is not None})
     return part
 
 
 def _clean_up(made: Translation, move: AppliedPTransform, directory: str) -> None:
-    """Remove the directory, with files of lost attempts in it, when all files are moved; keep one that was not moved."""
+    """Remove the directory when all files are moved; files of lost attempts may be in it."""
     label = f"{move.full_label}/CleanUp"
     written = made.source(move) | f"{label}/Written" >> FlatMap(_names_of_files)
     moved = made.collection(move.outputs[None])
