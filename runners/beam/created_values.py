@@ -8,8 +8,7 @@ from apache_beam import coders
 from apache_beam.transforms import core
 
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam.direct_fns import BeamMapFn
-from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.par_do import Map, ParDo
 
 
 @named("BeamValueDecoder")
@@ -34,4 +33,4 @@ def encoded_values(create: core.Create) -> tuple[list[object], ParDo | None]:
     coder = cast(Any, create)._coder
     if type(coder) in _EXACT:
         return list(create.values), None
-    return [coder.encode(value) for value in create.values], ParDo(BeamMapFn(Decoder(coder)))
+    return [coder.encode(value) for value in create.values], Map(Decoder(coder))
