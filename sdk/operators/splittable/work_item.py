@@ -1,0 +1,72 @@
+"""What: an element with a restriction as it travels from initial splitting to processing, and as it is stored."""
+
+from __future__ import annotations
+
+import pickle
+from typing import NamedTuple, TypeAlias, cast
+
+from headrace.lowlevel.coders.coder import Coder, PickleCoder
+from headrace.lowlevel.topology.computation import Context
+from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.windows import BoundedWindow
+
+Encoded: TypeAlias = tuple[bytes, bytes]
+"""Restriction and state of the watermark estimator, each encoded by the coder of its provider."""
+Item: TypeAlias = tuple[object, bytes, bytes]
+"""Element, encoded restriction, encoded state of the watermark estimator."""
+Windowed: TypeAlias = tuple[tuple[bytes, Item], tuple[BoundedWindow, ...], PaneInfo | None]
+"""Pair (key of its own, item), windows, pane: the output of initial splitting."""
+Sided: TypeAlias = tuple[tuple[bytes, Item], BoundedWindow, PaneInfo | None, tuple[object, ...]]
+"""The same behind a gate: with one window, and with side values."""
+
+_ELEMENT, _RESTRICTION = b"element", b"restriction"
+
+
+class Element(NamedTuple):
+    """An element with everything that a call of `process` may ask for."""
+
+    value: object
+    timestamp: int
+    """Microseconds UTC."""
+    windows: tuple[BoundedWindow, ...]
+    pane: PaneInfo | None
+    sides: tuple[object, ...]
+    """Side values, as they were when the element came."""
+
+
+class RestrictionCoder:
+    """Encodes restrictions and states of watermark estimators by the coders of their providers."""
+
+    def __init__(self, splitting: Splitting) -> None:
+        self._restriction = splitting.provider.restriction_coder()
+        estimating = splitting.estimator_provider
+        self._state: Coder = PickleCoder() if estimating is None else estimating.estimator_state_coder()
+
+    def encode(self, restriction: object, state: object) -> Encoded:
+        """The bytes of a restriction and of an estimator's state."""
+        return self._restriction.encode(restriction), self._state.encode(state)
+
+    def decode(self, encoded: Encoded) -> tuple[object, object]:
+        """The restriction and the estimator's state."""
+        restriction, state = encoded
+        return self._restriction.decode(restriction), self._state.decode(state)
+
+
+def store(context: Context, element: Element | None, encoded: Encoded) -> None:
+    """Store the rest of an element; `element` is None if it is stored already."""
+    if element is not None:
+        context.write(_ELEMENT, pickle.dumps(tuple(element), pickle.HIGHEST_PROTOCOL))
+    context.write(_RESTRICTION, pickle.dumps(encoded, pickle.HIGHEST_PROTOCOL))
+
+
+def load(context: Context) -> tuple[Element, Encoded]:
+    """The element and the rest of it that `store` has stored."""
+    element, encoded = context.read(_ELEMENT), context.read(_RESTRICTION)
+    assert element is not None and encoded is not None, "a timer is set only with both"
+    return Element(*pickle.loads(element)), cast(Encoded, pickle.loads(encoded))
+
+
+def forget(context: Context) -> None:
+    """Delete what `store` has stored."""
+    context.erase(b"")
