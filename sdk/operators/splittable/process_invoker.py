@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import NamedTuple, cast
 
@@ -46,6 +47,26 @@ class Residual(NamedTuple):
     deferred_time: DeferredTime
 
 
+class RestrictionProcessor(ABC):
+    """A `DoFn` that processes restrictions by means of its own, such as one of another SDK."""
+
+    @abstractmethod
+    def process_restriction(
+        self, element: Element, restriction: object, state: object, allowance: Allowance
+    ) -> tuple[list[object], list[Residual]]:
+        """Process an element with a restriction.
+
+        Args:
+            element: The element.
+            restriction: The restriction.
+            state: State of the watermark estimator.
+            allowance: Says when the rest should be left for later.
+
+        Returns:
+            The outputs, each a `WindowedValue` or a `TaggedOutput` of one, and what is left for later.
+        """
+
+
 class ProcessInvoker:
     """Calls `process` of a splittable DoFn.
 
@@ -71,28 +92,32 @@ class ProcessInvoker:
         self._outputs, self._allowance = outputs, allowance
         self._is_spread = isinstance(fn, FunctionDoFn) and fn.spread
 
-    def process(self, element: Element, restriction: object, state: object) -> Residual | None:
-        """Process an element with a restriction; returns what is left of it, None if nothing is.
+    def process(self, element: Element, restriction: object, state: object) -> list[Residual]:
+        """Process an element with a restriction; returns what is left for later.
 
         Raises:
             StepError: User code failed, or has left a part of the restriction unclaimed.
         """
+        self._allowance.start_element()
         try:
+            if isinstance(self._fn, RestrictionProcessor):
+                outputs, residuals = self._fn.process_restriction(element, restriction, state, self._allowance)
+                self._outputs.take_last(outputs)
+                return residuals
             tracker = CheckpointingTracker(
                 self._splitting.provider.create_tracker(restriction), self._allowance.is_spent
             )
             estimator = self._estimator(state)
-            self._allowance.start_element()
             self._take(element, self._call(element, tracker, estimator), estimator)
         except Exception as error:
             raise failed_step(error, self._label, None, element.value) from error
         self._check_done(element, tracker)
         deferred = tracker.deferred_status()
         if deferred is None:
-            return None
+            return []
         if estimator is None:
-            return Residual(deferred[0], state, None, deferred[1])
-        return Residual(deferred[0], estimator.get_estimator_state(), estimator.current_watermark(), deferred[1])
+            return [Residual(deferred[0], state, None, deferred[1])]
+        return [Residual(deferred[0], estimator.get_estimator_state(), estimator.current_watermark(), deferred[1])]
 
     def _estimator(self, state: object) -> ThreadsafeWatermarkEstimator | None:
         provider = self._splitting.estimator_provider

@@ -7,7 +7,7 @@ Work items are therefore part of each commit, and move with the interval of thei
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import cast
@@ -23,23 +23,22 @@ from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, set_up, start_bundle
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.operators.splittable.allowance import Allowance
-from headrace.sdk.operators.splittable.process_invoker import ProcessInvoker
+from headrace.sdk.operators.splittable.process_invoker import ProcessInvoker, Residual
 from headrace.sdk.operators.splittable.work_item import (
     Element,
     Encoded,
     RestrictionCoder,
     Sided,
     Windowed,
-    forget,
-    load,
+    forget_if_done,
     store,
+    store_restriction,
+    take,
 )
 from headrace.sdk.operators.stateful.outputs import Outputs
 from headrace.sdk.splittable.tracker_view import DeferredTime
 from headrace.sdk.windows.state_signature import window_kind
 from headrace.sdk.windows.windowing import Windowing
-
-_RESUME = "resume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +120,7 @@ class SplittableParDo(BundleComputation):
 
     def process_timer(self, timer: Timer, context: Context) -> None:
         """Resume the work item of the key."""
-        self.live.resume(context)
+        self.live.resume(context, timer.tag)
 
     def finish_key(self, context: Context) -> None:
         """Send outputs."""
@@ -152,23 +151,23 @@ class _LiveFn:
 
     def begin(self, context: Context, element: Element, encoded: Encoded) -> None:
         """Process a work item that is new."""
-        self._process(context, element, encoded, is_stored=False)
+        residuals = self._invoker.process(element, *self._coder.decode(encoded))
+        if residuals:
+            store(context, element)
+            self._defer(context, element, residuals)
 
-    def resume(self, context: Context) -> None:
-        """Process the work item that is the key's state."""
-        self._process(context, *load(context), is_stored=True)
+    def resume(self, context: Context, name: str) -> None:
+        """Process the work item that is the key's state; `name` is that of the restriction."""
+        element, encoded = take(context, name)
+        self._defer(context, element, self._invoker.process(element, *self._coder.decode(encoded)))
+        forget_if_done(context)
 
-    def _process(self, context: Context, element: Element, encoded: Encoded, is_stored: bool) -> None:
-        residual = self._invoker.process(element, *self._coder.decode(encoded))
-        if residual is None:
-            if is_stored:
-                forget(context)
-            return
-        rest = self._coder.encode(residual.restriction, residual.estimator_state)
-        store(context, None if is_stored else element, rest)
-        hold = element.timestamp if residual.watermark is None else residual.watermark.micros
-        due = _resumed_at(context.wall_time, residual.deferred_time)
-        context.set_timer(_RESUME, due, TimeDomain.WALL_TIME, hold)
+    def _defer(self, context: Context, element: Element, residuals: Sequence[Residual]) -> None:
+        """Store restrictions, each with a timer that resumes it."""
+        for residual in residuals:
+            name = store_restriction(context, self._coder.encode(residual.restriction, residual.estimator_state))
+            hold = element.timestamp if residual.watermark is None else residual.watermark.micros
+            context.set_timer(name, _resumed_at(context.wall_time, residual.deferred_time), TimeDomain.WALL_TIME, hold)
 
     def finish_bundle(self, emit: Emit) -> None:
         """End the bundle: call `finish_bundle` of the function, and send its outputs."""

@@ -53,20 +53,32 @@ class RestrictionCoder:
         return self._restriction.decode(restriction), self._state.decode(state)
 
 
-def store(context: Context, element: Element | None, encoded: Encoded) -> None:
-    """Store the rest of an element; `element` is None if it is stored already."""
-    if element is not None:
-        context.write(_ELEMENT, pickle.dumps(tuple(element), pickle.HIGHEST_PROTOCOL))
-    context.write(_RESTRICTION, pickle.dumps(encoded, pickle.HIGHEST_PROTOCOL))
+def store(context: Context, element: Element) -> None:
+    """Store an element, before its first restriction is stored."""
+    context.write(_ELEMENT, pickle.dumps(tuple(element), pickle.HIGHEST_PROTOCOL))
 
 
-def load(context: Context) -> tuple[Element, Encoded]:
-    """The element and the rest of it that `store` has stored."""
-    element, encoded = context.read(_ELEMENT), context.read(_RESTRICTION)
+def store_restriction(context: Context, encoded: Encoded) -> str:
+    """Store a part of the element that is left for later; returns the name by which `take` finds it.
+
+    One call of `process` may leave several: what it has deferred, and what was split off before.
+    """
+    number = 0
+    while context.read(name := _RESTRICTION + b"%d" % number) is not None:
+        number += 1
+    context.write(name, pickle.dumps(encoded, pickle.HIGHEST_PROTOCOL))
+    return name.decode()
+
+
+def take(context: Context, name: str) -> tuple[Element, Encoded]:
+    """The stored element, and a restriction of it, which is deleted."""
+    element, encoded = context.read(_ELEMENT), context.read(name.encode())
     assert element is not None and encoded is not None, "a timer is set only with both"
+    context.write(name.encode(), None)
     return Element(*pickle.loads(element)), cast(Encoded, pickle.loads(encoded))
 
 
-def forget(context: Context) -> None:
-    """Delete what `store` has stored."""
-    context.erase(b"")
+def forget_if_done(context: Context) -> None:
+    """Delete the stored element if no restriction of it is left."""
+    if next(context.scan(_RESTRICTION), None) is None:
+        context.write(_ELEMENT, None)
