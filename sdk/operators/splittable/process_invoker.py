@@ -110,8 +110,8 @@ class ProcessInvoker:
             estimator = self._estimator(state)
             self._take(element, self._call(element, tracker, estimator), estimator)
         except Exception as error:
-            raise failed_step(error, self._label, None, element.value) from error
-        self._check_done(element, tracker)
+            raise failed_step(error, self._label, restriction, element.value) from error
+        self._check_done(element, restriction, tracker)
         deferred = tracker.deferred_status()
         if deferred is None:
             return []
@@ -152,7 +152,7 @@ class ProcessInvoker:
             if estimator is not None:
                 estimator.observe_timestamp(_timestamp_of(result, timestamp))
 
-    def _check_done(self, element: Element, tracker: CheckpointingTracker) -> None:
+    def _check_done(self, element: Element, restriction: object, tracker: CheckpointingTracker) -> None:
         try:
             tracker.check_done()
         except Exception as error:
@@ -160,7 +160,7 @@ class ProcessInvoker:
                 f"process returned before the restriction was done: {type(error).__name__}: {error}; call try_claim "
                 "until it returns False, or call defer_remainder to go on later"
             )
-            raise StepError(self._label, None, element.value, cause, packed(error)) from error
+            raise StepError(self._label, restriction, element.value, cause, packed(error)) from error
 
 
 def _argument(source: Source, element: Element) -> object:
