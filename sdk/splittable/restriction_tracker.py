@@ -90,7 +90,7 @@ class RestrictionTracker(ABC):
 
     def current_progress(self) -> RestrictionProgress:
         """How much of the restriction is done. Raises NotImplementedError if the tracker does not know."""
-        raise NotImplementedError(f"{type(self).__name__} does not define current_progress(self)")
+        raise NotImplementedError(f"{type(self).__name__} does not define current_progress(self); define it")
 
     @abstractmethod
     def try_claim(self, position: object) -> bool:
@@ -109,7 +109,9 @@ class RestrictionTracker(ABC):
         Raises:
             NotImplementedError: The tracker cannot split; the restriction is then processed in one go.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not define try_split(self, fraction_of_remainder)")
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define try_split(self, fraction_of_remainder); define it to defer work"
+        )
 
     @abstractmethod
     def check_done(self) -> bool | None:
@@ -117,4 +119,4 @@ class RestrictionTracker(ABC):
 
     def is_bounded(self) -> bool:
         """Whether the restriction is a finite amount of work."""
-        raise NotImplementedError(f"{type(self).__name__} does not define is_bounded(self)")
+        raise NotImplementedError(f"{type(self).__name__} does not define is_bounded(self); define it")
