@@ -126,6 +126,14 @@ def test_an_allowance_of_time_is_the_bundle_s_but_for_a_slice():
     assert measured.is_spent()
 
 
+@pytest.mark.parametrize(("seconds", "size"), [(1e9, 10), (-1e9, 1)])
+def test_time_counts_from_the_start_of_the_bundle(monkeypatch, seconds, size):
+    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", seconds)
+    monkeypatch.setattr(allowance, "SLICE_SECONDS", 0)
+    found = numbers(lambda p: p | beam.Create([10]) | beam.ParDo(Count()))
+    assert found == [(10, number, number // size * size) for number in range(10)]
+
+
 def test_a_rest_is_resumed_when_it_was_deferred_to():
     runner = LocalRunner()
     for deferred, after in ((None, 4), (Duration(60), 240_000_000), (Timestamp(3600), 3_600_000_003)):
