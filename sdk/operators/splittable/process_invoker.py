@@ -13,6 +13,7 @@ from headrace.lowlevel.user_exceptions import packed
 from headrace.sdk.functions.arguments import (
     Arguments,
     Constant,
+    Converted,
     EstimatorArgument,
     Given,
     RestrictionArgument,
@@ -167,6 +168,8 @@ def _argument(source: Source, element: Element) -> object:
     """An argument that is not specific to splittable DoFns."""
     if isinstance(source, Constant):
         return source.value
+    if isinstance(source, Converted):
+        return source.convert(_argument(source.source, element))
     if isinstance(source, Side):
         return element.sides[source.index]
     if source is Given.ELEMENT:
