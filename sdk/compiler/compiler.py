@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import cast
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.injectors.injector import Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import ReleasingSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
@@ -34,6 +36,7 @@ from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
 from headrace.sdk.operators.splittable.initial_splitting import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
+from headrace.sdk.options import StandardOptions
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
@@ -76,12 +79,17 @@ def compile_pipeline(pipeline: BasePipeline) -> Topology:
     >>> list(topology.injectors), list(topology.inlines)
     (['Numbers'], ['Double'])
     """
-    return compile_steps(pipeline.steps)
+    return compile_steps(pipeline.steps, pipeline.options.view_as(StandardOptions).drain)
 
 
-def compile_steps(steps: Sequence[Step]) -> Topology:
-    """The topology of steps, which may include steps that are not part of a pipeline. As `compile_pipeline`."""
-    return _Compiler(CollectionGraph(steps)).topology()
+def compile_steps(steps: Sequence[Step], drains: bool = False) -> Topology:
+    """The topology of steps, which may include steps that are not part of a pipeline. As `compile_pipeline`.
+
+    Args:
+        steps: The steps.
+        drains: Whether input without an end ends where it was committed last.
+    """
+    return _Compiler(CollectionGraph(steps), drains).topology()
 
 
 def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
@@ -102,8 +110,8 @@ def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
 
 
 class _Compiler:
-    def __init__(self, graph: CollectionGraph) -> None:
-        self._graph = graph
+    def __init__(self, graph: CollectionGraph, drains: bool = False) -> None:
+        self._graph, self._drains = graph, drains
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
         self._of_groupings: list[ExecutionStrategy] = []
@@ -138,7 +146,10 @@ class _Compiler:
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
             for tag, output in step.outputs.items():
-                self._topology.injector(self._stream(output), transform.injector_of(tag))
+                injector = transform.injector_of(tag)
+                if self._drains and not transform.is_bounded:
+                    injector = cast(Injector, EndedInjector(injector))
+                self._topology.injector(self._stream(output), injector)
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif (state := declared_state(step)) is not None:
@@ -349,11 +360,12 @@ class _Compiler:
         forms = {self._once(entry.stream): entry.form}
         if entry.spare is not None:
             forms[self._once(entry.spare)] = ElementForm.WINDOWED
-        splits = SplittingPlan(label, splitting, windowing, forms, splitting.by_window or is_sided, items)
+        by_window = splitting.by_window or is_sided
+        splits = SplittingPlan(label, splitting, windowing, forms, by_window, items, self._drains)
         self._topology.inline(f"{label}#split", InitialSplitting(splits), list(forms), [items], step=label)
         ready = self._gate(step, items) if is_sided else items
         par_do, outputs = par_do_of(step), self._read_outputs(step)
-        plan = SplittablePlan(label, par_do.fn, par_do.arguments, splitting, windowing, is_sided, outputs)
+        plan = SplittablePlan(label, par_do.fn, par_do.arguments, splitting, windowing, is_sided, outputs, self._drains)
         self._topology.computation(label, SplittableParDo(plan), {ready: _key_behind_gate}, list(outputs.values()))
 
 

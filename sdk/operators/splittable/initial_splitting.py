@@ -36,6 +36,8 @@ class SplittingPlan:
     by_window: bool
     """Whether an element in several windows becomes one work item for each of them."""
     output: str
+    drains: bool = False
+    """Whether restrictions are truncated, so that the run ends."""
 
 
 @named("InitialSplitting")
@@ -85,15 +87,22 @@ class InitialSplitting(InlineComputation):
 
     def _items(self, element: object) -> list[Item]:
         """The work items of an element. Raises `StepError` if the provider fails, or gives a negative size."""
-        provider, estimating = self._splitting.provider, self._splitting.estimator_provider
+        estimating = self._splitting.estimator_provider
         try:
-            initial = provider.initial_restriction(element)
+            initial = self._splitting.provider.initial_restriction(element)
             state = None if estimating is None else estimating.initial_estimator_state(element, initial)
             items: list[Item] = []
-            for part, size in provider.split_and_size(element, initial):
+            for part, size in self._parts(element, initial):
                 if size < 0:
                     raise ValueError(f"restriction_size returned {size} for {part!r:.200}; sizes are 0 or more")
                 items.append((element, *self._coder.encode(part, state)))
         except Exception as error:
             raise failed_step(error, self._plan.label, None, element) from error
         return items
+
+    def _parts(self, element: object, initial: object) -> Iterator[tuple[object, float]]:
+        """The restrictions of an element, each with its size."""
+        for part, size in self._splitting.provider.split_and_size(element, initial):
+            kept = self._splitting.provider.truncate(element, part) if self._plan.drains else part
+            if kept is not None:
+                yield kept, size

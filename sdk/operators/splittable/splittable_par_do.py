@@ -18,6 +18,7 @@ from headrace.lowlevel.stored_names import named, public_name
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
+from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, set_up, start_bundle
@@ -55,6 +56,8 @@ class SplittablePlan:
     """Whether work items come through a gate, with side values."""
     outputs: Mapping[str | None, str]
     """Tag -> stream, in the form FIRED."""
+    drains: bool = False
+    """Whether restrictions that were left for later are truncated, so that the run ends."""
 
 
 @named("SplittableParDo")
@@ -136,6 +139,7 @@ class _LiveFn:
 
     def __init__(self, plan: SplittablePlan) -> None:
         self._fn, self._label = plan.fn, plan.label
+        self._provider, self._drains = plan.splitting.provider, plan.drains
         self._coder = RestrictionCoder(plan.splitting)
         self._allowance = Allowance()
         self.outputs = Outputs(plan.outputs, plan.windowing)
@@ -158,14 +162,26 @@ class _LiveFn:
 
     def resume(self, context: Context, name: str) -> None:
         """Process the work item that is the key's state; `name` is that of the restriction."""
-        element, encoded = take(context, name)
-        self._defer(context, element, self._invoker.process(element, *self._coder.decode(encoded)))
+        element, encoded, is_truncated = take(context, name)
+        restriction, state = self._coder.decode(encoded)
+        if self._drains and not is_truncated:
+            restriction = self._truncated(element, restriction)
+        if restriction is not None:
+            self._defer(context, element, self._invoker.process(element, restriction, state))
         forget_if_done(context)
+
+    def _truncated(self, element: Element, restriction: object) -> object | None:
+        """What is left to do of a restriction before the run ends; None for nothing."""
+        try:
+            return self._provider.truncate(element.value, restriction)
+        except Exception as error:
+            raise failed_step(error, self._label, restriction, element.value) from error
 
     def _defer(self, context: Context, element: Element, residuals: Sequence[Residual]) -> None:
         """Store restrictions, each with a timer that resumes it."""
         for residual in residuals:
-            name = store_restriction(context, self._coder.encode(residual.restriction, residual.estimator_state))
+            encoded = self._coder.encode(residual.restriction, residual.estimator_state)
+            name = store_restriction(context, encoded, self._drains)
             hold = element.timestamp if residual.watermark is None else residual.watermark.micros
             context.set_timer(name, _resumed_at(context.wall_time, residual.deferred_time), TimeDomain.WALL_TIME, hold)
 

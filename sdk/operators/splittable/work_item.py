@@ -58,24 +58,29 @@ def store(context: Context, element: Element) -> None:
     context.write(_ELEMENT, pickle.dumps(tuple(element), pickle.HIGHEST_PROTOCOL))
 
 
-def store_restriction(context: Context, encoded: Encoded) -> str:
+def store_restriction(context: Context, encoded: Encoded, is_truncated: bool) -> str:
     """Store a part of the element that is left for later; returns the name by which `take` finds it.
 
     One call of `process` may leave several: what it has deferred, and what was split off before.
+
+    Args:
+        context: The context of the work item.
+        encoded: The restriction and the estimator's state.
+        is_truncated: Whether the restriction was truncated, as the run is to end.
     """
     number = 0
     while context.read(name := _RESTRICTION + b"%d" % number) is not None:
         number += 1
-    context.write(name, pickle.dumps(encoded, pickle.HIGHEST_PROTOCOL))
+    context.write(name, pickle.dumps((encoded, is_truncated), pickle.HIGHEST_PROTOCOL))
     return name.decode()
 
 
-def take(context: Context, name: str) -> tuple[Element, Encoded]:
-    """The stored element, and a restriction of it, which is deleted."""
+def take(context: Context, name: str) -> tuple[Element, Encoded, bool]:
+    """The stored element, a restriction of it, which is deleted, and whether it was truncated."""
     element, encoded = context.read(_ELEMENT), context.read(name.encode())
     assert element is not None and encoded is not None, "a timer is set only with both"
     context.write(name.encode(), None)
-    return Element(*pickle.loads(element)), cast(Encoded, pickle.loads(encoded))
+    return Element(*pickle.loads(element)), *cast("tuple[Encoded, bool]", pickle.loads(encoded))
 
 
 def forget_if_done(context: Context) -> None:

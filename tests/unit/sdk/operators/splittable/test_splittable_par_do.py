@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from typing import ClassVar
 
 import pytest
@@ -12,8 +13,9 @@ from headrace.io.iobase import Read
 from headrace.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from headrace.io.watermark_estimators import ManualWatermarkEstimator, MonotonicWatermarkEstimator
 from headrace.lowlevel import CallSink, ManualInjector, StepError, TopologyError
+from headrace.options.pipeline_options import PipelineOptions
 from headrace.pvalue import AsList, AsSingleton
-from headrace.runners.local import LocalRunner
+from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk.operators.splittable import allowance
 from headrace.sdk.operators.splittable.allowance import Allowance
@@ -370,6 +372,78 @@ def test_any_order_of_tasks_and_any_intervals(seed, monkeypatch):
         parallelism=2,
     )
     assert Counter(row[:2] for row in found) == Counter((n, i) for n in (5, 9, 1) for i in range(n))
+
+
+# The end of a run that would have none
+
+
+class Endless(Numbers):
+    """Restrictions that are no finite amount of work."""
+
+    class tracker(OffsetRestrictionTracker):
+        def is_bounded(self):
+            return False
+
+    def create_tracker(self, restriction):
+        return self.tracker(restriction)
+
+
+class Half(Endless):
+    def truncate(self, element, restriction):
+        return OffsetRange(restriction.start, (restriction.start + restriction.stop) // 2)
+
+
+def polling(provider):
+    class Polls(beam.DoFn):
+        @beam.DoFn.unbounded_per_element()
+        def process(self, element, tracker=beam.DoFn.RestrictionParam(provider)):
+            number = tracker.current_restriction().start
+            if tracker.try_claim(number):
+                yield window.TimestampedValue(number, number)
+                tracker.defer_remainder(Duration(1))
+
+    return Polls()
+
+
+def polled(provider, epochs, *flags, checkpoint=None, until=None):
+    """One life of a pipeline, which crashes at the plan of an epoch; what it has put out so far."""
+
+    class Until(Scheduler):
+        def step(self, name, epoch):
+            if (name, epoch) == ("plan", until):
+                raise Crash
+
+    options = PipelineOptions(list(flags), checkpoint=checkpoint)
+    pipeline = beam.Pipeline(LocalRunner(scheduler=Until()), options=options)
+    numbers = pipeline | beam.Create([20]) | "Poll" >> beam.ParDo(polling(provider))
+    # A restart delivers the last epoch again.
+    _ = numbers | beam.io.Write(CallSink(lambda epoch, its: epochs.update({epoch: [value for value, _ in its]})))
+    with suppress(Crash):
+        pipeline.run()
+    return [row for rows in epochs.values() for row in rows]
+
+
+@pytest.mark.parametrize(("provider", "count"), [(Numbers(), 20), (Endless(), 0), (Half(), 10)])
+def test_elements_are_truncated_when_the_run_is_the_last(provider, count):
+    assert polled(provider, {}, "--drain") == [*range(count)]
+
+
+@pytest.mark.parametrize(("provider", "count"), [(Numbers(), 20), (Endless(), 4), (Half(), 12)])
+def test_elements_under_way_are_truncated_once_when_the_last_run_goes_on_with_them(tmp_path, provider, count):
+    epochs = {}
+    assert polled(provider, epochs, checkpoint=str(tmp_path), until=5) == [0, 1, 2, 3]
+    assert polled(provider, epochs, "--drain", checkpoint=str(tmp_path)) == [*range(count)]
+
+
+def test_sources_without_an_end_have_one_in_the_last_run():
+    injector = ManualInjector().records((1, 1)).records((2, 2))
+    pipeline = beam.Pipeline(LocalRunner(), options=PipelineOptions(["--drain"]))
+    endless = pipeline | "Endless" >> Read(injector, is_bounded=False)
+    rows = []
+    ended = (endless, pipeline | beam.Create([7])) | beam.Flatten()
+    _ = ended | beam.io.Write(CallSink(lambda epoch, its: rows.extend(value for value, _ in its)))
+    pipeline.run()
+    assert rows == [7]
 
 
 # Errors
