@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -17,11 +17,10 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.runners.beam.do_fns import BeamDoFn
 from headrace.runners.beam.stateful_do_fns import StateCoder
-from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
+from headrace.runners.beam.windows import pane_to_beam, to_beam
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
-from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.operators.splittable.allowance import Allowance
 from headrace.sdk.operators.splittable.process_invoker import Residual, RestrictionProcessor
 from headrace.sdk.operators.splittable.work_item import Element
@@ -92,16 +91,20 @@ class _ClaimWatcher(core.RestrictionProvider):  # type: ignore[misc]  # Beam's t
     def create_tracker(self, restriction: object) -> object:
         """The provider's tracker, whose claims are watched."""
         tracker = self._provider.create_tracker(restriction)
-        # The tracker itself, as user code may look for its own class behind the view.
-        tracker.try_claim = partial(self._claim, tracker.try_claim, [])
-        return tracker
+        try_claim, before_claim = tracker.try_claim, self._before_claim
+        has_claimed = False
 
-    def _claim(self, try_claim: Callable[[object], bool], claimed: list[bool], position: object) -> bool:
-        if claimed:
-            self._before_claim()
-        if is_claimed := try_claim(position):
-            claimed[:] = [True]
-        return is_claimed
+        def claim(position: object) -> bool:
+            nonlocal has_claimed
+            if has_claimed:
+                before_claim()
+            is_claimed: bool = try_claim(position)
+            has_claimed |= is_claimed
+            return is_claimed
+
+        # The tracker itself, as user code may look for its own class behind the view.
+        tracker.try_claim = claim
+        return tracker
 
     def initial_restriction(self, element: object) -> object:
         """See Beam's class."""
@@ -157,7 +160,7 @@ class BeamSplittableDoFn(BeamDoFn, RestrictionProcessor):
 
     def process_restriction(
         self, element: Element, restriction: object, state: object, allowance: Allowance
-    ) -> tuple[list[object], list[Residual]]:
+    ) -> tuple[Sequence[object], list[Residual]]:
         """See `RestrictionProcessor`."""
         self._allowance = allowance
         self._split_off: list[SplitResultResidual] = []
@@ -167,9 +170,8 @@ class BeamSplittableDoFn(BeamDoFn, RestrictionProcessor):
         timestamp, windows = BeamTimestamp(micros=element.timestamp), tuple(map(to_beam, element.windows))
         given = BeamValue(((element.value, (restriction, state)), 0), timestamp, windows, pane)
         deferred = self._runner.process_with_sized_restriction(given)
-        outputs = [_output(tag, value) for tag, value in self._outputs]
-        self._outputs.clear()
-        return outputs, [_residual(each) for each in (*self._split_off, *deferred)]
+        residuals = [_residual(each) for each in (*self._split_off, *deferred)]
+        return list(self._taken(given) or ()), residuals
 
     def _before_claim(self) -> None:
         """Split off what is not claimed if the element has been processed for long enough."""
@@ -183,11 +185,6 @@ class BeamSplittableDoFn(BeamDoFn, RestrictionProcessor):
             return
         if split is not None:
             self._split_off += split[1]
-
-
-def _output(tag: str | None, value: BeamValue) -> object:
-    output = value_of_beam(value)
-    return output if tag is None else TaggedOutput(tag, output)
 
 
 def _residual(residual: SplitResultResidual) -> Residual:

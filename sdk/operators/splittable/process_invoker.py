@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 from headrace.lowlevel.errors import StepError
@@ -54,7 +54,7 @@ class RestrictionProcessor(ABC):
     @abstractmethod
     def process_restriction(
         self, element: Element, restriction: object, state: object, allowance: Allowance
-    ) -> tuple[list[object], list[Residual]]:
+    ) -> tuple[Sequence[object], list[Residual]]:
         """Process an element with a restriction.
 
         Args:
@@ -64,7 +64,7 @@ class RestrictionProcessor(ABC):
             allowance: Says when the rest should be left for later.
 
         Returns:
-            The outputs, each a `WindowedValue` or a `TaggedOutput` of one, and what is left for later.
+            The outputs, as `process` gives them, but without `TimestampedValue`s, and what is left for later.
         """
 
 
@@ -103,7 +103,7 @@ class ProcessInvoker:
         try:
             if isinstance(self._fn, RestrictionProcessor):
                 outputs, residuals = self._fn.process_restriction(element, restriction, state, self._allowance)
-                self._outputs.take_last(outputs)
+                self._take_all(element, outputs)
                 return residuals
             tracker = CheckpointingTracker(
                 self._splitting.provider.create_tracker(restriction), self._allowance.is_spent
@@ -153,6 +153,15 @@ class ProcessInvoker:
             if estimator is not None:
                 estimator.observe_timestamp(_timestamp_of(result, timestamp))
 
+    def _take_all(self, element: Element, outputs: Sequence[object]) -> None:
+        """Take outputs that are all there. Those with windows of their own are in these windows only."""
+        windowed = list(filter(_has_windows, outputs))
+        if windowed:
+            self._outputs.take_last(windowed)
+            outputs = [output for output in outputs if not _has_windows(output)]
+        for window in element.windows:
+            self._outputs.take(outputs, element.timestamp, window, element.pane)
+
     def _check_done(self, element: Element, restriction: object, tracker: CheckpointingTracker) -> None:
         try:
             tracker.check_done()
@@ -162,6 +171,11 @@ class ProcessInvoker:
                 "until it returns False, or call defer_remainder to go on later"
             )
             raise StepError(self._label, restriction, element.value, cause, packed(error)) from error
+
+
+def _has_windows(output: object) -> bool:
+    value = output.value if output.__class__ is TaggedOutput else output
+    return value.__class__ is WindowedValue
 
 
 def _argument(source: Source, element: Element) -> object:
