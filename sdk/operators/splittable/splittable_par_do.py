@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import cast
 
 from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.coders.coder import coder_name
 from headrace.lowlevel.records.record import Batch, Emit
-from headrace.lowlevel.stored_names import named, public_name
+from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import BundleComputation, Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
@@ -103,7 +104,7 @@ class SplittableParDo(BundleComputation):
         coder = self.plan.splitting.provider.restriction_coder()
         return {
             "windows": window_kind(self.plan.windowing.window_fn),
-            "restriction coder": public_name(type(coder)),
+            "restriction coder": coder_name(coder),
             "side inputs": str(self.plan.is_sided),
         }
 
