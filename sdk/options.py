@@ -212,16 +212,14 @@ def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:
 
 
 class StandardOptions(PipelineOptions):
-    """Options of every runner: which one, whether the run is the last one, and `streaming`, which has no effect."""
+    """Options of every runner: the choice of the runner, and `streaming`, which has no effect."""
 
     runner: str | None
-    drain: bool
     streaming: bool
 
     @classmethod
     def _add_argparse_args(cls, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--runner", default=None, metavar="NAME", help="LocalRunner or SparkRunner")
-        parser.add_argument("--drain", action="store_true", help="end endless input, and finish what is under way")
         parser.add_argument("--streaming", action="store_true", help="accepted; whether input ends is known from it")
 
 
@@ -273,6 +271,7 @@ class EngineOptions(PipelineOptions):
     """Options of Headrace's own engine; times are in seconds."""
 
     checkpoint: str | None
+    drain: bool
     intervals: int | None
     balance: bool
     max_records_per_epoch: int | None
@@ -300,6 +299,7 @@ class EngineOptions(PipelineOptions):
         parser.add_argument(
             "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
         )
+        parser.add_argument("--drain", action="store_true", help="end endless input, and finish what is under way")
         _add_state(parser)
         _add_epochs(parser)
         _add_sources(parser)

@@ -10,17 +10,15 @@ import apache_beam
 from apache_beam.runners import common
 from apache_beam.runners.sdf_utils import SplitResultResidual
 from apache_beam.transforms import core
-from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
-from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, Timestamp
 from headrace.runners.beam.do_fns import BeamDoFn
 from headrace.runners.beam.stateful_do_fns import StateCoder
-from headrace.runners.beam.windows import pane_to_beam, to_beam
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.operators.splittable.allowance import Allowance
 from headrace.sdk.operators.splittable.process_invoker import Residual, RestrictionProcessor
 from headrace.sdk.operators.splittable.work_item import Element
@@ -166,9 +164,9 @@ class BeamSplittableDoFn(BeamDoFn, RestrictionProcessor):
         self._split_off: list[SplitResultResidual] = []
         for current, side in zip(self._sides, element.sides, strict=True):
             current.value = side
-        pane = pane_to_beam(PANE_INFO_UNKNOWN if element.pane is None else element.pane)
-        timestamp, windows = BeamTimestamp(micros=element.timestamp), tuple(map(to_beam, element.windows))
-        given = BeamValue(((element.value, (restriction, state)), 0), timestamp, windows, pane)
+        pane = PANE_INFO_UNKNOWN if element.pane is None else element.pane
+        value = WindowedValue(element.value, Timestamp.of_micros(element.timestamp), element.windows, pane)
+        given = self._given(((element.value, (restriction, state)), 0), value)
         deferred = self._runner.process_with_sized_restriction(given)
         residuals = [_residual(each) for each in (*self._split_off, *deferred)]
         return list(self._taken(given) or ()), residuals

@@ -36,7 +36,7 @@ from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
 from headrace.sdk.operators.splittable.initial_splitting import InitialSplitting, SplittingPlan
 from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
-from headrace.sdk.options import StandardOptions
+from headrace.sdk.options import EngineOptions
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
@@ -79,7 +79,7 @@ def compile_pipeline(pipeline: BasePipeline) -> Topology:
     >>> list(topology.injectors), list(topology.inlines)
     (['Numbers'], ['Double'])
     """
-    return compile_steps(pipeline.steps, pipeline.options.view_as(StandardOptions).drain)
+    return compile_steps(pipeline.steps, pipeline.options.view_as(EngineOptions).drain)
 
 
 def compile_steps(steps: Sequence[Step], drains: bool = False) -> Topology:
