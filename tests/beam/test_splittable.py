@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import ClassVar
+
 import apache_beam as beam
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
+from apache_beam.io.unbounded_source import CheckpointMark, UnboundedCountingSource, _FinalizeCheckpointOnce
 from apache_beam.io.watch import PollResult, Watch
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.sdf_utils import RestrictionTrackerView
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms import trigger, window
@@ -53,6 +58,17 @@ class Again(Numbers):
                 return super().try_split(fraction_of_remainder)
             self._range, rest = self._range.split_at(self._range.stop)
             return self._range, rest
+
+
+class Endless(Numbers):
+    class tracker(OffsetRestrictionTracker):
+        def is_bounded(self):
+            return False
+
+
+class Half(Endless):
+    def truncate(self, element, restriction):
+        return OffsetRange(restriction.start, restriction.stop // 2)
 
 
 def reading(provider):
@@ -155,6 +171,37 @@ SEEN: list[str] = []
 def test_watch_polls_until_it_is_complete(pipeline):
     watched = pipeline | beam.Create(["cat", "dog"]) | Watch(growing, poll_interval=Duration(0.05))
     assert_that(watched, equal_to([(name, f"{name}{end}") for name in ("cat", "dog") for end in ("", "s")]))
+    pipeline.run()
+
+
+class Mark(CheckpointMark):
+    finalized: ClassVar[list[int]] = []
+
+    def __init__(self, number):
+        self.number = number
+
+    def finalize_checkpoint(self):
+        self.finalized.append(self.number)
+
+
+def test_a_source_hears_of_its_checkpoints_also_from_another_process():
+    Mark.finalized.clear()
+    pickle.loads(pickle.dumps(_FinalizeCheckpointOnce(Mark(7))))()
+    assert Mark.finalized == [7]
+
+
+def test_an_unbounded_source_is_read_to_its_end(pipeline):
+    numbers = pipeline | beam.io.Read(UnboundedCountingSource(5))
+    assert not numbers.is_bounded
+    assert_that(numbers, equal_to(range(5)))
+    pipeline.run()
+
+
+@pytest.mark.parametrize(("provider", "count"), [(Numbers(), 6), (Endless(), 0), (Half(), 3)])
+def test_draining_truncates(provider, count):
+    pipeline = beam.Pipeline(runner=HeadraceRunner(), options=PipelineOptions(["--drain"]))
+    read = pipeline | beam.Create([6]) | beam.ParDo(reading(provider))
+    assert_that(read | beam.Keys(), equal_to(range(count)))
     pipeline.run()
 
 
