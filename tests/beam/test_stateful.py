@@ -167,6 +167,22 @@ def test_a_bag_is_iterable_and_an_iterator() -> None:
     assert seen == ["(1, [1], [1])", "(None, [], [])"]
 
 
+def translated(program: beam.Pipeline, runner: LocalRunner, **options: object) -> Pipeline:
+    """A program of Beam's as a pipeline of Headrace, which a runner of the engine runs."""
+    made = Pipeline(runner, options=PipelineOptions([], pipeline_type_check=False, **options))
+    Translation(made, RULES).translate(program.transforms_stack[0])
+    return made
+
+
+@pytest.mark.parametrize("build", [timers, processing_time], ids=lambda build: build.__name__)
+def test_no_state_is_left(build: Callable[[beam.Pipeline], object]) -> None:
+    program, runner = beam.Pipeline(runner=HeadraceRunner()), LocalRunner()
+    _ = build(program)
+    translated(program, runner).run().wait_until_finish()
+    assert runner.stores
+    assert not [count for store in runner.stores.values() for count in store.count().values() if count]
+
+
 # Checkpoints
 
 
@@ -249,9 +265,7 @@ def run(steps: list[beam.PTransform], checkpoint: Path) -> None:
     collection = program | beam.Create([("k", 1), ("k", 2)])
     for step in steps:
         collection = collection | step
-    made = Pipeline(LocalRunner(), options=PipelineOptions([], checkpoint=str(checkpoint), pipeline_type_check=False))
-    Translation(made, RULES).translate(program.transforms_stack[0])
-    made.run().wait_until_finish()
+    translated(program, LocalRunner(), checkpoint=str(checkpoint)).run().wait_until_finish()
 
 
 @pytest.mark.parametrize("changed", STEPS)
