@@ -1,4 +1,4 @@
-"""A streaming program of Beam's SDK with state, timers and side inputs: `python -m tests.spark.beam_lives OUT [OPTION …]`.
+"""A streaming program of Beam's SDK with state, timers and side inputs: `python -m tests.spark.beam_lives OUT …`.
 
 It sums numbers by key and minute, and compares each sum with that of all keys. The sums go to text files beside OUT.
 """

@@ -1,4 +1,4 @@
-"""A streaming program of Beam's SDK whose driver dies by SIGKILL at random moments: its files as if nothing happened."""
+"""A streaming program of Beam's SDK whose driver dies by SIGKILL at random moments: files as of an undisturbed run."""
 
 from __future__ import annotations
 
