@@ -83,7 +83,9 @@ class BeamPlainDoFn(DoFn):
 
     def start_bundle(self) -> None:
         """See `DoFn`."""
-        self._fn.start_bundle()
+        outputs = cast(object, self._fn.start_bundle())
+        if outputs is not None:
+            raise RuntimeError(f"Start Bundle should not output any elements but got {outputs}; process may")
 
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""
@@ -136,10 +138,16 @@ def direct(fn: apache_beam.DoFn) -> DoFn | None:
     if has_checked_types(fn) or not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
-        return BeamPlainDoFn(fn)
+        return BeamPlainDoFn(fn) if _says_parameters(fn, signature) else None
     code = getattr(fn._fn, "__code__", None)
     make = None if code is None else _WRAPPERS.get(code)
     return FlatMapFn(fn._fn) if make is None else make(_function("fn", fn._fn))
+
+
+def _says_parameters(fn: apache_beam.DoFn, signature: common.DoFnSignature) -> bool:
+    """Whether `process` itself has the parameters that Beam gives; that of a wrapper, as for exceptions, has not."""
+    seen = [parameter.default for parameter in inspect.signature(fn.process).parameters.values()]
+    return all(default in seen for default in signature.process_method.defaults if isinstance(default, core._DoFnParam))
 
 
 def has_plain_brackets(signature: common.DoFnSignature) -> bool:

@@ -110,6 +110,8 @@ class BeamDoFn(DoFn):
         label: Name of the step, for messages.
     """
 
+    outputs_per_window = False
+
     def __init__(
         self,
         fn: apache_beam.DoFn,
