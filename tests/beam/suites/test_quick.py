@@ -1,4 +1,4 @@
-"""The quick part of Beam's own tests, in a process of its own, where HeadraceRunner takes the place of Beam's runner."""
+"""The quick part of Beam's own tests, in a process where HeadraceRunner takes the place of Beam's runners."""
 
 from __future__ import annotations
 
