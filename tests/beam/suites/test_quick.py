@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.slow
 def test_quick_suites() -> None:
-    command = [sys.executable, "-m", "tests.beam.suites", "--quick", "-n", "0"]
+    command = [sys.executable, "-m", "tests.beam.suites", "--quick"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
     assert " passed" in done.stdout
