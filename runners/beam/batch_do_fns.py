@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import HomogeneousWindowedBatch, WindowedB
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.beam_private import takes_elements
 from headrace.runners.beam.do_fns import BeamDoFn, Outputs
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.windowed_value import WindowedValue
@@ -23,18 +24,13 @@ _ELEMENTS = 4096
 """Greatest number of elements of a batch, as in Beam's worker."""
 
 
-def takes_or_gives_batches(fn: apache_beam.DoFn) -> bool:
-    """Whether a method of a DoFn has batches as input or output."""
-    return bool(fn._process_batch_defined or fn._process_yields_batches)
-
-
 def warn_of_rebatching(step: AppliedPTransform) -> None:
     """Warn, as Beam does, if a step takes batches of another type than the step before gives."""
     [source] = step.main_inputs.values()
     fn = step.transform.fn
     given = _converter("output_batch_converter", source.producer)
     wanted = _converter("input_batch_converter", step)
-    if given is not None and wanted is not None and given != wanted and not fn._process_defined:
+    if given is not None and wanted is not None and given != wanted and not takes_elements(fn):
         warnings.warn(
             f"step {step.full_label!r}: the input of {fn} comes in batches of {given.batch_type!r}, which become "
             f"batches of {wanted.batch_type!r}; batches of one type cost less",
@@ -85,7 +81,7 @@ class BeamBatchDoFn(BeamDoFn):
         self, element: object, *sides: object, value: WindowedValue = DoFn.WindowedValueParam
     ) -> Iterable[object] | None:
         """Outputs of an element, or of a batch that is full with it."""
-        if self._fn._process_defined:
+        if takes_elements(self._fn):
             return super().process(element, *sides, value=value)
         self._waiting.append((self._given(element, value), sides))
         return self._of_batches() if len(self._waiting) >= _ELEMENTS else None

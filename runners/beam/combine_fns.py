@@ -9,6 +9,7 @@ from apache_beam.transforms import combiners as beam
 from apache_beam.transforms import core
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.beam_private import wrapped_function
 from headrace.sdk import combinefns
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn, CombineFn
 
@@ -63,8 +64,8 @@ _BUILTINS = (sum, min, max, any, all)
 
 def combine_fn_of(fn: apache_beam.CombineFn) -> AnyCombineFn:
     """Headrace's CombineFn for one of Beam's: its own where it has the same, else one that calls Beam's."""
-    if type(fn) in _WRAPPERS and fn._fn in _BUILTINS:
-        return CombineFn.maybe_from_callable(fn._fn)
+    if type(fn) in _WRAPPERS and wrapped_function(fn) in _BUILTINS:
+        return CombineFn.maybe_from_callable(wrapped_function(fn))
     make = _SAME.get(type(fn))
     return BeamCombineFn(fn) if make is None else cast(AnyCombineFn, make())
 

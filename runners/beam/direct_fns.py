@@ -16,8 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.batch_do_fns import takes_or_gives_batches
-from headrace.runners.beam.do_fns import has_checked_types
+from headrace.runners.beam.beam_private import DoFnParam, output_types, takes_or_gives_batches, wrapped_function
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
@@ -28,7 +27,7 @@ from headrace.sdk.windows import TimestampedValue
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: _tagged(output))
 register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
-register_parameter(core._DoFnParam, lambda parameter: SOURCES[parameter])
+register_parameter(DoFnParam, lambda parameter: SOURCES[parameter])
 SOURCES: dict[object, Source] = {
     apache_beam.DoFn.ElementParam: Given.ELEMENT,
     apache_beam.DoFn.TimestampParam: Converted(Given.TIMESTAMP, timestamp_to_beam),
@@ -83,7 +82,9 @@ class BeamPlainDoFn(DoFn):
 
     def start_bundle(self) -> None:
         """See `DoFn`."""
-        self._fn.start_bundle()
+        outputs = cast(object, self._fn.start_bundle())
+        if outputs is not None:
+            raise RuntimeError(f"Start Bundle should not output any elements but got {outputs}; process may")
 
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""
@@ -104,7 +105,7 @@ def _function(name: str, of: Any) -> Callable[..., object]:
 
 
 def _code_of(transform: core.ParDo) -> CodeType:
-    return cast(CodeType, transform.fn._fn.__code__)
+    return cast(CodeType, cast(Any, wrapped_function(transform.fn)).__code__)
 
 
 def _with_further(first: object, *further: object) -> object:
@@ -133,13 +134,20 @@ def direct(fn: apache_beam.DoFn) -> DoFn | None:
     signature = common.DoFnSignature(fn)
     if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or takes_or_gives_batches(fn):
         return None
-    if has_checked_types(fn) or not _has_known_parameters(signature):
+    if output_types(fn) is not None or not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
-        return BeamPlainDoFn(fn)
-    code = getattr(fn._fn, "__code__", None)
+        return BeamPlainDoFn(fn) if _says_parameters(fn, signature) else None
+    function = wrapped_function(fn)
+    code = getattr(function, "__code__", None)
     make = None if code is None else _WRAPPERS.get(code)
-    return FlatMapFn(fn._fn) if make is None else make(_function("fn", fn._fn))
+    return FlatMapFn(function) if make is None else make(_function("fn", function))
+
+
+def _says_parameters(fn: apache_beam.DoFn, signature: common.DoFnSignature) -> bool:
+    """Whether `process` itself has the parameters that Beam gives; that of a wrapper, as for exceptions, has not."""
+    seen = [parameter.default for parameter in inspect.signature(fn.process).parameters.values()]
+    return all(default in seen for default in signature.process_method.defaults if isinstance(default, DoFnParam))
 
 
 def has_plain_brackets(signature: common.DoFnSignature) -> bool:
@@ -151,10 +159,10 @@ def has_plain_brackets(signature: common.DoFnSignature) -> bool:
         signature.finish_bundle_method,
         signature.teardown_lifecycle_method,
     )
-    return not any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)
+    return not any(isinstance(default, DoFnParam) for method in methods for default in method.defaults)
 
 
 def _has_known_parameters(signature: common.DoFnSignature) -> bool:
     """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
-    given = [default for default in signature.process_method.defaults if isinstance(default, core._DoFnParam)]
+    given = [default for default in signature.process_method.defaults if isinstance(default, DoFnParam)]
     return all(parameter in SOURCES for parameter in given) and has_plain_brackets(signature)

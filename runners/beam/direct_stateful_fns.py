@@ -11,8 +11,8 @@ from apache_beam.runners import common
 from apache_beam.transforms import core, userstate
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.beam_private import output_types
 from headrace.runners.beam.direct_fns import SOURCES, BeamPlainDoFn, checked, has_plain_brackets
-from headrace.runners.beam.do_fns import has_checked_types
 from headrace.runners.beam.keys import Decode, KeyForm
 from headrace.runners.beam.user_state import BeamTimer, declarations, has_view, spec_of, view_of
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, Source, StateArgument, TimerArgument
@@ -69,7 +69,7 @@ class DirectStatefulParDo(ParDo):
 def is_direct(fn: apache_beam.DoFn) -> bool:
     """Whether Headrace's stateful steps can call a DoFn with state: they have all that its parameters ask for."""
     signature = common.DoFnSignature(fn)
-    if has_checked_types(fn) or signature.is_splittable_dofn() or not has_plain_brackets(signature):
+    if output_types(fn) is not None or signature.is_splittable_dofn() or not has_plain_brackets(signature):
         return False
     _, timers = declarations(fn)
     if any(spec.time_domain != userstate.TimeDomain.WATERMARK for spec in timers):

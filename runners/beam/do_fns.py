@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam import finalizers
+from headrace.runners.beam.beam_private import finalizer_callbacks, output_types, side_argument, side_options
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -75,23 +76,19 @@ class _Receivers(dict[str | None, common.Receiver]):
         return _Dropped()
 
 
-def has_checked_types(fn: object) -> bool:
-    """Whether Beam has noted for a DoFn which types its outputs must have (`--performance_runtime_type_check`)."""
-    return hasattr(fn, "_runtime_output_constraints")
-
-
 def holds_checked_types(step: AppliedPTransform) -> bool:
     """Whether a composite has a part with checked types, so that it cannot be taken whole."""
     return any(
-        has_checked_types(getattr(part.transform, "fn", None)) or holds_checked_types(part) for part in step.parts
+        output_types(getattr(part.transform, "fn", None)) is not None or holds_checked_types(part)
+        for part in step.parts
     )
 
 
 def output_check(fn: apache_beam.DoFn, label: str) -> Callable[[object], None] | None:
     """What raises Beam's TypeCheckError for an output of a wrong type; None if types are not checked at run time."""
-    if not has_checked_types(fn):
+    hints = output_types(fn)
+    if hints is None:
         return None
-    hints = fn._runtime_output_constraints
     counters = OperationCounters(CounterFactory(), label, None, 0, producer_type_hints=hints)
     return cast("Callable[[object], None]", counters.type_check)
 
@@ -109,6 +106,8 @@ class BeamDoFn(DoFn):
         tags: Tags of the outputs that something reads or that are declared.
         label: Name of the step, for messages.
     """
+
+    outputs_per_window = False
 
     def __init__(
         self,
@@ -199,7 +198,7 @@ class BeamDoFn(DoFn):
     def _callbacks(self) -> list[object]:
         """The callbacks that were registered since the last call, as outputs."""
         finalizer = self._runner.bundle_finalizer_param
-        rows = [_tagged(finalizers.TAG, self._finalizers.row(callback)) for callback in finalizer._callbacks]
+        rows = [_tagged(finalizers.TAG, self._finalizers.row(callback)) for callback in finalizer_callbacks(finalizer)]
         finalizer.reset()
         return rows
 
@@ -238,8 +237,8 @@ class BeamView:
     """The contents of a side input as Beam gives them to user code."""
 
     def __init__(self, side: apache_beam.pvalue.AsSideInput) -> None:
-        self._kind, self._options = type(side), side._view_options()
+        self._kind, self._options = type(side), side_options(side)
 
     def __call__(self, values: list[object]) -> object:
         """The argument for the values of a side window."""
-        return cast(object, self._kind._from_runtime_iterable(values, self._options))
+        return side_argument(self._kind, values, self._options)

@@ -6,6 +6,7 @@ from traceback import format_exception_only
 
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.user_exceptions import unpacked
+from headrace.runners.beam.beam_private import is_tagged_with_step
 
 
 def as_beam(error: StepError) -> BaseException:
@@ -19,7 +20,7 @@ def as_beam(error: StepError) -> BaseException:
     if original is None:
         return error
     original.__cause__ = error
-    return original if getattr(original, "_tagged_with_step", False) else _annotated(original, error)
+    return original if is_tagged_with_step(original) else _annotated(original, error)
 
 
 def _annotated(original: BaseException, error: StepError) -> BaseException:

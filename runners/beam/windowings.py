@@ -13,6 +13,7 @@ from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.beam_private import Never
 from headrace.runners.beam.windows import of_beam, to_beam
 from headrace.sdk import triggers
 from headrace.sdk.triggers import AccumulationMode, Trigger
@@ -133,7 +134,7 @@ _TRIGGERS: dict[type, Callable[..., Trigger]] = {
     beam_triggers.AfterEach: lambda each: triggers.AfterEach(*_all(each.triggers)),
     beam_triggers.OrFinally: lambda each: triggers.OrFinally(*_all(each.triggers)),
     beam_triggers.Always: lambda _: triggers.Always(),
-    beam_triggers._Never: lambda _: triggers.Never(),
+    Never: lambda _: triggers.Never(),
 }
 
 

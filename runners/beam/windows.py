@@ -61,8 +61,8 @@ def of_beam(window: beam.BoundedWindow) -> BoundedWindow:
     """Headrace's window for one of Beam's."""
     if type(window) is beam.IntervalWindow:
         return _interval(window.start.micros, window.end.micros)
-    if type(window) is beam.GlobalWindow or not isinstance(window, beam.BoundedWindow):
-        # With Beam, too, an output may say what is no window, as long as a `WindowInto` follows.
+    if type(window) is beam.GlobalWindow or isinstance(window, beam.WindowFn):
+        # With Beam, too, an output may name a window function for its window, as long as a `WindowInto` follows.
         return GlobalWindow()
     return BeamWindow(window)
 

@@ -122,6 +122,10 @@ class DoFn:
     they go to gets them at once, perhaps repeatedly. Our own addition; the rules are in
     `headrace.lowlevel.topology.weak_productions`."""
 
+    outputs_per_window: bool = True
+    """Whether an output with a timestamp or windows of its own is put out once for each window of its input. False for
+    a DoFn that has counted the windows itself."""
+
     gives = Gives.OUTPUTS
 
     def setup(self) -> None:

@@ -11,7 +11,8 @@ from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.runners.beam import finalizers
-from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches, warn_of_rebatching
+from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, warn_of_rebatching
+from headrace.runners.beam.beam_private import takes_or_gives_batches
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.direct_stateful_fns import DirectStatefulParDo, is_direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView

@@ -7,12 +7,12 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 from apache_beam.pipeline import AppliedPTransform
-from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream as beam
 from apache_beam.transforms.periodicsequence import ImpulseSeqGenDoFn
 from apache_beam.transforms.window import GlobalWindows
 
 from headrace.lowlevel.time import Duration, Timestamp
+from headrace.runners.beam.beam_private import periodic_data, read_events, script_of
 from headrace.runners.beam.native import Native, add_native
 from headrace.runners.beam.periodic import PeriodicSequences, planned
 from headrace.runners.beam.translation import Collection, Rule, Translation
@@ -26,7 +26,8 @@ from headrace.sdk.windows import TimestampedValue
 
 def _test_stream(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
-    script = transform._events if not transform._endpoint else _events_of_service(transform)
+    events, service = script_of(transform)
+    script = _events_of_service(transform, service) if service else events
     played = TestStream(events=map(_event_of, script), output_tags=transform.output_tags)
     outputs = made.pipeline | step.full_label >> played
     holders = {
@@ -42,13 +43,11 @@ def _test_stream(made: Translation, step: AppliedPTransform) -> None:
         made.put(step, collection, tag)
 
 
-def _events_of_service(transform: beam.TestStream) -> Sequence[beam.Event]:
+def _events_of_service(transform: beam.TestStream, address: str) -> Sequence[beam.Event]:
     """The events that a `TestStreamService` sends until its stream ends."""
     channel: SimpleQueue[Any] = SimpleQueue()
-    # Beam's reader of the service's stream, called in this thread; its last item says that the stream has ended.
-    test_stream_impl._TestStream._stream_events_from_rpc(
-        transform._endpoint, transform.output_tags, transform.coder, channel, lambda: True
-    )
+    # In this thread; the last item says that the stream has ended.
+    read_events(address, transform.output_tags, transform.coder, channel)
     events = [channel.get() for _ in range(channel.qsize() - 1)]
     for event in events:
         if not isinstance(event, beam.ProcessingTimeEvent) and event.tag == "None":
@@ -82,7 +81,7 @@ def periodic_sequences(made: Translation, step: AppliedPTransform) -> bool:
     if type(step.transform.fn) is not ImpulseSeqGenDoFn or not isinstance(source.windowing.windowfn, GlobalWindows):
         return False
     stream = f"{step.full_label} times"
-    sequences = PeriodicSequences(step.transform.fn._data, stream)
+    sequences = PeriodicSequences(periodic_data(step.transform), stream)
     plans = made.source(step) | f"{step.full_label}/Plan" >> Map(planned)
     made.put(step, cast(Collection, plans | step.full_label >> RunComputation(sequences, _itself, stream)))
     return True

@@ -265,7 +265,7 @@ class _LiveStage:
         if node is None:
             self._throughput.count_lost(step)
             return
-        copies = 1 if windows is None else len(windows)
+        copies = 1 if windows is None or not step.fn.outputs_per_window else len(windows)
         if isinstance(result, TimestampedValue):
             self._put_timestamped(node, result, copies, pane if is_retraction(pane) else None)
         elif isinstance(result, WindowedValue):

@@ -22,8 +22,8 @@ def main(argv: Sequence[str]) -> int:
     package = find_spec("apache_beam")
     assert package is not None and package.origin is not None
     root = Path(package.origin).parents[1]
-    # One session of Spark is in one process; elsewhere the modules are spread over the cores.
-    spread = [] if known.spark or len(chosen) == 1 else ["-n", "auto", "--dist", "loadfile"]
+    # One session of Spark is in one process, and the quick part is itself part of tests that are spread over the cores.
+    spread = [] if known.spark or known.quick or len(chosen) == 1 else ["-n", "auto", "--dist", "loadfile"]
     seconds = 300 if known.spark else 60
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
     files = [str(root.joinpath("apache_beam", *suite.module.split("."))) + ".py" for suite in chosen]
