@@ -21,6 +21,12 @@ from headrace.runners.beam import HeadraceRunner
 from headrace.sdk.operators.splittable import allowance
 
 
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch):
+    """A slow machine takes no checkpoints of its own."""
+    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", 1e9)
+
+
 class Numbers(beam.RestrictionProvider):
     """The numbers from 0 to an element."""
 

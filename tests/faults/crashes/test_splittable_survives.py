@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import count
+from types import SimpleNamespace
+from unittest.mock import patch
+
 import pytest
 
 import headrace as beam
@@ -11,6 +15,7 @@ from headrace.lowlevel import Topology
 from headrace.pvalue import AsList
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner
+from headrace.sdk.operators.splittable import initial_splitting
 from headrace.transforms.window import FixedWindows, TimestampedValue
 from headrace.utils.timestamp import Duration, Timestamp
 from tests.faults.crashes.test_crash_at_every_step import FixedSize, Outside
@@ -75,8 +80,12 @@ def polled(outside: Outside) -> Topology:
 def attempt(outside: Outside, checkpoint: object, scheduler: FixedSize) -> bool:
     """One life of a driver; whether it lived to the end."""
     runner = LocalRunner(scheduler=scheduler, intervals=3, parallelism=2)
+    numbers = count()
+    # Keys are the same in every life, so that the steps are.
+    keys = SimpleNamespace(token_bytes=lambda size: next(numbers).to_bytes(size, "big"))
     try:
-        runner.run_topology(polled(outside), RunOptions(checkpoint=str(checkpoint)))
+        with patch.object(initial_splitting, "secrets", keys):
+            runner.run_topology(polled(outside), RunOptions(checkpoint=str(checkpoint)))
     except Crash:
         return False
     return True

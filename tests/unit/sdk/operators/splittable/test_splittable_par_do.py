@@ -27,6 +27,12 @@ from headrace.utils.windowed_value import WindowedValue
 from tests.unit.collected import collect, values
 
 
+@pytest.fixture(autouse=True)
+def enough_time(monkeypatch):
+    """A slow machine takes no checkpoints of its own."""
+    monkeypatch.setattr(allowance, "BUNDLE_SECONDS", 1e9)
+
+
 class Numbers(beam.RestrictionProvider):
     """The numbers from 0 to an element, in splits of a size."""
 
