@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import cast
 
 from apache_beam.options.pipeline_options import PipelineOptions as BeamOptions
@@ -19,6 +20,8 @@ from headrace.runners.beam.run import PipelineRun, StoppableRunner
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner
+
+_compile_log = logging.getLogger("headrace.sdk.compile")
 
 
 class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types are not read
@@ -44,6 +47,9 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
             UntranslatableError: A step cannot be run; nothing has run.
         """
         refuse_misspelt(options)
+        if not _compile_log.level:
+            # Beam's programs log at INFO as a rule; how each step is executed is said where somebody asks for it.
+            _compile_log.setLevel(logging.WARNING)
         pipeline.visit(group_by_key_input_visitor(not options.view_as(TypeOptions).allow_non_deterministic_key_coders))
         values = runtime_values(options)
         RuntimeValueProvider.set_runtime_options(values)

@@ -93,7 +93,7 @@ def test_misspelt_options_are_refused(flag: str, meant: str) -> None:
 
 
 def test_misspelt_keywords_are_refused() -> None:
-    with pytest.raises(ValueError, match="there is no option --poll_second; did you mean --poll_seconds?"):
+    with pytest.raises(ValueError, match=r"there is no option --poll_second; did you mean --poll_seconds\?"):
         run(poll_second=3)
 
 
@@ -142,7 +142,9 @@ def test_only_plain_values_travel() -> None:
     assert not values.keys() & {"progress", "locks", "times"}
 
 
-@pytest.mark.parametrize("runner", ["LocalRunner", pytest.param("SparkRunner", marks=pytest.mark.spark)])
+@pytest.mark.parametrize(
+    "runner", ["LocalRunner", pytest.param("SparkRunner", marks=[pytest.mark.spark, pytest.mark.slow])]
+)
 def test_programs_that_run_as_the_main_module(runner: str, tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("to be or not to be\n")
     arguments = [sys.executable, "-m", "apache_beam.examples.wordcount", RUNNER, f"--headrace_runner={runner}"]
