@@ -65,7 +65,8 @@ def test_callbacks_run_after_the_commit(runner: HeadraceRunner, tmp_path: Path) 
         _ = large["large"] | beam.Map(partial(note, str(tmp_path / "large")))
         _ = numbers | beam.WithKeys(0) | beam.ParDo(Keeps(tmp_path / "kept"))
     assert [noted(tmp_path / name) for name in ("plain", "tagged", "kept")] == [[1, 2, 3]] * 3
-    assert noted(tmp_path / "large") == [3]
+    # A task may be attempted twice, and this is no callback.
+    assert set(noted(tmp_path / "large")) == {3}
 
 
 def raises(number):
