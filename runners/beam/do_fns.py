@@ -11,7 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from apache_beam.utils.windowed_value import create
 
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam import finalizers
+from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.tagged_output import TaggedOutput

@@ -13,10 +13,10 @@ from apache_beam.pipeline import Pipeline as BeamPipeline
 from apache_beam.runners import runner as beam
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
 
-from headrace.runners.beam.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
-from headrace.runners.beam.result import HeadraceResult
 from headrace.runners.beam.rules import RULES
-from headrace.runners.beam.run import PipelineRun, StoppableRunner
+from headrace.runners.beam.run.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
+from headrace.runners.beam.run.pipeline_run import PipelineRun, StoppableRunner
+from headrace.runners.beam.run.result import HeadraceResult
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner

@@ -13,7 +13,8 @@ import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.lowlevel.code_pickling import ShippingError
-from headrace.runners.beam import HeadraceRunner, finalizers
+from headrace.runners.beam import HeadraceRunner
+from headrace.runners.beam.run import finalizers
 
 
 def note(path, number):

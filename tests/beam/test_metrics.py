@@ -21,7 +21,7 @@ from headrace.lowlevel.bounded_trie import MOST_PATHS
 from headrace.lowlevel.metric import Metric
 from headrace.lowlevel.metric_cells import BoundedTrieCell
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.metrics import BeamMetricResults
+from headrace.runners.beam.run.metrics import BeamMetricResults
 
 KINDS = ["counters", "distributions", "gauges", "string_sets", "bounded_tries"]
 

@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import GoogleCloudOptions, PipelineOpt
 from apache_beam.options.value_provider import RuntimeValueProvider
 
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.options import HeadraceOptions, engine_options, runtime_values
+from headrace.runners.beam.run.options import HeadraceOptions, engine_options, runtime_values
 from headrace.runners.beam.runner import engine_runner
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner

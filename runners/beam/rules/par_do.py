@@ -8,9 +8,9 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.lowlevel.sinks.sink import CallSink
-from headrace.runners.beam import finalizers
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windowings import UntranslatableError

@@ -15,8 +15,8 @@ from apache_beam.runners.worker.statesampler import get_current_tracker, set_cur
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.metric import MetricValues
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.beam.errors import as_beam
-from headrace.runners.beam.task_context import TaskContext
+from headrace.runners.beam.run.errors import as_beam
+from headrace.runners.beam.run.task_context import TaskContext
 from headrace.runners.engine.driver.signals import heeding_signals
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import EpochProgress, RunOptions
