@@ -130,9 +130,12 @@ class PipelineRun:
                 is_over = self._over.wait(seconds)
                 while self._changes.stopping and not is_over and not self._is_cancelled:
                     is_over = self._over.wait(_LAST_SECONDS)
-        except KeyboardInterrupt:
+        except BaseException as error:
+            # The program is told to end, so nothing is to wait for the run any more.
+            atexit.unregister(self._wait_at_exit)
             self._changes.stop()
-            self._let_go()
+            if isinstance(error, KeyboardInterrupt):
+                self._let_go()
             raise
         finally:
             self._waiting -= 1
