@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -234,7 +235,15 @@ def program(seconds: float, path: Path, how: str) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-c", PROGRAM, str(seconds), str(path), how]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "runs\n"
+    if how == "waits":
+        wait_for(lambda: handles(process.pid, signal.SIGTERM))
     return process
+
+
+def handles(process: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal, as it has while it waits for a pipeline."""
+    [mask] = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{process}/status").read_text())
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_the_program_does_not_end_before_its_pipeline(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import threading
 from collections.abc import Callable, Mapping
@@ -29,6 +28,21 @@ _LAST_SECONDS = 5.0
 """How long the run may take to end after that."""
 
 
+_in_background: set[PipelineRun] = set()
+"""Runs that have a thread and go on."""
+
+
+def _wait_at_exit() -> None:
+    """Wait for the runs that the program has left, as the process would end them."""
+    for run in list(_in_background):
+        _log.warning("the program is at its end and its pipeline is not; waiting for the pipeline")
+        run.over.wait()
+
+
+# Functions of `atexit` are called later, when Spark may be stopped already and no thread can be given work.
+threading._register_atexit(_wait_at_exit)  # type: ignore[attr-defined]  # concurrent.futures does the same
+
+
 class StoppableRunner(Protocol):
     """A runner of the engine, `LocalRunner` or `SparkRunner`."""
 
@@ -48,7 +62,9 @@ class PipelineRun:
     def __init__(self, runner: StoppableRunner, options: Mapping[str, object], has_thread: bool) -> None:
         self._runner, self._context, self._has_thread = runner, TaskContext(options), has_thread
         self._changes = Changes(Topology())
-        self._over, self._waiting = threading.Event(), 0
+        self._waiting = 0
+        self.over = threading.Event()
+        """Set when the run has ended."""
         self._is_cancelled, self._is_durable = False, False
         self._error: BaseException | None = None
         self.metrics: MetricValues = {}
@@ -88,7 +104,7 @@ class PipelineRun:
             self._work(run)
             self._raise_error()
             return
-        atexit.register(self._wait_at_exit)
+        _in_background.add(self)
         threading.Thread(target=self._work, args=(run,), name="headrace-beam", daemon=True).start()
 
     def _work(self, run: Callable[[], object]) -> None:
@@ -101,19 +117,15 @@ class PipelineRun:
             self._error = error
         finally:
             set_current_tracker(tracker)
-            self._over.set()
-            atexit.unregister(self._wait_at_exit)
+            self.over.set()
+            _in_background.discard(self)
         if self._error is not None and self._has_thread and not self._waiting and not self._is_cancelled:
             _log.error("the pipeline has failed; wait_until_finish raises this error", exc_info=self._error)
-
-    def _wait_at_exit(self) -> None:
-        _log.warning("the program is at its end; waiting for its pipeline, for which wait_until_finish waits, too")
-        self.wait()
 
     @property
     def state(self) -> str:
         """The state of the run, a name in Beam's `PipelineState`."""
-        if not self._over.is_set():
+        if not self.over.is_set():
             return str(PipelineState.CANCELLING if self._is_cancelled else PipelineState.RUNNING)
         if self._is_cancelled and not self._changes.finished:
             return str(PipelineState.CANCELLED)
@@ -127,12 +139,12 @@ class PipelineRun:
         self._waiting += 1
         try:
             with heeding_signals(self._changes, self._is_durable, (HeadraceError,)):
-                is_over = self._over.wait(seconds)
+                is_over = self.over.wait(seconds)
                 while self._changes.stopping and not is_over and not self._is_cancelled:
-                    is_over = self._over.wait(_LAST_SECONDS)
+                    is_over = self.over.wait(_LAST_SECONDS)
         except BaseException as error:
             # The program is told to end, so nothing is to wait for the run any more.
-            atexit.unregister(self._wait_at_exit)
+            _in_background.discard(self)
             self._changes.stop()
             if isinstance(error, KeyboardInterrupt):
                 self._let_go()
@@ -149,13 +161,13 @@ class PipelineRun:
 
     def cancel(self) -> None:
         """End the run after the current epoch, or at once if that takes long; what is committed stays."""
-        if self._over.is_set():
+        if self.over.is_set():
             return
         self._is_cancelled = True
         self._changes.stop()
-        if not self._over.wait(_GRACE_SECONDS):
+        if not self.over.wait(_GRACE_SECONDS):
             self._let_go()
-            self._over.wait(_LAST_SECONDS)
+            self.over.wait(_LAST_SECONDS)
 
     def _let_go(self) -> None:
         if self._changes.let_go is not None:
