@@ -22,7 +22,8 @@ from benchmarks import paced
 from benchmarks.paced import Arrivals, Guarantees, Pace
 from benchmarks.report import console, print_table, rounded, save
 from benchmarks.session import CORES, start_session
-from headrace.lowlevel.metric import ENGINE, GaugeCell, Metric
+from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric_cells import GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.spark import SparkRunner

@@ -8,193 +8,16 @@ productions are (MillWheel paper §6.1.2). Attempts that are not committed count
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from copy import deepcopy
-from dataclasses import dataclass, field
-from operator import index
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self, SupportsIndex, SupportsInt, cast
+from typing import NamedTuple, Self
 
-MOST_CHARACTERS = 1_000_000
-"""Greatest total length of a string set, which is part of every commit. Further strings are left out."""
-
+from headrace.lowlevel.metric_cells import KINDS, Cell
 
 ENGINE = "headrace"
 """The namespace of the engine's own metrics."""
-
-
-class Cell(Protocol):
-    """The value of one metric in one step. Persisted: its `content`."""
-
-    def update(self, value: object, clock: int) -> None:
-        """Add a reported value.
-
-        Raises TypeError for a value of a wrong type.
-
-        Args:
-            value: The value.
-            clock: The wall-clock time of the epoch, microseconds UTC.
-        """
-
-    def plus(self, other: Self) -> Self:
-        """The total of both cells, of which `other` is the later. Neither is changed."""
-
-    def content(self) -> Sequence[object]:
-        """The cell's content as JSON values, from which `of` makes the cell again."""
-
-    @classmethod
-    def of(cls, content: Sequence[object]) -> Self:
-        """The cell with this content."""
-
-
-@dataclass(slots=True)
-class CounterCell:
-    """A sum.
-
-    >>> CounterCell(2).plus(CounterCell(-5))
-    CounterCell(total=-3)
-    """
-
-    total: int = 0
-
-    def update(self, value: object, clock: int) -> None:
-        """See `Cell`; the value is an integer."""
-        self.total += _whole(value)
-
-    def plus(self, other: CounterCell) -> CounterCell:
-        """See `Cell`."""
-        return CounterCell(self.total + other.total)
-
-    def content(self) -> list[int]:
-        """See `Cell`."""
-        return [self.total]
-
-    @classmethod
-    def of(cls, content: Sequence[object]) -> CounterCell:
-        """See `Cell`."""
-        return cls(*map(_whole, content))
-
-
-@dataclass(slots=True)
-class DistributionCell:
-    """Sum, count, minimum and maximum of integers. `least` and `greatest` have no meaning while `count` is 0.
-
-    >>> DistributionCell(5, 1, 5, 5).plus(DistributionCell(3, 2, 1, 2))
-    DistributionCell(sum=8, count=3, least=1, greatest=5)
-    """
-
-    sum: int = 0
-    count: int = 0
-    least: int = 0
-    greatest: int = 0
-
-    def update(self, value: object, clock: int) -> None:
-        """See `Cell`; the value is an integer."""
-        number = _whole(value)
-        if not self.count:
-            self.least = self.greatest = number
-        elif number < self.least:
-            self.least = number
-        elif number > self.greatest:
-            self.greatest = number
-        self.sum += number
-        self.count += 1
-
-    def plus(self, other: DistributionCell) -> DistributionCell:
-        """See `Cell`."""
-        if not (self.count and other.count):
-            return self if self.count else other
-        least, greatest = min(self.least, other.least), max(self.greatest, other.greatest)
-        return DistributionCell(self.sum + other.sum, self.count + other.count, least, greatest)
-
-    def content(self) -> list[int]:
-        """See `Cell`."""
-        return [self.sum, self.count, self.least, self.greatest]
-
-    @classmethod
-    def of(cls, content: Sequence[object]) -> DistributionCell:
-        """See `Cell`."""
-        return cls(*map(_whole, content))
-
-
-@dataclass(slots=True)
-class GaugeCell:
-    """The latest value. Of the values of one epoch, the last in the order of level and interval is kept.
-
-    >>> GaugeCell(4, 20).plus(GaugeCell(7, 10))
-    GaugeCell(value=4, timestamp=20)
-    """
-
-    value: int = 0
-    timestamp: int = 0
-    """The wall-clock time of the epoch in which it was set, microseconds UTC."""
-
-    def update(self, value: object, clock: int) -> None:
-        """See `Cell`; the value is converted to an integer."""
-        self.value, self.timestamp = int(cast(SupportsInt, value)), clock
-
-    def plus(self, other: GaugeCell) -> GaugeCell:
-        """See `Cell`."""
-        return self if self.timestamp > other.timestamp else other
-
-    def content(self) -> list[int]:
-        """See `Cell`."""
-        return [self.value, self.timestamp]
-
-    @classmethod
-    def of(cls, content: Sequence[object]) -> GaugeCell:
-        """See `Cell`."""
-        return cls(*map(_whole, content))
-
-
-@dataclass(slots=True)
-class StringSetCell:
-    """A set of strings, of at most `MOST_CHARACTERS` characters in total.
-
-    >>> sorted(StringSetCell.of(["a", "b"]).plus(StringSetCell.of(["b", "c"])).content())
-    ['a', 'b', 'c']
-    """
-
-    strings: set[str] = field(default_factory=set)
-    size: int = 0
-
-    def update(self, value: object, clock: int) -> None:
-        """See `Cell`; the value is a string."""
-        if not isinstance(value, str):
-            raise TypeError(f"a string set takes strings, got {value!r:.200} of type {type(value).__name__}")
-        if value not in self.strings and self.size + len(value) <= MOST_CHARACTERS:
-            self.strings.add(value)
-            self.size += len(value)
-
-    def plus(self, other: StringSetCell) -> StringSetCell:
-        """See `Cell`."""
-        return self.of([*self.strings, *sorted(other.strings)])
-
-    def content(self) -> list[str]:
-        """See `Cell`."""
-        return sorted(self.strings)
-
-    @classmethod
-    def of(cls, content: Sequence[object]) -> StringSetCell:
-        """See `Cell`."""
-        cell = cls()
-        for string in content:
-            cell.update(string, 0)
-        return cell
-
-
-def _whole(value: object) -> int:
-    """An integer of any integer type, numpy's included. Raises TypeError for other types."""
-    return index(cast(SupportsIndex, value))
-
-
-KINDS: dict[str, type[Cell]] = {
-    "counter": CounterCell,
-    "distribution": DistributionCell,
-    "gauge": GaugeCell,
-    "string_set": StringSetCell,
-}
 
 
 class Metric(NamedTuple):
@@ -304,6 +127,7 @@ class at:
 def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Metric, Cell]]) -> MetricValues:
     """The total of two sets of metrics, of which `new` is the later. Neither is changed.
 
+    >>> from headrace.lowlevel.metric_cells import CounterCell
     >>> count = Metric("counter", "words", "short")
     >>> added({"Count": {count: CounterCell(1)}}, {"Count": {count: CounterCell(2)}})["Count"][count]
     CounterCell(total=3)
@@ -329,6 +153,7 @@ def encode_metrics(cells: Mapping[str, Mapping[Metric, Cell]]) -> bytes:
 def decode_metrics(data: bytes) -> MetricValues:
     """Decode metrics from `encode_metrics`; empty bytes give no metrics.
 
+    >>> from headrace.lowlevel.metric_cells import GaugeCell
     >>> cells = {"Count": {Metric("gauge", "words", "last"): GaugeCell(3, 60_000_000)}}
     >>> decode_metrics(encode_metrics(cells)) == cells
     True

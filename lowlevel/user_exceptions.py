@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import cast
 
@@ -30,8 +30,7 @@ def packed(error: BaseException) -> bytes | None:
     Arguments and attributes that cannot be pickled are replaced by their representation.
     """
     state = {name: sendable(value) for name, value in vars(error).items()}
-    for name in _members(type(error)):
-        state[name] = sendable(getattr(error, name, None))
+    state |= {name: sendable(value) for name, value in _member_values(error)}
     try:
         return cast(bytes, cloudpickle.dumps((type(error), tuple(map(sendable, error.args)), state)))
     except Exception:
@@ -77,7 +76,7 @@ def _may_be(kind: type[BaseException]) -> bool:
 
 def _typed(error: StepError, original: BaseException) -> StepError:
     state = {name: value for name, value in vars(original).items() if name not in _OWN}
-    state |= {name: getattr(original, name, None) for name in _members(type(original))}
+    state |= dict(_member_values(original))
     typed = cast(StepError, _exception(_both(type(original)), original.args, state))
     StepError.__init__(typed, error.step, error.key, error.value, error.cause, error.raised)
     return typed
@@ -110,6 +109,12 @@ def _exception(kind: type[BaseException], args: tuple[object, ...], state: dict[
         else:
             vars(exception)[name] = value
     return exception
+
+
+def _member_values(error: BaseException) -> Iterator[tuple[str, object]]:
+    """Names and values of the members that are set: an `OSError` whose file name was set to None would tell it."""
+    values = ((name, getattr(error, name, None)) for name in _members(type(error)))
+    return ((name, value) for name, value in values if value is not None)
 
 
 def _members(kind: type[BaseException]) -> list[str]:

@@ -5,7 +5,7 @@ A stream is identified by its name. Any computation can subscribe to any stream 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headrace.lowlevel.coders.coder import STANDARD_KEYS, KeyCoder
@@ -47,6 +47,9 @@ class Topology:
     """Sink name -> (stream, sink)."""
     key_coder: KeyCoder = STANDARD_KEYS
     """How keys become bytes."""
+    task_begins: Callable[[], object] | None = None
+    """Called at the start of each task, in the process and thread of the task, before any other code of the topology;
+    None for no call. It travels with the topology to the workers."""
 
     def injector(self, stream: str, injector: Injector) -> None:
         """Feed a stream from an injector. Raises `TopologyError` if the stream has one or the object is not one."""

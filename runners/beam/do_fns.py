@@ -11,6 +11,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from apache_beam.utils.windowed_value import create
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.tagged_output import TaggedOutput
@@ -69,6 +70,7 @@ class BeamDoFn(DoFn):
     ) -> None:
         self._fn, self._args, self._kwargs, self._count = fn, args, kwargs, sides
         self._windowing, self._tags, self._label = windowing, tuple(tags), label
+        self._finalizers = finalizers.Finalizers(label)
 
     def default_label(self) -> str:
         """The name of Beam's DoFn."""
@@ -118,14 +120,23 @@ class BeamDoFn(DoFn):
 
     def _taken(self, given: BeamValue) -> Iterable[object] | None:
         """The outputs since the last call, for an input."""
-        if not self._outputs:
+        finalizer = self._runner.bundle_finalizer_param
+        if not (self._outputs or finalizer.has_callbacks()):
             return None
         outputs = [
             _tagged(tag, output.value if _inherits(output, given) else value_of_beam(output))
             for tag, output in self._outputs
         ]
         self._outputs.clear()
+        outputs += self._callbacks()
         return outputs
+
+    def _callbacks(self) -> list[object]:
+        """The callbacks that were registered since the last call, as outputs."""
+        finalizer = self._runner.bundle_finalizer_param
+        rows = [_tagged(finalizers.TAG, self._finalizers.row(callback)) for callback in finalizer._callbacks]
+        finalizer.reset()
+        return rows
 
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock
+from headrace.runners.engine.clock import Clock, ManualClock, SkippingClock, SystemClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import Journal, NoJournal
@@ -49,18 +49,26 @@ class LocalRunner:
         self.stores: dict[tuple[str, int], MemoryStateStore] = {}
         """Committed state of the last run, by computation and interval, for tests that count the remaining state."""
 
-    def keep_time(self) -> None:
-        """Use the machine's clock, but without waiting, unless the caller has given a clock or moved the default one.
+    def keep_time(self, waits: bool = False) -> None:
+        """Use the machine's clock, unless the caller has given a clock or moved the default one.
 
         This is for runs whose times are shown, because the default clock stands still in 1970.
+
+        Args:
+            waits: Whether a wait takes its time; by default the clock jumps to the end of the wait.
         """
         if self._has_own_clock and type(self.clock) is ManualClock and self.clock.now() == 0:
-            self.clock = SkippingClock()
+            self.clock = SystemClock() if waits else SkippingClock()
 
-    def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input, or until a signal stops the run (see `runners.engine.driver.signals`)."""
+    def run_topology(
+        self, topology: Topology, options: RunOptions | None = None, changes: Changes | None = None
+    ) -> RunResult:
+        """Run to the end of the input, or until a signal or `changes.stop()` stops the run.
+
+        See `runners.engine.driver.signals`.
+        """
         check_program(topology, options)
-        options, changes = options or RunOptions(), Changes(topology)
+        options, changes = options or RunOptions(), changes or Changes(topology)
         with heeding_signals(changes, options.checkpoint is not None):
             return self._run(topology, options, changes)
 

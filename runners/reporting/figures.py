@@ -6,7 +6,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.metric import ENGINE, CounterCell, GaugeCell
+from headrace.lowlevel.metric import ENGINE
+from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from headrace.runners.engine.options import EpochProgress
 

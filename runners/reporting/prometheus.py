@@ -7,7 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from headrace.lowlevel.errors import HeadraceError
-from headrace.lowlevel.metric import ENGINE, CounterCell, DistributionCell, GaugeCell
+from headrace.lowlevel.metric import ENGINE
+from headrace.lowlevel.metric_cells import CounterCell, DistributionCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures, step_figures

@@ -61,8 +61,12 @@ class SparkRunner:
         self._streams = StreamOptions(trigger, stream_location)
         self._steps = steps
 
-    def run_topology(self, topology: Topology, options: RunOptions | None = None) -> RunResult:
-        """Run to the end of the input, or until a signal stops the run (see `headrace.runners.engine.driver.signals`).
+    def run_topology(
+        self, topology: Topology, options: RunOptions | None = None, changes: Changes | None = None
+    ) -> RunResult:
+        """Run to the end of the input, or until a signal or `changes.stop()` stops the run.
+
+        See `headrace.runners.engine.driver.signals`.
 
         Raises:
             ShippingError: An object in the topology cannot be sent to the workers. Nothing has run.
@@ -70,7 +74,7 @@ class SparkRunner:
             SparkJobError: A Spark job failed. Earlier epochs are committed.
         """
         check_program(topology, options)
-        options, changes = options or RunOptions(), Changes(topology)
+        options, changes = options or RunOptions(), changes or Changes(topology)
         with heeding_signals(changes, options.checkpoint is not None, (SparkJobError, SparkSetupError, StreamError)):
             return self._open(topology, options, changes)
 

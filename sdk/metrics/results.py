@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Generic, TypedDict, TypeVar, cast
+from typing import Generic, TypedDict, TypeVar
 
-from headrace.lowlevel.metric import Cell, CounterCell, DistributionCell, GaugeCell, MetricValues, StringSetCell
+from headrace.lowlevel.metric import MetricValues
+from headrace.lowlevel.metric_cells import Cell, CounterCell, DistributionCell, GaugeCell, StringSetCell
 from headrace.sdk.metrics.base import MetricName
 from headrace.sdk.metrics.metric import MetricsFilter
 
@@ -112,8 +113,8 @@ class MetricResults:
                 found["distributions"].append(_result(key, _distribution(cell)))
             elif isinstance(cell, GaugeCell):
                 found["gauges"].append(_result(key, GaugeResult(cell.value, cell.timestamp / 1e6)))
-            else:
-                found["string_sets"].append(_result(key, set(cast(StringSetCell, cell).strings)))
+            elif isinstance(cell, StringSetCell):
+                found["string_sets"].append(_result(key, set(cell.strings)))
         return found
 
     def _matching(self, wanted: MetricsFilter) -> Iterator[tuple[MetricKey, Cell]]:

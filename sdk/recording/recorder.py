@@ -8,12 +8,14 @@ computes the same results. Sinks receive the rows of an epoch first, then the en
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol, cast
 
 from headrace.lowlevel.checkpoint import CheckpointView, Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK
-from headrace.lowlevel.metric import ENGINE, CounterCell, GaugeCell, Metric, MetricValues
+from headrace.lowlevel.metric import ENGINE, Metric, MetricValues
+from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
 from headrace.lowlevel.topology.topology import Topology
@@ -115,7 +117,9 @@ class Recorder:
             stream = _stream(name)
             keyed[name] = watched(keyed[name], stream)
             sinks[_sink(stream)] = stream, TapSink(partial(self._recorded[name].deliver, of_call))
-        return Topology(dict(topology.injectors), keyed, dict(topology.inlines), sinks, topology.key_coder)
+        return replace(
+            topology, injectors=dict(topology.injectors), keyed=keyed, inlines=dict(topology.inlines), sinks=sinks
+        )
 
     # Seeing
 

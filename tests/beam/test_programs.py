@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import apache_beam as beam
 import pytest
@@ -273,25 +274,21 @@ PROGRAMS = [
 ]
 
 
-_told: list[list[str]] = []
+def told(rows, path):
+    Path(path).write_text("\n".join(sorted(map(repr, rows))))
 
 
-def tell(rows):
-    _told.append(sorted(map(repr, rows)))
-
-
-def results(runner: object, build: Callable[..., object]) -> list[str]:
-    """What a program puts out, as sorted text; both runners run it in this process."""
-    _told.clear()
+def results(runner: object, build: Callable[..., object], folder: Path) -> list[str]:
+    """What a program puts out, as sorted text."""
+    path = folder / f"{type(runner).__name__} {build.__name__}"
     with beam.Pipeline(runner=runner) as pipeline:
         rows = build(pipeline) | "Whole" >> beam.WindowInto(window.GlobalWindows()) | "Rows" >> beam.combiners.ToList()
-        _ = rows | "Tell" >> beam.Map(tell)
-    [rows] = _told
-    return rows
+        _ = rows | "Tell" >> beam.Map(told, str(path))
+    return path.read_text().split("\n")
 
 
 @pytest.mark.parametrize("build", PROGRAMS, ids=lambda build: build.__name__)
-def test_as_beam(build: Callable[..., object]) -> None:
-    expected = results(FnApiRunner(), build)
+def test_as_beam(runner: HeadraceRunner, build: Callable[..., object], tmp_path: Path) -> None:
+    expected = results(FnApiRunner(), build, tmp_path)
     assert len(expected) > 1
-    assert results(HeadraceRunner(), build) == expected
+    assert results(runner, build, tmp_path) == expected

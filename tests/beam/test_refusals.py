@@ -18,11 +18,6 @@ class Own(trigger.DefaultTrigger):
     """A trigger of a class that Beam does not have."""
 
 
-class Finalizes(beam.DoFn):
-    def process(self, element, finalizer=beam.DoFn.BundleFinalizerParam):
-        yield element
-
-
 class Batches(beam.DoFn):
     def process_batch(self, batch):
         yield batch
@@ -68,10 +63,6 @@ def own_trigger(pipeline):
     ("build", "text"),
     [
         (own_trigger, "is of the class Own, which no runner but Beam's in-process one knows"),
-        (
-            lambda pipeline: pipeline | beam.Create([1]) | "Last" >> beam.ParDo(Finalizes()),
-            "step 'Last': the runner cannot run a DoFn that takes a BundleFinalizerParam",
-        ),
         (
             lambda pipeline: numbers(pipeline) | "Many" >> beam.ParDo(Batches()),
             "step 'Many': the runner cannot run a DoFn that processes batches",

@@ -7,16 +7,19 @@ from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
+from headrace.lowlevel.sinks.sink import CallSink
 from headrace.runners.beam.direct_fns import direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.rules.streams import periodic_sequences
+from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.runners.beam.windowings import UntranslatableError
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.write import Write
 
 
 def _par_do(made: Translation, step: AppliedPTransform) -> None:
@@ -26,7 +29,8 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     _refuse(step, common.DoFnSignature(transform.fn))
     tags = [tag for tag in step.outputs if tag is not None]
     windowing = step.outputs[None].windowing if None in step.outputs else next(iter(step.outputs.values())).windowing
-    plain = None if step.side_inputs else direct(transform.fn)
+    finalizes = common.DoFnSignature(transform.fn).has_bundle_finalization()
+    plain = None if step.side_inputs or finalizes else direct(transform.fn)
     if plain is not None:
         par_do = ParDo(plain, *transform.args, **transform.kwargs)
         made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
@@ -44,14 +48,17 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         view = made.collection(side.pvalue)
         sides.append(_View(view, BeamView(side)))
     par_do = _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
-    made.put_all(step, source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
+    tags += [finalizers.TAG] if finalizes else []
+    outputs = source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True)
+    made.put_all(step, outputs)
+    if finalizes:
+        _ = outputs[finalizers.TAG] | f"{step.full_label}/Finalize" >> Write(CallSink(finalizers.finalize))
 
 
 def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
     """Raise UntranslatableError for a DoFn that would not be run as Beam runs it."""
     kinds = {
         "is splittable and unbounded": signature.is_splittable_dofn() and signature.is_unbounded_per_element(),
-        "takes a BundleFinalizerParam": signature.has_bundle_finalization(),
         "processes batches": step.transform.fn._process_batch_defined or step.transform.fn._process_yields_batches,
     }
     for kind, is_so in kinds.items():

@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.lowlevel.metric import ENGINE, Cell, CounterCell, GaugeCell, Metric, MetricValues
+from headrace.lowlevel.metric import ENGINE, Metric, MetricValues
+from headrace.lowlevel.metric_cells import Cell, CounterCell, GaugeCell
 from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.topology import Topology

@@ -75,12 +75,14 @@ class PreparedTopology:
         return self._over is not None
 
     def setup(self) -> None:
-        """Call `setup` of every computation, once in a process.
+        """Call `task_begins` of the topology, and `setup` of every computation once in a process; each task does so.
 
         If one fails, those before it are torn down. Later calls raise the same error without another `setup`.
         """
         if self._over is not None:
             raise self._over
+        if self.topology.task_begins is not None:
+            self.topology.task_begins()
         if self._ready:
             return
         for node in self.topology.nodes():

@@ -30,7 +30,7 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.checkpoint import CheckpointView
-from headrace.lowlevel.metric import CounterCell
+from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.messages import Message

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, StepError, Topology
 from headrace.lowlevel.injectors.injector import Split
-from headrace.lowlevel.metric import CounterCell
+from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.records.column_batch import ColumnBatch
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Single, pair

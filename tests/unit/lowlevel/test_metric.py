@@ -9,21 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.metric import (
-    MOST_CHARACTERS,
-    Collector,
-    CounterCell,
-    DistributionCell,
-    GaugeCell,
-    Metric,
-    MetricValues,
-    StringSetCell,
-    added,
-    at,
-    decode_metrics,
-    encode_metrics,
-    report,
-)
+from headrace.lowlevel.metric import Collector, Metric, MetricValues, added, at, decode_metrics, encode_metrics, report
+from headrace.lowlevel.metric_cells import MOST_CHARACTERS, CounterCell, DistributionCell, GaugeCell, StringSetCell
 from headrace.metrics import Metrics, MetricsFilter
 from headrace.metrics.metric import MetricResults
 

@@ -180,3 +180,8 @@ def test_a_class_that_is_not_to_be_had_here_leaves_a_step_error():
     error = failed_step(ValueError(1), "Step", "k", 5)
     error.raised = b"what nobody can read"
     assert as_raised(error) is error
+
+
+def test_members_that_were_not_set_are_not_told():
+    error = as_raised(failed_step(OSError(2, "gone"), "Open", None, 5))
+    assert str(error.__cause__) == "[Errno 2] gone"

@@ -16,7 +16,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from rich.console import Console
 
 import headrace as beam
-from headrace.lowlevel.metric import ENGINE, CounterCell, Metric
+from headrace.lowlevel.metric import ENGINE, Metric
+from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.metrics import Metrics
 from headrace.options.pipeline_options import PipelineOptions

@@ -11,12 +11,8 @@ import pytest
 import headrace as beam
 from headrace.coders import VarIntCoder
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, StepError, Timer, Topology
-from headrace.lowlevel.metric import (
-    Collector,
-    CounterCell,
-    Metric,
-    at,
-)
+from headrace.lowlevel.metric import Collector, Metric, at
+from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.time import SECOND
 from headrace.metrics import Metrics, MetricsFilter
 from headrace.metrics.cells import DistributionResult, GaugeResult

@@ -1,0 +1,177 @@
+"""One run of a translated pipeline, in the caller's thread or in one of its own."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Protocol, cast
+
+from apache_beam.runners.runner import PipelineState
+from apache_beam.runners.worker.statesampler import get_current_tracker, set_current_tracker
+
+from headrace.lowlevel.errors import HeadraceError, StepError
+from headrace.lowlevel.metric import MetricValues
+from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.beam.run.errors import as_beam
+from headrace.runners.beam.run.task_context import TaskContext
+from headrace.runners.engine.driver.signals import heeding_signals
+from headrace.runners.engine.driver.topology_change import Changes
+from headrace.runners.engine.options import EpochProgress, RunOptions
+from headrace.sdk.result import RunResult
+
+_log = logging.getLogger(__name__)
+_GRACE_SECONDS = 20.0
+"""How long the current epoch may take to end after `cancel`, before its tasks are ended."""
+_LAST_SECONDS = 5.0
+"""How long the run may take to end after that."""
+
+
+_in_background: set[PipelineRun] = set()
+"""Runs that have a thread and go on."""
+
+
+def _wait_at_exit() -> None:
+    """Wait for the runs that the program has left, as the process would end them."""
+    for run in list(_in_background):
+        _log.warning("the program is at its end and its pipeline is not; waiting for the pipeline")
+        run.over.wait()
+
+
+# Functions of `atexit` are called later, when Spark may be stopped already and no thread can be given work.
+threading._register_atexit(_wait_at_exit)  # type: ignore[attr-defined]  # concurrent.futures does the same
+
+
+class StoppableRunner(Protocol):
+    """A runner of the engine, `LocalRunner` or `SparkRunner`."""
+
+    def run_topology(self, topology: Topology, options: RunOptions, changes: Changes) -> RunResult:
+        """Run a topology to the end of its input, or until `changes` ends it."""
+
+
+class PipelineRun:
+    """A run, for which it takes the place of the engine's runner in a pipeline of the sdk.
+
+    Args:
+        runner: The runner of the engine.
+        options: Options that user code can read while it runs; see `TaskContext`.
+        has_thread: Whether `begin` returns while the pipeline runs.
+        waits: Whether the local runner lets time pass; else its clock jumps to what comes next.
+    """
+
+    def __init__(self, runner: StoppableRunner, options: Mapping[str, object], has_thread: bool, waits: bool) -> None:
+        self._runner, self._context, self._has_thread = runner, TaskContext(options), has_thread
+        self._changes = Changes(Topology())
+        self._waiting = 0
+        self.over = threading.Event()
+        """Set when the run has ended."""
+        self._is_cancelled, self._is_durable = False, False
+        self._error: BaseException | None = None
+        self.metrics: MetricValues = {}
+        """Metrics as of the last commit."""
+        if (keep_time := getattr(runner, "keep_time", None)) is not None:
+            keep_time(waits)
+
+    # A runner for the sdk
+
+    def run_topology(self, topology: Topology, options: object) -> RunResult:
+        """Run the topology in this thread."""
+        options = cast(RunOptions, options)
+        self._is_durable, topology.task_begins = options.checkpoint is not None, self._context
+        if self._has_thread:
+            options = replace(options, progress=self._followed_by(options.progress))
+        result = self._runner.run_topology(topology, options, self._changes)
+        self.metrics = result.metrics
+        return result
+
+    def _followed_by(self, progress: Callable[[EpochProgress], None] | None) -> Callable[[EpochProgress], None]:
+        def after(epoch: EpochProgress) -> None:
+            self.metrics = epoch.metrics
+            if progress is not None:
+                progress(epoch)
+
+        return after
+
+    # The run
+
+    def begin(self, run: Callable[[], object]) -> None:
+        """Run the pipeline by `run`; without a thread of its own, this returns at the end and raises the run's error.
+
+        The process does not exit before a run in a thread has ended, even if nobody waits for it.
+        """
+        if not self._has_thread:
+            self._work(run)
+            self._raise_error()
+            return
+        _in_background.add(self)
+        threading.Thread(target=self._work, args=(run,), name="headrace-beam", daemon=True).start()
+
+    def _work(self, run: Callable[[], object]) -> None:
+        tracker = get_current_tracker()
+        try:
+            run()
+        except StepError as error:
+            self._error = as_beam(error)
+        except BaseException as error:
+            self._error = error
+        finally:
+            set_current_tracker(tracker)
+            self.over.set()
+            _in_background.discard(self)
+        if self._error is not None and self._has_thread and not self._waiting and not self._is_cancelled:
+            _log.error("the pipeline has failed; wait_until_finish raises this error", exc_info=self._error)
+
+    @property
+    def state(self) -> str:
+        """The state of the run, a name in Beam's `PipelineState`."""
+        if not self.over.is_set():
+            return str(PipelineState.CANCELLING if self._is_cancelled else PipelineState.RUNNING)
+        if self._is_cancelled and not self._changes.finished:
+            return str(PipelineState.CANCELLED)
+        return str(PipelineState.DONE if self._error is None else PipelineState.FAILED)
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for the end of the run; False if it has not ended after `seconds`.
+
+        In the main thread, SIGTERM, SIGHUP and Ctrl-C end the run while this waits. Raises the error of the run.
+        """
+        if self.over.is_set():
+            self._raise_error()
+            return True
+        self._waiting += 1
+        try:
+            with heeding_signals(self._changes, self._is_durable, (HeadraceError,)):
+                is_over = self.over.wait(seconds)
+                while self._changes.stopping and not is_over and not self._is_cancelled:
+                    is_over = self.over.wait(_LAST_SECONDS)
+        except BaseException as error:
+            # The program is told to end, so nothing is to wait for the run any more.
+            _in_background.discard(self)
+            self._changes.stop()
+            if isinstance(error, KeyboardInterrupt):
+                self._let_go()
+            raise
+        finally:
+            self._waiting -= 1
+        if is_over:
+            self._raise_error()
+        return is_over
+
+    def _raise_error(self) -> None:
+        if self._error is not None and self.state == PipelineState.FAILED:
+            raise self._error
+
+    def cancel(self) -> None:
+        """End the run after the current epoch, or at once if that takes long; what is committed stays."""
+        if self.over.is_set():
+            return
+        self._is_cancelled = True
+        self._changes.stop()
+        if not self.over.wait(_GRACE_SECONDS):
+            self._let_go()
+            self.over.wait(_LAST_SECONDS)
+
+    def _let_go(self) -> None:
+        if self._changes.let_go is not None:
+            self._changes.let_go()

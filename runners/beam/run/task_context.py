@@ -1,0 +1,36 @@
+"""What Beam's code expects around it in a task: the options of the pipeline, and where metrics go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.options.value_provider import RuntimeValueProvider
+from apache_beam.runners.worker.statesampler import set_current_tracker
+
+from headrace.lowlevel.metric import collector
+from headrace.runners.beam.run.metrics import MetricsTracker
+
+
+class TaskContext:
+    """Called at the start of each task, in the process and thread that run it; see `Topology.task_begins`.
+
+    Args:
+        options: Option name -> value, as user code reads them by `RuntimeValueProvider`.
+    """
+
+    def __init__(self, options: Mapping[str, object]) -> None:
+        self._options = options
+        self._is_sent = False
+
+    def __call__(self) -> None:
+        """Set options and metrics up."""
+        if self._is_sent and RuntimeValueProvider.runtime_options is not self._options:
+            # A worker process may have run tasks of another pipeline before.
+            RuntimeValueProvider.set_runtime_options(self._options)
+            FileSystems.set_options(PipelineOptions([], **self._options))
+        set_current_tracker(MetricsTracker(collector()))
+
+    def __getstate__(self) -> Mapping[str, object]:
+        return {"_options": self._options, "_is_sent": True}
