@@ -48,7 +48,9 @@ class BeamCombineFn(CombineFn[object, object, object]):
 
     def extract_output(self, accumulator: object, *args: object, **kwargs: object) -> object:
         """See `CombineFn`."""
-        return self._fn.extract_output(accumulator, *args, **kwargs)
+        # Beam merges whatever has been encoded before it extracts, and some functions rely on it.
+        merged = self._fn.merge_accumulators([accumulator], *args, **kwargs)
+        return self._fn.extract_output(merged, *args, **kwargs)
 
     def teardown(self, *args: object, **kwargs: object) -> None:
         """See `CombineFn`."""

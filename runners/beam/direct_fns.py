@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
+from functools import wraps
 from types import CodeType
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
+from headrace.runners.beam.batch_do_fns import takes_or_gives_batches
+from headrace.runners.beam.do_fns import has_checked_types
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
@@ -25,18 +28,36 @@ from headrace.sdk.windows import TimestampedValue
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: TaggedOutput(cast(Any, output).tag, cast(Any, output).value))
 register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
-register_parameter(core._DoFnParam, lambda parameter: _SOURCES[parameter])
-_SOURCES: dict[object, Source] = {
+register_parameter(core._DoFnParam, lambda parameter: SOURCES[parameter])
+SOURCES: dict[object, Source] = {
     apache_beam.DoFn.ElementParam: Given.ELEMENT,
     apache_beam.DoFn.TimestampParam: Converted(Given.TIMESTAMP, timestamp_to_beam),
     apache_beam.DoFn.WindowParam: Converted(Given.WINDOW, to_beam),
     apache_beam.DoFn.PaneInfoParam: Converted(Given.PANE, pane_to_beam),
 }
-"""Parameters that Headrace's own loop can give."""
+"""Beam's parameters that Headrace's own loop can give."""
 
 
 def _timestamped(value: Any) -> TimestampedValue[object]:
     return TimestampedValue(value.value, Timestamp.of_micros(value.timestamp.micros))
+
+
+def checked(process: Callable[..., Iterable[object] | None]) -> Callable[..., Iterable[object] | None]:
+    """A method that refuses what it is a mistake to return; a generator cannot return it."""
+    if inspect.isgeneratorfunction(process):
+        return process
+
+    @wraps(process)
+    def checking(*args: object, **kwargs: object) -> Iterable[object] | None:
+        outputs = process(*args, **kwargs)
+        if isinstance(outputs, (str, bytes, dict)):
+            raise TypeError(
+                f"Returning a {type(outputs).__name__} from a ParDo or FlatMap is not allowed: each output is an item "
+                f"of what is returned; yield {outputs!r:.80}, or return a list with it"
+            )
+        return outputs
+
+    return checking
 
 
 @named("BeamPlainDoFn")
@@ -45,7 +66,7 @@ class BeamPlainDoFn(DoFn):
 
     def __init__(self, fn: apache_beam.DoFn) -> None:
         self._fn = fn
-        self.process = fn.process
+        self.process = checked(fn.process)
 
     def default_label(self) -> str:
         """The name of Beam's DoFn."""
@@ -105,7 +126,9 @@ _WRAPPERS: dict[CodeType, Callable[[Callable[..., object]], DoFn]] = {
 def direct(fn: apache_beam.DoFn) -> DoFn | None:
     """Headrace's DoFn for one of Beam's that takes what Headrace's own loop can give; None for any other."""
     signature = common.DoFnSignature(fn)
-    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or not _has_known_parameters(signature):
+    if userstate.is_stateful_dofn(fn) or signature.is_splittable_dofn() or takes_or_gives_batches(fn):
+        return None
+    if has_checked_types(fn) or not _has_known_parameters(signature):
         return None
     if type(fn) is not core.CallableWrapperDoFn:
         return BeamPlainDoFn(fn)
@@ -114,16 +137,19 @@ def direct(fn: apache_beam.DoFn) -> DoFn | None:
     return FlatMapFn(fn._fn) if make is None else make(_function("fn", fn._fn))
 
 
-def _has_known_parameters(signature: common.DoFnSignature) -> bool:
-    """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
-    others = (
+def has_plain_brackets(signature: common.DoFnSignature) -> bool:
+    """Whether the methods of a DoFn that are called around bundles have no parameters that Beam gives."""
+    methods = (
         signature.setup_lifecycle_method,
         signature.start_bundle_method,
         signature.process_batch_method,
         signature.finish_bundle_method,
         signature.teardown_lifecycle_method,
     )
+    return not any(isinstance(default, core._DoFnParam) for method in methods for default in method.defaults)
+
+
+def _has_known_parameters(signature: common.DoFnSignature) -> bool:
+    """Whether only `process` has parameters that Beam gives, and those only of a kind that Headrace's loop has too."""
     given = [default for default in signature.process_method.defaults if isinstance(default, core._DoFnParam)]
-    return all(parameter in _SOURCES for parameter in given) and not any(
-        isinstance(default, core._DoFnParam) for method in others for default in method.defaults
-    )
+    return all(parameter in SOURCES for parameter in given) and has_plain_brackets(signature)

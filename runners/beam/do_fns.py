@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import apache_beam
+from apache_beam.pipeline import AppliedPTransform
 from apache_beam.runners import common
+from apache_beam.runners.worker.opcounters import OperationCounters
+from apache_beam.utils.counters import CounterFactory
+from apache_beam.utils.windowed_value import WindowedBatch, create
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
-from apache_beam.utils.windowed_value import create
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.run import finalizers
@@ -33,15 +36,64 @@ class _CurrentSide:
         return False
 
 
-class _Outputs(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
-    """Outputs of a tag, in a list that all tags share."""
+class Outputs(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
+    """Outputs of a tag, in a list that all tags share.
 
-    def __init__(self, tag: str | None, outputs: list[tuple[str | None, BeamValue]]) -> None:
-        self._tag, self._outputs = tag, outputs
+    Args:
+        tag: The tag.
+        outputs: The list.
+        check: What raises for a value that is not of the types that the step and its readers expect; None if types are
+            not checked at run time.
+    """
+
+    def __init__(
+        self, tag: str | None, outputs: list[tuple[str | None, BeamValue]], check: Callable[[object], None] | None
+    ) -> None:
+        self._tag, self._outputs, self._check = tag, outputs, check
 
     def receive(self, windowed_value: BeamValue) -> None:
         """Take an output."""
+        if self._check is not None:
+            self._check(windowed_value.value)
         self._outputs.append((self._tag, windowed_value))
+
+
+class _Dropped(common.Receiver):  # type: ignore[misc]  # Beam's types are not read
+    """Outputs of a tag that nothing reads."""
+
+    def receive(self, windowed_value: BeamValue) -> None:
+        """Drop an output."""
+
+    def receive_batch(self, windowed_batch: WindowedBatch) -> None:
+        """Drop a batch of outputs."""
+
+
+class _Receivers(dict[str | None, common.Receiver]):
+    """Tag -> what takes its outputs."""
+
+    def __missing__(self, tag: str | None) -> common.Receiver:
+        return _Dropped()
+
+
+def has_checked_types(fn: object) -> bool:
+    """Whether Beam has noted for a DoFn which types its outputs must have (`--performance_runtime_type_check`)."""
+    return hasattr(fn, "_runtime_output_constraints")
+
+
+def holds_checked_types(step: AppliedPTransform) -> bool:
+    """Whether a composite has a part with checked types, so that it cannot be taken whole."""
+    return any(
+        has_checked_types(getattr(part.transform, "fn", None)) or holds_checked_types(part) for part in step.parts
+    )
+
+
+def output_check(fn: apache_beam.DoFn, label: str) -> Callable[[object], None] | None:
+    """What raises Beam's TypeCheckError for an output of a wrong type; None if types are not checked at run time."""
+    if not has_checked_types(fn):
+        return None
+    hints = fn._runtime_output_constraints
+    counters = OperationCounters(CounterFactory(), label, None, 0, producer_type_hints=hints)
+    return cast("Callable[[object], None]", counters.type_check)
 
 
 @named("BeamDoFn")
@@ -79,11 +131,12 @@ class BeamDoFn(DoFn):
     def setup(self) -> None:
         """See `DoFn`."""
         self._outputs: list[tuple[str | None, BeamValue]] = []
-        receivers = {tag: _Outputs(tag, self._outputs) for tag in (None, *self._tags)}
+        self._check = output_check(self._fn, self._label)
+        receivers = _Receivers({tag: self._receiver(tag) for tag in (None, *self._tags)})
         self._sides = [_CurrentSide() for _ in range(self._count)]
         # The windows of the last element, most often those of the next.
         self._windows: tuple[BoundedWindow, ...] = ()
-        self._beam_windows: tuple[apache_beam.transforms.window.BoundedWindow, ...] = ()
+        self._beam_windows: list[apache_beam.transforms.window.BoundedWindow] = []
         self._runner = common.DoFnRunner(
             self._fn,
             self._args,
@@ -95,6 +148,10 @@ class BeamDoFn(DoFn):
             **self._runner_options(),
         )
         self._runner.setup()
+
+    def _receiver(self, tag: str | None) -> Outputs:
+        """What takes the outputs of a tag."""
+        return Outputs(tag, self._outputs, self._check)
 
     def _runner_options(self) -> dict[str, object]:
         """Further arguments of the `DoFnRunner`."""
@@ -111,12 +168,17 @@ class BeamDoFn(DoFn):
         """Outputs of an element."""
         for current, side in zip(self._sides, sides, strict=True):
             current.value = side
-        if value.windows is not self._windows:
-            self._windows, self._beam_windows = value.windows, tuple(map(to_beam, value.windows))
-        given = create(element, value.timestamp.micros, self._beam_windows, pane_to_beam(value.pane_info))
+        given = self._given(element, value)
         if self._runner.process(given):
             raise NotImplementedError(f"step {self._label!r} defers the rest of an element, which the runner cannot do")
         return self._taken(given)
+
+    def _given(self, element: object, value: WindowedValue) -> BeamValue:
+        """Beam's element for one of Headrace's, which comes in parts."""
+        if value.windows is not self._windows:
+            self._windows, self._beam_windows = value.windows, list(map(to_beam, value.windows))
+        # A list of its own, as Beam has one, and appends to that of an output in several windows.
+        return create(element, value.timestamp.micros, self._beam_windows[:], pane_to_beam(value.pane_info))
 
     def _taken(self, given: BeamValue) -> Iterable[object] | None:
         """The outputs since the last call, for an input."""
@@ -141,13 +203,18 @@ class BeamDoFn(DoFn):
     def finish_bundle(self) -> Iterable[object] | None:
         """See `DoFn`."""
         self._runner.finish()
+        return self._all_taken()
+
+    def _all_taken(self) -> list[object]:
+        """The outputs since the last call, with timestamps and windows of their own."""
         outputs = [_tagged(tag, value_of_beam(output)) for tag, output in self._outputs]
         self._outputs.clear()
         return outputs
 
     def has_finish_bundle(self) -> bool:
         """See `DoFn`."""
-        return type(self._fn).finish_bundle is not apache_beam.DoFn.finish_bundle
+        is_own = type(self._fn).finish_bundle is not apache_beam.DoFn.finish_bundle
+        return is_own or bool(common.DoFnSignature(self._fn).get_bundle_contexts())
 
     def teardown(self) -> None:
         """See `DoFn`."""

@@ -8,6 +8,7 @@ from typing import TypeAlias
 import apache_beam
 from apache_beam.pipeline import AppliedPTransform
 
+from headrace.runners.beam.do_fns import holds_checked_types
 from headrace.runners.beam.windowings import UntranslatableError
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.pipeline.pipeline import Pipeline
@@ -30,7 +31,7 @@ class Translation:
 
     def translate(self, step: AppliedPTransform) -> None:
         """Add a step, or the steps that it consists of. Raises UntranslatableError if a step cannot be run."""
-        rule = self._rules.get(type(step.transform))
+        rule = None if holds_checked_types(step) else self._rules.get(type(step.transform))
         if rule is not None:
             rule(self, step)
         elif step.parts:

@@ -61,7 +61,10 @@ def of_beam(window: beam.BoundedWindow) -> BoundedWindow:
     """Headrace's window for one of Beam's."""
     if type(window) is beam.IntervalWindow:
         return _interval(window.start.micros, window.end.micros)
-    return GlobalWindow() if type(window) is beam.GlobalWindow else BeamWindow(window)
+    if type(window) is beam.GlobalWindow or not isinstance(window, beam.BoundedWindow):
+        # With Beam, too, an output may say what is no window, as long as a `WindowInto` follows.
+        return GlobalWindow()
+    return BeamWindow(window)
 
 
 @lru_cache(_REMEMBERED)

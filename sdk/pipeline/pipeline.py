@@ -13,8 +13,8 @@ from headrace.sdk.graph.pipeline_graph import PipelineGraph
 from headrace.sdk.options import EngineOptions, PipelineOptions, StandardOptions
 from headrace.sdk.pipeline.runner_choice import (
     Runner,
-    find_recording_runner,
     find_runner,
+    find_timed_runner,
     labels_to_record,
     progress_callback,
     run_options,
@@ -106,7 +106,7 @@ class Pipeline(PipelineGraph):
         for check in self.checks:
             check()
         labels = labels_to_record(self._record, self.options)
-        runner = find_runner(self.runner) if labels is None else find_recording_runner(self.runner)
+        runner = find_runner(self.runner) if labels is None else find_timed_runner(self.runner)
         with progress_callback(self.options) as progress:
             if labels is None:
                 options = run_options(self.options, progress)

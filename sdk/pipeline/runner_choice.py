@@ -48,8 +48,8 @@ def find_runner(wanted: Runner | str | None) -> Runner:
     return cast(Runner, _loaded(known)())
 
 
-def find_recording_runner(wanted: Runner | str | None) -> Runner:
-    """The runner for a recorded run: as `find_runner`, but a runner without a given clock uses the machine's."""
+def find_timed_runner(wanted: Runner | str | None) -> Runner:
+    """The runner as `find_runner` finds it; one without a given clock uses the machine's, as for a recorded run."""
     runner = find_runner(wanted)
     keep_time = getattr(runner, "keep_time", None)
     if keep_time is not None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import apache_beam as beam
-import numpy as np
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.transforms import trigger, window
@@ -16,18 +15,6 @@ from headrace.runners.beam.windowings import UntranslatableError
 
 class Own(trigger.DefaultTrigger):
     """A trigger of a class that Beam does not have."""
-
-
-class Batches(beam.DoFn):
-    def process_batch(self, batch):
-        yield batch
-
-    def infer_output_type(self, input_type):
-        return input_type
-
-
-# Beam does not understand annotations that are text, as they are in this module.
-Batches.process_batch.__annotations__.update({"batch": np.ndarray, "return": Iterator[np.ndarray]})
 
 
 class Ranges(beam.RestrictionProvider):
@@ -48,10 +35,6 @@ class Defers(beam.DoFn):
         tracker.defer_remainder()
 
 
-def numbers(pipeline):
-    return pipeline | beam.Create([1]) | beam.Map(np.int64).with_output_types(np.int64)
-
-
 def own_trigger(pipeline):
     fired = beam.WindowInto(
         window.FixedWindows(5), trigger=Own(), accumulation_mode=trigger.AccumulationMode.DISCARDING
@@ -63,10 +46,6 @@ def own_trigger(pipeline):
     ("build", "text"),
     [
         (own_trigger, "is of the class Own, which no runner but Beam's in-process one knows"),
-        (
-            lambda pipeline: numbers(pipeline) | "Many" >> beam.ParDo(Batches()),
-            "step 'Many': the runner cannot run a DoFn that processes batches",
-        ),
     ],
 )
 def test_before_anything_runs(build: Callable[[beam.Pipeline], object], text: str) -> None:

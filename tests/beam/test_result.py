@@ -213,11 +213,13 @@ def test_an_error_for_which_nobody_waits_is_logged(tmp_path: Path, caplog: pytes
 
 
 PROGRAM = """
-import sys, time
+import signal, sys, time
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 def wait(element, path):
+    while sys.argv[3] == "waits" and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
+        time.sleep(0.01)  # The run is not waited for yet.
     print("runs", flush=True)
     time.sleep(float(sys.argv[1]))
     open(path, "w").write("ran")

@@ -239,7 +239,7 @@ MESSAGES = {
     "windows": "has windows BeamWindowFn(Thirds with IntervalWindowCoder) instead of BeamWindowFn(Halves with",
     "combiner": "has combiner BeamCombineFn(Median) instead of BeamCombineFn(Mean)",
     "coder": "ReadModifyWriteStateSpec with BeamStateCoder(FastPrimitivesCoder) instead of",
-    "keys": "has keys encoded by FloatCoder instead of FastPrimitivesCoder",
+    "keys": "has keys encoded by FloatCoder instead of DeterministicFastPrimitivesCoder",
 }
 
 

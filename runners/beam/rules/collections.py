@@ -6,10 +6,9 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
 from headrace.runners.beam.translation import Rule, Translation
-from headrace.sdk.model.special_outputs import SPECIAL
+from headrace.sdk.model.special_outputs import converted
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
-from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
@@ -18,16 +17,7 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _create(made: Translation, step: AppliedPTransform) -> None:
-    values = step.transform.values
-    created = made.pipeline | step.full_label >> Create(values)
-    if any(type(value) in SPECIAL for value in values):
-        created = created | f"{step.full_label}/Timestamps" >> Map(_itself)
-    made.put(step, created)
-
-
-def _itself(value: object) -> object:
-    """The value; a step sees its timestamp and windows if it is of a class that has some."""
-    return value
+    made.put(step, made.pipeline | step.full_label >> Create(map(converted, step.transform.values)))
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:

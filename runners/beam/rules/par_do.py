@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.lowlevel.sinks.sink import CallSink
+from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, takes_or_gives_batches, warn_of_rebatching
 from headrace.runners.beam.direct_fns import direct
+from headrace.runners.beam.direct_stateful_fns import DirectStatefulParDo, is_direct
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.rules.streams import periodic_sequences
@@ -27,39 +31,64 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     if periodic_sequences(made, step):
         return
     _refuse(step, common.DoFnSignature(transform.fn))
-    tags = [tag for tag in step.outputs if tag is not None]
-    windowing = step.outputs[None].windowing if None in step.outputs else next(iter(step.outputs.values())).windowing
     finalizes = common.DoFnSignature(transform.fn).has_bundle_finalization()
     plain = None if step.side_inputs or finalizes else direct(transform.fn)
-    if plain is not None:
-        par_do = ParDo(plain, *transform.args, **transform.kwargs)
-        made.put_all(step, made.source(step) | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True))
-        return
-    source, parts = made.source(step), (transform.args, transform.kwargs, len(step.side_inputs), windowing, tags)
+    source = made.source(step)
     if is_stateful_dofn(transform.fn):
-        keys, [given] = KeyForm.of_state(step), step.main_inputs.values()
+        keys = KeyForm.of_stateful(step)
+        is_plain = not step.side_inputs and not transform.args and not transform.kwargs
+        if is_plain and not finalizes and is_direct(transform.fn):
+            par_do: ParDo = DirectStatefulParDo(transform.fn, keys)
+        else:
+            par_do = _stateful(made, step, keys)
         source = keys.encoded(source)
-        is_bounded = given.is_bounded
-        fn: BeamDoFn = BeamStatefulDoFn(transform.fn, *parts, step.full_label, keys=keys.coder, is_bounded=is_bounded)
+    elif plain is not None:
+        par_do = ParDo(plain, *transform.args, **transform.kwargs)
     else:
-        fn = BeamDoFn(transform.fn, *parts, step.full_label)
-    sides = []
-    for side in step.side_inputs:
-        view = made.collection(side.pvalue)
-        sides.append(_View(view, BeamView(side)))
-    par_do = _StatefulParDo(fn, *sides) if isinstance(fn, BeamStatefulDoFn) else ParDo(fn, *sides)
-    tags += [finalizers.TAG] if finalizes else []
+        par_do = _by_beam(made, step)
+    tags = [*_tags(step), finalizers.TAG] if finalizes else _tags(step)
     outputs = source | step.full_label >> par_do.with_outputs(*tags, allow_unknown_tags=True)
     made.put_all(step, outputs)
     if finalizes:
         _ = outputs[finalizers.TAG] | f"{step.full_label}/Finalize" >> Write(CallSink(finalizers.finalize))
 
 
+def _tags(step: AppliedPTransform) -> list[str]:
+    """Tags of the outputs that something reads or that are declared."""
+    return [tag for tag in step.outputs if tag is not None]
+
+
+def _stateful(made: Translation, step: AppliedPTransform, keys: KeyForm) -> ParDo:
+    """A `ParDo` of a DoFn with state or timers."""
+    [given] = step.main_inputs.values()
+    fn = BeamStatefulDoFn(step.transform.fn, *_parts(step), keys=keys.coder, is_bounded=given.is_bounded)
+    return _StatefulParDo(fn, *_views(made, step))
+
+
+def _by_beam(made: Translation, step: AppliedPTransform) -> ParDo:
+    """A `ParDo` whose DoFn Beam's `DoFnRunner` calls."""
+    fn, kind = step.transform.fn, BeamDoFn
+    if takes_or_gives_batches(fn):
+        warn_of_rebatching(step)
+        kind = BeamBatchDoFn
+    return ParDo(kind(fn, *_parts(step)), *_views(made, step))
+
+
+def _parts(step: AppliedPTransform) -> tuple[Any, ...]:
+    """The arguments of a `BeamDoFn` after the DoFn."""
+    transform, windowing = step.transform, next(iter(step.outputs.values())).windowing
+    return transform.args, transform.kwargs, len(step.side_inputs), windowing, _tags(step), step.full_label
+
+
+def _views(made: Translation, step: AppliedPTransform) -> list[_View]:
+    """The side inputs of a step."""
+    return [_View(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
+
+
 def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
     """Raise UntranslatableError for a DoFn that would not be run as Beam runs it."""
     kinds = {
         "is splittable and unbounded": signature.is_splittable_dofn() and signature.is_unbounded_per_element(),
-        "processes batches": step.transform.fn._process_batch_defined or step.transform.fn._process_yields_batches,
     }
     for kind, is_so in kinds.items():
         if is_so:

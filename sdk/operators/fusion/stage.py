@@ -18,6 +18,7 @@ from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
+from headrace.lowlevel.user_exceptions import packed
 from headrace.sdk.functions.changelog import ChangelogFn
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, start_bundle
@@ -326,7 +327,8 @@ def _located(error: Exception, loop: Loop) -> Exception:
     returned = _NOT_ITERABLE.fullmatch(str(error)) if isinstance(error, TypeError) else None
     if returned is not None and traceback.tb_next is None:
         cause = f"TypeError: its function returned a value of type {returned[1]}, {_EACH}"
-        return StepError(line.label, None, element, cause)
+        return StepError(line.label, None, element, cause, packed(error))
     if line.expects is None:
         return failed_step(error, line.label, None, element)
-    return StepError(line.label, None, element, f"TypeError: it takes {line.expects}, got {element!r:.200}")
+    cause = f"TypeError: it takes {line.expects}, got {element!r:.200}"
+    return StepError(line.label, None, element, cause, packed(error))

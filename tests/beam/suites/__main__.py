@@ -1,0 +1,83 @@
+"""The command: `python -m tests.beam.suites [--spark | --record] [--quick] [module...] [arguments of pytest]`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tests.beam.suites.tables import HERE, RECORDED, Suite, name_of, suites
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run the suites; the exit code is that of pytest."""
+    known, others = _parser().parse_known_args(argv)
+    chosen = _chosen(known.modules, known.quick)
+    runner = "beam" if known.record else "spark" if known.spark else "local"
+    package = find_spec("apache_beam")
+    assert package is not None and package.origin is not None
+    root = Path(package.origin).parents[1]
+    # One session of Spark is in one process; elsewhere the modules are spread over the cores.
+    spread = [] if known.spark or len(chosen) == 1 else ["-n", "auto", "--dist", "loadfile"]
+    seconds = 300 if known.spark else 60
+    arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
+    files = [str(root.joinpath("apache_beam", *suite.module.split("."))) + ".py" for suite in chosen]
+    recorder = Recorder([suite.module for suite in chosen])
+    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *files], [recorder])
+    if known.record:
+        recorder.write()
+    return int(code)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="./dev beam",
+        description="Run Apache Beam's own tests with HeadraceRunner. Other arguments go to pytest.",
+    )
+    parser.add_argument("modules", nargs="*", help="parts of names of test modules; all if none is given")
+    parser.add_argument("--spark", action="store_true", help="run the pipelines on Spark")
+    parser.add_argument("--quick", action="store_true", help="only what the ordinary tests run")
+    parser.add_argument("--record", action="store_true", help="run on Beam's runner, and record what fails there")
+    return parser
+
+
+def _chosen(parts: Sequence[str], quick: bool) -> list[Suite]:
+    """The suites whose names have one of the parts."""
+    return [
+        suite
+        for suite in suites().values()
+        if (suite.quick or not quick) and (not parts or any(part in suite.module for part in parts))
+    ]
+
+
+class Recorder:
+    """A plugin of pytest that notes the tests which fail, or are skipped, with Beam's own runner.
+
+    Args:
+        modules: The modules that are run; what is recorded of others stays.
+    """
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        self._outcomes: dict[str, dict[str, set[str]]] = {module: {} for module in modules}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note an outcome that is no pass."""
+        if not report.passed:
+            module, test = name_of(report.nodeid)
+            self._outcomes[module].setdefault(report.outcome, set()).add(test)
+
+    def write(self) -> None:
+        """Write what was noted."""
+        recorded = json.loads(RECORDED.read_text(encoding="utf-8")) if RECORDED.exists() else {}
+        for module, outcomes in self._outcomes.items():
+            recorded[module] = {outcome: sorted(tests) for outcome, tests in sorted(outcomes.items())}
+        RECORDED.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""HeadraceRunner in the place of Beam's direct runners, which its tests ask for by default, by name or by instance."""
+
+from __future__ import annotations
+
+import os
+import sys
+import unittest.mock
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import apache_beam
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
+from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
+from apache_beam.runners.portability import prism_runner
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+RUNNERS = (SwitchingDirectRunner, BundleBasedDirectRunner, FnApiRunner)
+NAMES = {"directrunner", "switchingdirectrunner", "bundlebaseddirectrunner", "fnapirunner"}
+
+
+def substitute(runner: str) -> None:
+    """Have pipelines for Beam's direct runners run by another.
+
+    Args:
+        runner: "local" or "spark" for HeadraceRunner; "beam" for Beam's, without looking for Prism on the network.
+    """
+    # The package `mock` is the standard library's module for old versions of Python, where `parameterized`, which comes
+    # first for this reason, would treat it otherwise.
+    import_module("parameterized")
+    sys.modules.setdefault("mock", unittest.mock)
+    prism_runner.PrismRunner.run_pipeline = _no_prism
+    if runner == "beam":
+        return
+    os.environ["HEADRACE_RUNNER"] = runner
+    from headrace.runners.beam import HeadraceRunner
+
+    StandardOptions.DEFAULT_RUNNER = "headrace.runners.beam.HeadraceRunner"
+    apache_beam.Pipeline.__init__ = _with_runner(apache_beam.Pipeline.__init__, HeadraceRunner)
+
+
+def _no_prism(*arguments: object) -> None:
+    raise RuntimeError("Prism is a program from the network")
+
+
+def _with_runner(make: Callable[..., None], runner: Callable[[], object]) -> Callable[..., None]:
+    """The constructor of a pipeline, with the runner in the place of Beam's direct runners."""
+
+    def make_pipeline(
+        self: object, wanted: object = None, options: PipelineOptions | None = None, *args: Any, **kwargs: Any
+    ) -> None:
+        wanted = kwargs.pop("runner", wanted)
+        if wanted is None and isinstance(options, PipelineOptions):
+            wanted = options.view_as(StandardOptions).runner
+        if _is_direct(wanted):
+            wanted = runner()
+        make(self, wanted, options, *args, **kwargs)
+
+    return make_pipeline
+
+
+def _is_direct(wanted: object) -> bool:
+    """Whether it is a direct runner of Beam's, or the name of one."""
+    if isinstance(wanted, str):
+        return wanted.rpartition(".")[2].lower() in NAMES
+    return type(wanted) in RUNNERS
