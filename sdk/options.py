@@ -271,6 +271,7 @@ class EngineOptions(PipelineOptions):
     """Options of Headrace's own engine; times are in seconds."""
 
     checkpoint: str | None
+    drain: bool
     intervals: int | None
     balance: bool
     max_records_per_epoch: int | None
@@ -298,6 +299,7 @@ class EngineOptions(PipelineOptions):
         parser.add_argument(
             "--checkpoint", default=None, metavar="PLACE", help="directory or URL that makes the run resumable"
         )
+        parser.add_argument("--drain", action="store_true", help="end endless input, and finish what is under way")
         _add_state(parser)
         _add_epochs(parser)
         _add_sources(parser)

@@ -13,6 +13,7 @@ from headrace.sdk.io.text import line_ranges
 from headrace.sdk.model import panes, row, sharded_key, tagged_output, time_domain, windowed_value
 from headrace.sdk.operators.combining import accumulator_columns, aggregates, session_lifting
 from headrace.sdk.operators.side_inputs import messages
+from headrace.sdk.splittable import offset_range
 from headrace.sdk.transforms.aggregation import approximate_unique
 from headrace.sdk.triggers import accumulation_mode
 from headrace.sdk.windows import bounded, slices, timestamp_combiner, timestamped, windowing
@@ -30,6 +31,7 @@ MODULES = (
     line_ranges,
     messages,
     numeric,
+    offset_range,
     pane_schema,
     panes,
     parquet_source,

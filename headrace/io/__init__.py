@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, sources and sinks."""
 
-from headrace.io import filesystem, kafka, parquetio, textio
+from headrace.io import filesystem, iobase, kafka, parquetio, restriction_trackers, textio, watermark_estimators
 from headrace.io.parquetio import ReadFromParquet, WriteToParquet
 from headrace.io.textio import (
     ReadFromCsv,
@@ -36,7 +36,10 @@ __all__ = [
     "WriteToTables",
     "WriteToText",
     "filesystem",
+    "iobase",
     "kafka",
     "parquetio",
+    "restriction_trackers",
     "textio",
+    "watermark_estimators",
 ]

@@ -26,7 +26,7 @@ from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.windows import TimestampedValue
 
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
-register_output(pvalue.TaggedOutput, lambda output: TaggedOutput(cast(Any, output).tag, cast(Any, output).value))
+register_output(pvalue.TaggedOutput, lambda output: _tagged(output))
 register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
 register_parameter(core._DoFnParam, lambda parameter: SOURCES[parameter])
 SOURCES: dict[object, Source] = {
@@ -36,6 +36,11 @@ SOURCES: dict[object, Source] = {
     apache_beam.DoFn.PaneInfoParam: Converted(Given.PANE, pane_to_beam),
 }
 """Beam's parameters that Headrace's own loop can give."""
+
+
+def _tagged(output: Any) -> TaggedOutput:
+    """The output with its tag; its value may be of Beam's classes, too."""
+    return TaggedOutput(output.tag, converted(output.value))
 
 
 def _timestamped(value: Any) -> TimestampedValue[object]:

@@ -138,7 +138,7 @@ class BeamDoFn(DoFn):
         self._windows: tuple[BoundedWindow, ...] = ()
         self._beam_windows: list[apache_beam.transforms.window.BoundedWindow] = []
         self._runner = common.DoFnRunner(
-            self._fn,
+            self._run_fn(),
             self._args,
             self._kwargs,
             self._sides,
@@ -148,6 +148,10 @@ class BeamDoFn(DoFn):
             **self._runner_options(),
         )
         self._runner.setup()
+
+    def _run_fn(self) -> apache_beam.DoFn:
+        """The DoFn that the `DoFnRunner` runs."""
+        return self._fn
 
     def _receiver(self, tag: str | None) -> Outputs:
         """What takes the outputs of a tag."""
@@ -169,8 +173,7 @@ class BeamDoFn(DoFn):
         for current, side in zip(self._sides, sides, strict=True):
             current.value = side
         given = self._given(element, value)
-        if self._runner.process(given):
-            raise NotImplementedError(f"step {self._label!r} defers the rest of an element, which the runner cannot do")
+        self._runner.process(given)
         return self._taken(given)
 
     def _given(self, element: object, value: WindowedValue) -> BeamValue:

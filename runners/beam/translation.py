@@ -34,7 +34,12 @@ class Translation:
         rule = None if holds_checked_types(step) else self._rules.get(type(step.transform))
         if rule is not None:
             rule(self, step)
-        elif step.parts:
+        else:
+            self.enter(step)
+
+    def enter(self, step: AppliedPTransform) -> None:
+        """Add the steps that a step consists of. Raises UntranslatableError for a primitive."""
+        if step.parts:
             for part in step.parts:
                 self.translate(part)
         elif not all(output in self._collections for output in step.outputs.values()):

@@ -21,9 +21,9 @@ from headrace.sdk.transforms.core.steps import (
     FUSED,
     GROUPING,
     Collection,
-    declared_state,
     is_fused,
     par_do_of,
+    runs_by_key,
     side_inputs_of,
     stream_of,
 )
@@ -95,7 +95,7 @@ class CollectionGraph:
             self._retractions.grouped(step, sources[0], output)
         elif isinstance(step.transform, (ParDo, MultiParDo)):
             fn = par_do_of(step).fn
-            if declared_state(step) is not None or fn.has_finish_bundle():
+            if runs_by_key(step) or fn.has_finish_bundle():
                 self._retractions.require_handled(step, sources[0], fn)
             self._retractions.passed_on(sources, output, element_step(step, 0, {}))
         elif isinstance(step.transform, (WindowInto, Flatten, Shuffling)):
@@ -103,7 +103,7 @@ class CollectionGraph:
 
     def _form(self, step: Step, output: Collection) -> ElementForm:
         transform = step.transform
-        if isinstance(transform, GROUPING) or declared_state(step) is not None:
+        if isinstance(transform, GROUPING) or runs_by_key(step):
             return ElementForm.FIRED
         if isinstance(transform, FUSED):
             source = self.inputs(step)[0]
@@ -122,7 +122,7 @@ class CollectionGraph:
         return ElementForm.PLAIN if same and plain else ElementForm.WINDOWED
 
     def _may_choose_windows(self, step: Step) -> bool:
-        if declared_state(step) is not None:
+        if runs_by_key(step):
             return False
         if isinstance(step.transform, (ParDo, MultiParDo)) and element_step(step, 0, {}).chooses_windows():
             return True

@@ -14,6 +14,8 @@ from dataclasses import replace
 from typing import cast
 
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.injectors.injector import Injector
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.sinks.sink import ReleasingSink
 from headrace.lowlevel.topology.interval_computation import IntervalComputation
@@ -25,12 +27,16 @@ from headrace.sdk.compiler.execution_strategy import ExecutionStrategy, grouping
 from headrace.sdk.compiler.groupings import GroupingPlan, add_grouping, key_of
 from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
 from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Step
 from headrace.sdk.model.element_form import ElementForm, GroupingInputForm
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
 from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
+from headrace.sdk.operators.splittable.initial_splitting import InitialSplitting, SplittingPlan
+from headrace.sdk.operators.splittable.splittable_par_do import SplittableParDo, SplittablePlan
 from headrace.sdk.operators.stateful.stateful_par_do import StatefulParDo, StatefulPlan
+from headrace.sdk.options import EngineOptions
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey, Shuffling
@@ -42,7 +48,9 @@ from headrace.sdk.transforms.core.steps import (
     declared_state,
     is_fused,
     par_do_of,
+    runs_by_key,
     side_inputs_of,
+    splitting,
     stream_of,
 )
 from headrace.sdk.transforms.core.watermark_percentile import PercentileWatermark
@@ -71,12 +79,17 @@ def compile_pipeline(pipeline: BasePipeline) -> Topology:
     >>> list(topology.injectors), list(topology.inlines)
     (['Numbers'], ['Double'])
     """
-    return compile_steps(pipeline.steps)
+    return compile_steps(pipeline.steps, pipeline.options.view_as(EngineOptions).drain)
 
 
-def compile_steps(steps: Sequence[Step]) -> Topology:
-    """The topology of steps, which may include steps that are not part of a pipeline. As `compile_pipeline`."""
-    return _Compiler(CollectionGraph(steps)).topology()
+def compile_steps(steps: Sequence[Step], drains: bool = False) -> Topology:
+    """The topology of steps, which may include steps that are not part of a pipeline. As `compile_pipeline`.
+
+    Args:
+        steps: The steps.
+        drains: Whether input without an end ends where it was committed last.
+    """
+    return _Compiler(CollectionGraph(steps), drains).topology()
 
 
 def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
@@ -97,8 +110,8 @@ def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
 
 
 class _Compiler:
-    def __init__(self, graph: CollectionGraph) -> None:
-        self._graph = graph
+    def __init__(self, graph: CollectionGraph, drains: bool = False) -> None:
+        self._graph, self._drains = graph, drains
         self._topology = Topology(key_coder=registry.key_coder())
         self._streams: dict[str, str] = {}
         self._of_groupings: list[ExecutionStrategy] = []
@@ -133,11 +146,16 @@ class _Compiler:
                 self._claim(self._stream(output), label)
         if isinstance(transform, Source):
             for tag, output in step.outputs.items():
-                self._topology.injector(self._stream(output), transform.injector_of(tag))
+                injector = transform.injector_of(tag)
+                if self._drains and not transform.is_bounded:
+                    injector = cast(Injector, EndedInjector(injector))
+                self._topology.injector(self._stream(output), injector)
         elif isinstance(transform, GROUPING):
             self._group(step)
         elif (state := declared_state(step)) is not None:
             self._stateful(step, state)
+        elif (found := splitting(step)) is not None:
+            self._splittable(step, found)
         elif isinstance(transform, Shuffling):
             self._shuffle(step, transform)
         elif isinstance(transform, RunComputation):
@@ -188,16 +206,16 @@ class _Compiler:
         """The exit for the elements of an input of a step outside a stage; `_plan_readers` sets its source."""
         collection = self._graph.inputs(step)[index]
         label, transform = step.full_label, step.transform
-        if side_inputs_of(step):
+        if side_inputs_of(step) and splitting(step) is None:
             return Exit(label, 0, f"{label}#main", ElementForm.WINDOWED)
         if isinstance(transform, Flatten):
             output = step.outputs[None]
             spare = f"{label}#windowed" if self._graph.has_spare(output) else None
             return Exit(label, 0, label, self._graph.forms[output], spare=spare)
-        if isinstance(transform, (*GROUPING, ReshufflePerKey)) or declared_state(step) is not None:
+        if isinstance(transform, (*GROUPING, ReshufflePerKey)) or runs_by_key(step):
             form = ElementForm.PLAIN if self._graph.forms[collection] is ElementForm.PLAIN else ElementForm.WINDOWED
             spare = f"{label}#in windowed" if self._graph.has_spare(collection) else None
-            return Exit(label, 0, f"{label}#in", form, keyed=True, spare=spare)
+            return Exit(label, 0, f"{label}#in", form, keyed=splitting(step) is None, spare=spare)
         if isinstance(transform, Reshuffle):
             spare = f"{label}#in windowed" if self._graph.has_spare(collection) else None
             return Exit(label, 0, f"{label}#in", self._graph.forms[step.outputs[None]], spare=spare)
@@ -241,15 +259,15 @@ class _Compiler:
         ]
         self._topology.inline(name, stage, list(plan.entries), plan.outputs())
 
-    def _gate(self, step: Step) -> str:
-        """Add the gate of a step with side inputs; returns the stream of elements that pass it."""
+    def _gate(self, step: Step, entry: str) -> str:
+        """Add the gate of a step with side inputs; returns the stream of elements of `entry` that pass it."""
         main = self._graph.inputs(step)[0].windowing
         sides = [(self._graph.side_inputs[side.pvalue], side) for side in side_inputs_of(step)]
-        return add_gate(self._topology, step.full_label, main, sides, self._exit_to(step, 0).stream)
+        return add_gate(self._topology, step.full_label, main, sides, entry)
 
     def _add_stage_behind_gate(self, step: Step) -> None:
         """Add the gate of a step with side inputs, and the stage that begins with this step."""
-        ready = self._gate(step)
+        ready = self._gate(step, self._exit_to(step, 0).stream)
         plan = StagePlan({ready: ElementForm.SIDED}, [self._graph.inputs(step)[0].windowing])
         self._plan_step(plan, step, 0)
         self._add_stage(plan, ready)
@@ -313,22 +331,42 @@ class _Compiler:
 
     def _stateful(self, step: Step, state: DeclaredState) -> None:
         forms, key_of = self._stateful_inputs(step)
-        outputs = {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
-        windowing = self._graph.inputs(step)[0].windowing
+        outputs, windowing = self._read_outputs(step), self._graph.inputs(step)[0].windowing
         par_do = par_do_of(step)
         plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs)
         self._topology.computation(
             step.full_label, StatefulParDo(plan), dict.fromkeys(forms, key_of), list(outputs.values())
         )
 
+    def _read_outputs(self, step: Step) -> dict[str | None, str]:
+        """Tag -> stream, for the outputs of a step that something reads."""
+        return {tag: self._stream(output) for tag, output in step.outputs.items() if output in self._graph.readers}
+
     def _stateful_inputs(self, step: Step) -> tuple[dict[str, ElementForm], KeyExtractor]:
         """The streams into a stateful step, and where the key is in their values."""
-        if side_inputs_of(step):
-            return {self._gate(step): ElementForm.SIDED}, _key_behind_gate
         entry = self._exit_to(step, 0)
+        if side_inputs_of(step):
+            return {self._gate(step, entry.stream): ElementForm.SIDED}, _key_behind_gate
         assert entry.form is not None, "a keyed exit has a form"
         spares = {} if entry.spare is None else {entry.spare: ElementForm.WINDOWED}
         return {entry.stream: entry.form, **spares}, key_of
+
+    # Splittable DoFns
+
+    def _splittable(self, step: Step, splitting: Splitting) -> None:
+        label, entry, items = step.full_label, self._exit_to(step, 0), f"{step.full_label}#items"
+        windowing, is_sided = self._graph.inputs(step)[0].windowing, bool(side_inputs_of(step))
+        assert entry.form is not None, "the exit to a splittable step has a form"
+        forms = {self._once(entry.stream): entry.form}
+        if entry.spare is not None:
+            forms[self._once(entry.spare)] = ElementForm.WINDOWED
+        by_window = splitting.by_window or is_sided
+        splits = SplittingPlan(label, splitting, windowing, forms, by_window, items, self._drains)
+        self._topology.inline(f"{label}#split", InitialSplitting(splits), list(forms), [items], step=label)
+        ready = self._gate(step, items) if is_sided else items
+        par_do, outputs = par_do_of(step), self._read_outputs(step)
+        plan = SplittablePlan(label, par_do.fn, par_do.arguments, splitting, windowing, is_sided, outputs, self._drains)
+        self._topology.computation(label, SplittableParDo(plan), {ready: _key_behind_gate}, list(outputs.values()))
 
 
 def _grouping_inputs(entry: Exit) -> dict[str, GroupingInputForm]:

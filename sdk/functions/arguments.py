@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.watermark_estimator import WatermarkEstimatorProvider
 from headrace.sdk.userstate.state_spec import State, StateSpec
 from headrace.sdk.userstate.timer_spec import TimerSpec
 
@@ -63,6 +65,28 @@ class Converted:
 
 
 @dataclass(frozen=True, slots=True)
+class RestrictionArgument:
+    """The tracker of the current element's restriction."""
+
+    provider: RestrictionProvider | None
+    """None if the `DoFn` itself is the provider."""
+
+    def __repr__(self) -> str:
+        return f"DoFn.RestrictionParam({'' if self.provider is None else self.provider!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorArgument:
+    """The watermark estimator of the current element."""
+
+    provider: WatermarkEstimatorProvider | None
+    """None if the `DoFn` itself is the provider."""
+
+    def __repr__(self) -> str:
+        return f"DoFn.WatermarkEstimatorParam({'' if self.provider is None else self.provider!r})"
+
+
+@dataclass(frozen=True, slots=True)
 class Side:
     """A side value as an argument: the contents of another collection in the side window of the element."""
 
@@ -70,10 +94,10 @@ class Side:
     """Index among the side values of the element."""
 
 
-Source = Given | Converted | StateArgument | TimerArgument | Constant | Side
+Source = Given | Converted | StateArgument | TimerArgument | RestrictionArgument | EstimatorArgument | Constant | Side
 Make: TypeAlias = Callable[[list[object]], object]
 """From the values of a side window to the argument."""
-_FROM_ENGINE = (Given, StateArgument, TimerArgument)
+_FROM_ENGINE = (Given, StateArgument, TimerArgument, RestrictionArgument, EstimatorArgument)
 _FOREIGN: dict[type, Callable[[object], Source]] = {}
 
 

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.lowlevel.time import Timestamp
-from headrace.sdk.functions.arguments import Given, StateArgument, TimerArgument
+from headrace.sdk.functions.arguments import (
+    EstimatorArgument,
+    Given,
+    RestrictionArgument,
+    StateArgument,
+    TimerArgument,
+)
 from headrace.sdk.functions.step_types import Gives
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.splittable.restriction_provider import RestrictionProvider
+from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
+from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
 from headrace.sdk.userstate.state_spec import StateSpec, StateT
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
 from headrace.sdk.windows import IntervalWindow
+
+ProcessT = TypeVar("ProcessT", bound=Callable[..., object])
 
 
 class DoFn:
@@ -64,6 +75,43 @@ class DoFn:
                 f"DoFn.TimerParam takes a TimerSpec, got {spec!r:.200}; declare one: TimerSpec(name, domain)"
             )
         return cast(UserTimer, TimerArgument(spec))
+
+    @staticmethod
+    def RestrictionParam(provider: RestrictionProvider | None = None) -> RestrictionTrackerView:
+        """The tracker of the element's restriction, as the default of a parameter; it makes the `DoFn` splittable.
+
+        Args:
+            provider: Makes and splits restrictions; if None, the `DoFn` itself is a `RestrictionProvider`.
+        """
+        if provider is not None and not isinstance(provider, RestrictionProvider):
+            raise ValueError(
+                f"DoFn.RestrictionParam takes a RestrictionProvider, got {provider!r:.200}; give an instance of one"
+            )
+        return cast(RestrictionTrackerView, RestrictionArgument(provider))
+
+    @staticmethod
+    def WatermarkEstimatorParam(provider: WatermarkEstimatorProvider | None = None) -> Any:
+        """The watermark estimator of a splittable DoFn's element, as the default of a parameter.
+
+        Args:
+            provider: Makes estimators; if None, the `DoFn` itself is a `WatermarkEstimatorProvider`.
+        """
+        if provider is not None and not isinstance(provider, WatermarkEstimatorProvider):
+            raise ValueError(
+                f"DoFn.WatermarkEstimatorParam takes a WatermarkEstimatorProvider, got {provider!r:.200}; give an "
+                "instance of one, such as ManualWatermarkEstimator.default_provider()"
+            )
+        return cast(WatermarkEstimator, EstimatorArgument(provider))
+
+    @staticmethod
+    def unbounded_per_element() -> Callable[[ProcessT], ProcessT]:
+        """A decorator of `process` which says that an element may have outputs without end."""
+
+        def mark(process: ProcessT) -> ProcessT:
+            process.unbounded_per_element = True  # type: ignore[attr-defined]
+            return process
+
+        return mark
 
     handles_retractions: bool = False
     """Whether a DoFn with state, or with a `finish_bundle`, looks at its pane parameter for retractions, and takes back

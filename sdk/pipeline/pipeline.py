@@ -118,7 +118,8 @@ class Pipeline(PipelineGraph):
     ) -> PipelineResult:
         recorder = Recorder.of_pipeline(self, labels, log_of(self.options))
         options = run_options(self.options, recorder.followed_by(progress))
-        ran = runner.run_topology(recorder.topology(compile_steps(recorder.steps(self))), options)
+        topology = compile_steps(recorder.steps(self), self.options.view_as(EngineOptions).drain)
+        ran = runner.run_topology(recorder.topology(topology), options)
         recording = recorder.recording()
         if (path := self.options.view_as(EngineOptions).record_to) is not None:
             recording.save(path)

@@ -44,6 +44,7 @@ from headrace.sdk.operators.combining.accumulator_columns import Lifted
 from headrace.sdk.operators.combining.aggregates import Reducer, Reducers
 from headrace.sdk.operators.combining.session_lifting import SessionParts
 from headrace.sdk.operators.side_inputs.messages import SideView, SideWatermark
+from headrace.sdk.splittable.offset_range import OffsetRange
 from headrace.sdk.transforms.aggregation.approximate_unique import UniqueSketch
 from headrace.sdk.triggers import AccumulationMode
 from headrace.sdk.windows import (
@@ -105,6 +106,7 @@ INSTANCES: Mapping[str, object] = {
     "LiftedShape": Lifted(Single(0), Reducers((Reducer.SUM,), False), GlobalSlices()),
     "NamedTuple": dynamic_named_tuple("Key", ("a", "b"))(1, "x"),
     "NoExtreme": _Nothing.NOTHING,
+    "OffsetRange": OffsetRange(3, 7),
     "OnTimeBehavior": OnTimeBehavior.FIRE_IF_NON_EMPTY,
     "PaneInfo": PANE,
     "PaneInfoTiming": PaneInfoTiming.LATE,

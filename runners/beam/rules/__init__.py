@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.runners.beam.rules import collections, grouping, par_do, reads, streams
+from headrace.runners.beam.rules import collections, grouping, par_do, reads, streams, writes
 from headrace.runners.beam.translation import Rule
 
 RULES: dict[type, Rule] = {
@@ -11,5 +11,6 @@ RULES: dict[type, Rule] = {
     **par_do.RULES,
     **reads.RULES,
     **streams.RULES,
+    **writes.RULES,
 }
 """Class of Beam's transform -> what adds its steps. A composite without a rule is entered."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
+from headrace.runners.beam.created_values import encoded_values
 from headrace.runners.beam.translation import Rule, Translation
-from headrace.sdk.model.special_outputs import converted
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
@@ -17,7 +17,11 @@ def _impulse(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _create(made: Translation, step: AppliedPTransform) -> None:
-    made.put(step, made.pipeline | step.full_label >> Create(map(converted, step.transform.values)))
+    values, decode = encoded_values(step.transform)
+    if decode is None:
+        made.put(step, made.pipeline | step.full_label >> Create(values))
+    else:
+        made.put(step, made.pipeline | f"{step.full_label}/Values" >> Create(values) | step.full_label >> decode)
 
 
 def _flatten(made: Translation, step: AppliedPTransform) -> None:

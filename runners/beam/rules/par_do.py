@@ -17,9 +17,9 @@ from headrace.runners.beam.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.keys import KeyForm
 from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.run import finalizers
+from headrace.runners.beam.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
-from headrace.runners.beam.windowings import UntranslatableError
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.transforms.core.par_do import ParDo
@@ -30,8 +30,8 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     transform = step.transform
     if periodic_sequences(made, step):
         return
-    _refuse(step, common.DoFnSignature(transform.fn))
-    finalizes = common.DoFnSignature(transform.fn).has_bundle_finalization()
+    signature = common.DoFnSignature(transform.fn)
+    finalizes = signature.has_bundle_finalization()
     plain = None if step.side_inputs or finalizes else direct(transform.fn)
     source = made.source(step)
     if is_stateful_dofn(transform.fn):
@@ -42,6 +42,8 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         else:
             par_do = _stateful(made, step, keys)
         source = keys.encoded(source)
+    elif signature.is_splittable_dofn():
+        par_do = _SplittableParDo(BeamSplittableDoFn(transform.fn, *_parts(step)), *_views(made, step))
     elif plain is not None:
         par_do = ParDo(plain, *transform.args, **transform.kwargs)
     else:
@@ -85,22 +87,21 @@ def _views(made: Translation, step: AppliedPTransform) -> list[_View]:
     return [_View(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
 
 
-def _refuse(step: AppliedPTransform, signature: common.DoFnSignature) -> None:
-    """Raise UntranslatableError for a DoFn that would not be run as Beam runs it."""
-    kinds = {
-        "is splittable and unbounded": signature.is_splittable_dofn() and signature.is_unbounded_per_element(),
-    }
-    for kind, is_so in kinds.items():
-        if is_so:
-            raise UntranslatableError(f"step {step.full_label!r}: the runner cannot run a DoFn that {kind}")
-
-
 class _StatefulParDo(ParDo):
     """A `ParDo` of a `BeamStatefulDoFn`, whose state and timers are declared in Beam's way."""
 
     def __init__(self, fn: BeamStatefulDoFn, *sides: _View) -> None:
         super().__init__(fn, None, *sides)
         self.arguments, self.declared_state = fn.declared(map(Side, range(len(sides))))
+
+
+class _SplittableParDo(ParDo):
+    """A `ParDo` of a `BeamSplittableDoFn`, whose restrictions are declared in Beam's way."""
+
+    def __init__(self, fn: BeamSplittableDoFn, *sides: _View) -> None:
+        super().__init__(fn, *sides)
+        self.splitting = fn.splitting()
+        self.is_unbounded = fn.is_unbounded_per_element()
 
 
 class _View(AsList):

@@ -1,26 +1,34 @@
-"""Translation of `Read`."""
+"""Translation of `Read`, and of the splittable DoFn that reads bounded sources."""
 
 from __future__ import annotations
 
 from apache_beam.io import iobase
 from apache_beam.pipeline import AppliedPTransform
 
-from headrace.runners.beam.sources import Splits, read_split
+from headrace.runners.beam.direct_fns import BeamPlainDoFn
+from headrace.runners.beam.sources import ReadSourceBundle, SourceInjector, SplitBoundedSource
 from headrace.runners.beam.translation import Rule, Translation
-from headrace.sdk.transforms.core.create import Create
-from headrace.sdk.transforms.core.par_do import FlatMap
+from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.reshuffle import Reshuffle
+from headrace.sdk.transforms.core.source import Read
 
 
 def _read(made: Translation, step: AppliedPTransform) -> None:
     source = step.transform.source
-    if not isinstance(source, iobase.BoundedSource):
-        for part in step.parts:
-            made.translate(part)
-        return
-    splits = made.pipeline | f"{step.full_label}/Splits" >> Create(Splits.of(source))
-    made.put(step, splits | step.full_label >> FlatMap(read_split))
+    if isinstance(source, iobase.BoundedSource):
+        made.put(step, made.pipeline | step.full_label >> Read(SourceInjector(source)))
+    else:
+        made.enter(step)
+
+
+def _read_sources(made: Translation, step: AppliedPTransform) -> None:
+    label = step.full_label
+    bundles = made.source(step) | f"{label}/Split" >> ParDo(BeamPlainDoFn(SplitBoundedSource()))
+    read = ParDo(BeamPlainDoFn(ReadSourceBundle()))
+    made.put(step, bundles | f"{label}/Reshuffle" >> Reshuffle() | label >> read)
 
 
 RULES: dict[type, Rule] = {
     iobase.Read: _read,
+    iobase.SDFBoundedSourceReader: _read_sources,
 }

@@ -18,7 +18,7 @@ from headrace.sdk.io.files.output_files import PaneMark, StagedFile
 from headrace.sdk.model.panes import PaneInfo
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
-from headrace.sdk.transforms.core.steps import GROUPING, declared_state
+from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.transforms.util.changelog import may_retract
@@ -108,7 +108,7 @@ def _comes_in_panes(collection: Collection) -> bool:
     assert producer is not None
     if isinstance(producer.transform, GROUPING):
         return True
-    if isinstance(producer.transform, WindowInto) or declared_state(producer) is not None:
+    if isinstance(producer.transform, WindowInto) or runs_by_key(producer):
         return False
     sources = _sources(producer)
     return bool(sources) and all(map(_comes_in_panes, sources))

@@ -40,11 +40,7 @@ class Outputs:
 
         Raises TypeError if `results` is not an iterable of outputs: a str, bytes or dict is not.
         """
-        if _is_refused(results):
-            raise TypeError(
-                f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
-                "yield it, or return a list with it"
-            )
+        check_iterable(results)
         main = self._columns.get(None)
         for result in cast(Iterable[object], results):
             if result.__class__ in SPECIAL:
@@ -92,5 +88,10 @@ class Outputs:
                 emit(self._streams[tag], Batch(values, timestamps))
 
 
-def _is_refused(results: object) -> bool:
-    return not hasattr(results, "__iter__") or results.__class__ in _REFUSED
+def check_iterable(results: object) -> None:
+    """Raise TypeError if results of a function are no iterable of outputs: a str, bytes or dict is not."""
+    if not hasattr(results, "__iter__") or results.__class__ in _REFUSED:
+        raise TypeError(
+            f"the function returned the {type(results).__name__} {results!r:.80}, which is no iterable of outputs; "
+            "yield it, or return a list with it"
+        )

@@ -28,6 +28,7 @@ from headrace.sdk.functions.do_fn import (
 )
 from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
 from headrace.sdk.functions.runtime_check import check_elements
+from headrace.sdk.functions.splitting import Splitting, splitting_of
 from headrace.sdk.functions.step_types import StepTyping, TypedStep
 from headrace.sdk.graph.build_checks import check_stateful_input
 from headrace.sdk.graph.ptransform import PTransform
@@ -93,6 +94,10 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         self.arguments: Arguments
         self.arguments, self.side_inputs = without_side_inputs(bound)
         self.declared_state = declared_state_of(fn, self.default_label(), self.arguments)
+        is_stateful = self.declared_state is not None
+        self.splitting: Splitting | None = splitting_of(fn, self.default_label(), self.arguments, is_stateful)
+        """How elements are split; None if the `DoFn` is not splittable."""
+        self.is_unbounded = hasattr(called, "unbounded_per_element")
         stating = fn.function if isinstance(fn, FunctionDoFn) else fn
         spread = isinstance(fn, FunctionDoFn) and fn.spread
         self.typing = StepTyping(called, stating, fn.gives, spread, self.arguments)
@@ -124,8 +129,9 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         label = inputs.pipeline.current_label
         if self.declared_state is not None:
             check_stateful_input(inputs, label)
-        self.fn, self.arguments, self.declared_state = shipped((self.fn, self.arguments, self.declared_state), label)
-        return PCollection.like(inputs)
+        parts = (self.fn, self.arguments, self.declared_state, self.splitting)
+        self.fn, self.arguments, self.declared_state, self.splitting = shipped(parts, label)
+        return PCollection(inputs.pipeline, inputs.windowing, inputs.is_bounded and not self.is_unbounded)
 
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> MultiParDo:
         """The same step with several outputs.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias, cast
 
 from headrace.sdk.functions.declared_state import DeclaredState
+from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.graph.side_inputs import AsSideInput
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
@@ -16,7 +17,7 @@ Collection: TypeAlias = PCollection[object]
 
 
 FUSED = (ParDo, MultiParDo, WindowInto)
-"""Transforms that run inside a stage, unless they are stateful."""
+"""Transforms that run inside a stage, unless they are stateful or splittable."""
 
 
 GROUPING = (GroupByKey, CombineByKey)
@@ -34,9 +35,19 @@ def declared_state(step: Step) -> DeclaredState | None:
     return par_do_of(step).declared_state if isinstance(step.transform, (ParDo, MultiParDo)) else None
 
 
+def splitting(step: Step) -> Splitting | None:
+    """How a step splits elements; None if the step is not a splittable `ParDo`."""
+    return par_do_of(step).splitting if isinstance(step.transform, (ParDo, MultiParDo)) else None
+
+
+def runs_by_key(step: Step) -> bool:
+    """Whether a step is a `ParDo` with a keyed computation of its own, as it is stateful or splittable."""
+    return declared_state(step) is not None or splitting(step) is not None
+
+
 def is_fused(step: Step) -> bool:
     """Whether a step runs inside a stage; a step with side inputs begins one."""
-    return isinstance(step.transform, FUSED) and declared_state(step) is None
+    return isinstance(step.transform, FUSED) and not runs_by_key(step)
 
 
 def side_inputs_of(step: Step) -> list[AsSideInput]:

@@ -8,7 +8,7 @@ from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
 from headrace.sdk.transforms.core.reshuffle import Shuffling
 from headrace.sdk.transforms.core.run_computation import RunComputation
 from headrace.sdk.transforms.core.source import Source
-from headrace.sdk.transforms.core.steps import GROUPING, declared_state, side_inputs_of
+from headrace.sdk.transforms.core.steps import GROUPING, runs_by_key, side_inputs_of
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
@@ -81,7 +81,7 @@ def _kind(step: Step) -> Kind:
         return Kind.SOURCE
     if isinstance(transform, Write):
         return Kind.SINK
-    keyed = isinstance(transform, (*GROUPING, Shuffling, RunComputation)) or declared_state(step) is not None
+    keyed = isinstance(transform, (*GROUPING, Shuffling, RunComputation)) or runs_by_key(step)
     return Kind.KEYED if keyed else Kind.STEP
 
 

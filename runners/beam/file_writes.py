@@ -1,0 +1,160 @@
+"""What: names of the files that Beam's file sinks write, the same whenever a step is repeated after a crash."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any, cast
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from apache_beam.io import iobase
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
+from apache_beam.transforms import window
+
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.functions.do_fn import DoFn
+from headrace.sdk.model.windowed_value import WindowedValue
+
+_HEX = 32
+"""Digits at the end of the name of a sink's temporary directory, which Beam draws at random."""
+
+
+def has_plain_directory(sink: iobase.Sink) -> bool:
+    """Whether a sink makes its temporary directory as `FileBasedSink` does, below a path that is known already."""
+    if not isinstance(sink, FileBasedSink) or not sink.file_path_prefix.is_accessible():
+        return False
+    kind = type(sink)
+    return kind.initialize_write is FileBasedSink.initialize_write and (
+        kind._create_temp_dir is FileBasedSink._create_temp_dir
+    )
+
+
+def directory_of(sink: FileBasedSink, identity: UUID, part: str = "") -> str:
+    """The temporary directory of a sink for a part of the input, such as a pane; always the same one."""
+    drawn = cast(str, sink._create_temp_dir(sink.file_path_prefix.get()))
+    return drawn[:-_HEX] + uuid5(identity, part).hex
+
+
+@named("BeamTemporaryDirectory")
+class TemporaryDirectory(DoFn):
+    """Makes the temporary directory of a sink; an element -> its path.
+
+    Args:
+        sink: The sink.
+        identity: What tells this write from others.
+        each_pane: Whether each pane has a directory of its own.
+    """
+
+    def __init__(self, sink: FileBasedSink, identity: UUID, each_pane: bool) -> None:
+        self._sink, self._identity, self._each_pane = sink, identity, each_pane
+
+    def process(self, element: object, value: WindowedValue = DoFn.WindowedValueParam) -> Iterator[str]:
+        """The path of the directory."""
+        part = f"{value.windows} {value.pane_info.index}" if self._each_pane else ""
+        path = directory_of(self._sink, self._identity, part)
+        try:
+            FileSystems.mkdirs(path)
+        except OSError:
+            if not FileSystems.exists(path):
+                raise
+        yield path
+
+
+class _NamesOfResults(str):
+    """A format of shard names in which the unique part follows from the temporary file."""
+
+    results: Sequence[str]
+
+    def __mod__(self, fields: Any) -> str:
+        unique = uuid5(NAMESPACE_URL, self.results[fields["shard_num"]])
+        return super().__mod__({**fields, "uuid": unique})
+
+
+class RepeatableSink:
+    """The part of a file sink that finalizes a write, with the same effects and outputs if it is done again.
+
+    Beam's sink renames what is not renamed yet. The names of shards and of added empty files must not change for that;
+    and files that an earlier attempt has renamed are outputs, too.
+    """
+
+    def __init__(self, sink: FileBasedSink) -> None:
+        self._sink = sink
+        self._added = 0
+
+    @property
+    def skip_if_empty(self) -> bool:
+        """See `FileBasedSink`."""
+        return bool(self._sink.skip_if_empty)
+
+    def open_writer(self, init_result: str, uid: str) -> iobase.Writer:
+        """A writer of an added, empty shard."""
+        self._added += 1
+        return self._sink.open_writer(init_result, str(uuid5(NAMESPACE_URL, f"{init_result} {self._added}")))
+
+    def finalize_write(self, init_result: str, results: Iterable[str], pre_finalized: object) -> list[str]:
+        """See `FileBasedSink`; the names of all files."""
+        return self.finalize_windowed_write(init_result, results, pre_finalized, None)
+
+    def finalize_windowed_write(
+        self, init_result: str, results: Iterable[str], pre_finalized: object, w: window.BoundedWindow | None
+    ) -> list[str]:
+        """See `FileBasedSink`; the names of all files."""
+        self._added = 0
+        names, sink = sorted(results), copy.copy(self._sink)
+        sink.shard_name_format = _NamesOfResults(sink.shard_name_format)
+        sink.shard_name_format.results = names
+        sink._check_state_for_finalize_write = partial(_to_be_renamed, sink)
+        for _ in sink.finalize_windowed_write(init_result, names, pre_finalized, w):
+            pass
+        return [sink._get_final_name(number, len(names), w) for number in range(len(names))]
+
+
+def _to_be_renamed(
+    sink: FileBasedSink, names: Sequence[str], count: int, w: window.BoundedWindow | None = None
+) -> tuple[list[str], list[str], list[str], int]:
+    """Temporary files to rename, their new names, files to delete, and the number of files that have their new names.
+
+    Beam's own method looks for new names by a pattern, which finds none with windows or unique parts in them.
+
+    Raises:
+        BeamIOError: A file exists under neither name.
+    """
+    if not names:
+        return [], [], [], 0
+    [matched] = FileSystems.match([FileSystems.join(FileSystems.split(names[0])[0], "*")])
+    existing = {file.path for file in matched.metadata_list}
+    new_names = {name: sink._get_final_name(number, count, w) for number, name in enumerate(names)}
+    for name, new_name in new_names.items():
+        if name not in existing and not FileSystems.exists(new_name):
+            raise BeamIOError(f"there is neither the temporary file {name} nor {new_name}, which it was to become")
+    left = [name for name in names if name in existing]
+    sink._report_sink_lineage(sink._get_final_name_glob(count, w), [new_names[name] for name in left])
+    return left, [new_names[name] for name in left], [], len(names) - len(left)
+
+
+def repeatable(sink: iobase.Sink) -> iobase.Sink | RepeatableSink:
+    """A sink for finalization; the sink itself if it has a way of its own."""
+    kind = type(sink)
+    own = not isinstance(sink, FileBasedSink) or any(
+        getattr(kind, name) is not getattr(FileBasedSink, name)
+        for name in (
+            *("finalize_write", "finalize_windowed_write", "_get_final_name"),
+            "_check_state_for_finalize_write",
+        )
+    )
+    return sink if own else RepeatableSink(sink)
+
+
+def remove_directory(directory: str, written: Iterable[str], moved: object) -> None:
+    """Remove a directory of temporary files, unless one that was written was not moved away.
+
+    Args:
+        directory: The directory.
+        written: Paths of the files that were to be moved.
+        moved: Something that is complete when the files are moved.
+    """
+    if FileSystems.exists(directory) and not any(map(FileSystems.exists, written)):
+        FileSystems.delete([directory])

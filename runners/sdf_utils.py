@@ -1,0 +1,9 @@
+"""`headrace.runners.sdf_utils`, where Beam programs import the views of trackers and estimators from."""
+
+from headrace.sdk.splittable.tracker_view import (
+    RestrictionTrackerView,
+    ThreadsafeRestrictionTracker,
+    ThreadsafeWatermarkEstimator,
+)
+
+__all__ = ["RestrictionTrackerView", "ThreadsafeRestrictionTracker", "ThreadsafeWatermarkEstimator"]

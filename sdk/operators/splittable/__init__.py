@@ -1,0 +1,1 @@
+"""What: splittable DoFns as work items: initial splitting, and a keyed computation that processes and resumes them."""

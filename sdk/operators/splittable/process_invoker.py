@@ -1,0 +1,210 @@
+"""What: one call of a splittable DoFn's `process`: for an element and a restriction, to its end or a checkpoint."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, cast
+
+from headrace.lowlevel.errors import StepError
+from headrace.lowlevel.time import Timestamp
+from headrace.lowlevel.user_errors import failed_step
+from headrace.lowlevel.user_exceptions import packed
+from headrace.sdk.functions.arguments import (
+    Arguments,
+    Constant,
+    Converted,
+    EstimatorArgument,
+    Given,
+    RestrictionArgument,
+    Side,
+    Source,
+)
+from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
+from headrace.sdk.functions.splitting import Splitting
+from headrace.sdk.model.panes import PANE_INFO_UNKNOWN
+from headrace.sdk.model.special_outputs import SPECIAL, converted
+from headrace.sdk.model.tagged_output import TaggedOutput
+from headrace.sdk.model.windowed_value import WindowedValue
+from headrace.sdk.operators.splittable.allowance import Allowance
+from headrace.sdk.operators.splittable.work_item import Element
+from headrace.sdk.operators.stateful.outputs import Outputs, check_iterable
+from headrace.sdk.splittable.tracker_view import (
+    CheckpointingTracker,
+    DeferredTime,
+    RestrictionTrackerView,
+    ThreadsafeWatermarkEstimator,
+)
+from headrace.sdk.windows import TimestampedValue
+
+
+class Residual(NamedTuple):
+    """The rest of an element, to be processed later."""
+
+    restriction: object
+    estimator_state: object
+    watermark: Timestamp | None
+    """The estimated watermark of its outputs; None if there is no estimate."""
+    deferred_time: DeferredTime
+
+
+class RestrictionProcessor(ABC):
+    """A `DoFn` that processes restrictions by means of its own, such as one of another SDK."""
+
+    @abstractmethod
+    def process_restriction(
+        self, element: Element, restriction: object, state: object, allowance: Allowance
+    ) -> tuple[Sequence[object], list[Residual]]:
+        """Process an element with a restriction.
+
+        Args:
+            element: The element.
+            restriction: The restriction.
+            state: State of the watermark estimator.
+            allowance: Says when the rest should be left for later.
+
+        Returns:
+            The outputs, as `process` gives them, but without `TimestampedValue`s, and what is left for later.
+        """
+
+
+class ProcessInvoker:
+    """Calls `process` of a splittable DoFn.
+
+    Args:
+        label: Label of the step, for errors.
+        fn: The `DoFn`.
+        arguments: Sources of the arguments of `process`.
+        splitting: Providers of trackers and estimators.
+        outputs: Takes the outputs.
+        allowance: Says when an element should have a checkpoint.
+    """
+
+    def __init__(
+        self,
+        label: str,
+        fn: DoFn,
+        arguments: Arguments,
+        splitting: Splitting,
+        outputs: Outputs,
+        allowance: Allowance,
+    ) -> None:
+        self._label, self._fn, self._arguments, self._splitting = label, fn, arguments, splitting
+        self._outputs, self._allowance = outputs, allowance
+        self._is_spread = isinstance(fn, FunctionDoFn) and fn.spread
+
+    def process(self, element: Element, restriction: object, state: object) -> list[Residual]:
+        """Process an element with a restriction; returns what is left for later.
+
+        Raises:
+            StepError: User code failed, or has left a part of the restriction unclaimed.
+        """
+        self._allowance.start_element()
+        try:
+            if isinstance(self._fn, RestrictionProcessor):
+                outputs, residuals = self._fn.process_restriction(element, restriction, state, self._allowance)
+                self._take_all(element, outputs)
+                return residuals
+            tracker = CheckpointingTracker(
+                self._splitting.provider.create_tracker(restriction), self._allowance.is_spent
+            )
+            estimator = self._estimator(state)
+            self._take(element, self._call(element, tracker, estimator), estimator)
+        except Exception as error:
+            raise failed_step(error, self._label, restriction, element.value) from error
+        self._check_done(element, restriction, tracker)
+        deferred = tracker.deferred_status()
+        if deferred is None:
+            return []
+        if estimator is None:
+            return [Residual(deferred[0], state, None, deferred[1])]
+        return [Residual(deferred[0], estimator.get_estimator_state(), estimator.current_watermark(), deferred[1])]
+
+    def _estimator(self, state: object) -> ThreadsafeWatermarkEstimator | None:
+        provider = self._splitting.estimator_provider
+        return None if provider is None else ThreadsafeWatermarkEstimator(provider.create_watermark_estimator(state))
+
+    def _call(
+        self, element: Element, tracker: CheckpointingTracker, estimator: ThreadsafeWatermarkEstimator | None
+    ) -> object:
+        """The result of `process`."""
+        view = RestrictionTrackerView(tracker)
+
+        def argument(source: Source) -> object:
+            if isinstance(source, RestrictionArgument):
+                return view
+            return estimator if isinstance(source, EstimatorArgument) else _argument(source, element)
+
+        positional = [argument(source) for source in self._arguments.positional]
+        if self._is_spread:
+            positional[:1] = cast("Iterable[object]", element.value)
+        return self._fn.process(*positional, **{name: argument(source) for name, source in self._arguments.named})
+
+    def _take(self, element: Element, results: object, estimator: ThreadsafeWatermarkEstimator | None) -> None:
+        """Take the outputs one by one: `process` goes on between them."""
+        if results is None:
+            return
+        check_iterable(results)
+        take, timestamp, pane = self._outputs.take, element.timestamp, element.pane
+        for result in cast("Iterable[object]", results):
+            self._allowance.outputs += 1
+            for window in element.windows:
+                take((result,), timestamp, window, pane)
+            if estimator is not None:
+                estimator.observe_timestamp(_timestamp_of(result, timestamp))
+
+    def _take_all(self, element: Element, outputs: Sequence[object]) -> None:
+        """Take outputs that are all there. Those with windows of their own are in these windows only."""
+        windowed = list(filter(_has_windows, outputs))
+        if windowed:
+            self._outputs.take_last(windowed)
+            outputs = [output for output in outputs if not _has_windows(output)]
+        for window in element.windows:
+            self._outputs.take(outputs, element.timestamp, window, element.pane)
+
+    def _check_done(self, element: Element, restriction: object, tracker: CheckpointingTracker) -> None:
+        try:
+            tracker.check_done()
+        except Exception as error:
+            cause = (
+                f"process returned before the restriction was done: {type(error).__name__}: {error}; call try_claim "
+                "until it returns False, or call defer_remainder to go on later"
+            )
+            raise StepError(self._label, restriction, element.value, cause, packed(error)) from error
+
+
+def _has_windows(output: object) -> bool:
+    value = output.value if output.__class__ is TaggedOutput else output
+    return value.__class__ is WindowedValue
+
+
+def _argument(source: Source, element: Element) -> object:
+    """An argument that is not specific to splittable DoFns."""
+    if isinstance(source, Constant):
+        return source.value
+    if isinstance(source, Converted):
+        return source.convert(_argument(source.source, element))
+    if isinstance(source, Side):
+        return element.sides[source.index]
+    if source is Given.ELEMENT:
+        return element.value
+    if source is Given.KEY:
+        return cast("tuple[object, object]", element.value)[0]
+    if source is Given.WINDOW:
+        return element.windows[0]
+    timestamp = Timestamp.of_micros(element.timestamp)
+    if source is Given.TIMESTAMP:
+        return timestamp
+    pane = PANE_INFO_UNKNOWN if element.pane is None else element.pane
+    return pane if source is Given.PANE else WindowedValue(element.value, timestamp, element.windows, pane)
+
+
+def _timestamp_of(result: object, timestamp: int) -> Timestamp:
+    """The timestamp of an output; `timestamp` is that of the element, microseconds UTC."""
+    if result.__class__ in SPECIAL:
+        result = converted(result)
+        if isinstance(result, TaggedOutput):
+            result = converted(result.value)
+        if isinstance(result, (TimestampedValue, WindowedValue)):
+            return result.timestamp
+    return Timestamp.of_micros(timestamp)

@@ -1,0 +1,122 @@
+"""What: access to the restriction of an element: which part of its work is claimed, and which part is split off.
+
+The source is `apache_beam.io.iobase.RestrictionTracker` and `RestrictionProgress`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+
+class RestrictionProgress:
+    """How much of a restriction is done, as two or one of three numbers.
+
+    Args:
+        fraction: Share of the work that is done, from 0 to 1.
+        completed: Work that is done, in a unit of the tracker's own.
+        remaining: Work that is left, in the same unit.
+
+    >>> RestrictionProgress(completed=1, remaining=3).fraction_completed
+    0.25
+    >>> RestrictionProgress(fraction=0.25).fraction_remaining
+    0.75
+    """
+
+    def __init__(
+        self, *, fraction: float | None = None, completed: float | None = None, remaining: float | None = None
+    ) -> None:
+        if fraction is None and (completed is None or remaining is None):
+            raise ValueError(
+                f"RestrictionProgress got completed={completed} and remaining={remaining}; give fraction, or both"
+            )
+        self._fraction, self._completed, self._remaining = fraction, completed, remaining
+
+    def __repr__(self) -> str:
+        return (
+            f"RestrictionProgress(fraction={self._fraction}, completed={self._completed}, remaining={self._remaining})"
+        )
+
+    @property
+    def fraction_completed(self) -> float:
+        """Share of the work that is done, from 0 to 1."""
+        if self._fraction is not None:
+            return self._fraction
+        return self.completed_work / self.total_work if self.total_work else 1.0
+
+    @property
+    def fraction_remaining(self) -> float:
+        """Share of the work that is left, from 0 to 1."""
+        return 1 - self.fraction_completed
+
+    @property
+    def completed_work(self) -> float:
+        """Work that is done; a share of 1 if only the fraction is known."""
+        if self._completed is not None:
+            return self._completed
+        fraction = self.fraction_completed
+        if self._remaining is not None and fraction < 1:
+            return self._remaining * fraction / (1 - fraction)
+        return fraction
+
+    @property
+    def remaining_work(self) -> float:
+        """Work that is left; a share of 1 if only the fraction is known."""
+        if self._remaining is not None:
+            return self._remaining
+        if self._completed is not None and self._fraction:
+            return self._completed * (1 - self._fraction) / self._fraction
+        return self.fraction_remaining
+
+    @property
+    def total_work(self) -> float:
+        """Work that is done and work that is left."""
+        return self.completed_work + self.remaining_work
+
+    def with_completed(self, completed: float) -> RestrictionProgress:
+        """The same progress with another number for the work that is done."""
+        return RestrictionProgress(fraction=self._fraction, completed=completed, remaining=self._remaining)
+
+
+class RestrictionTracker(ABC):
+    """Access to a restriction while it is processed. Subclass it for a kind of restriction.
+
+    `process` claims each part of the work before it does that part. The engine may split off the part that is not
+    claimed at any time between two claims; the next claim is then refused.
+    """
+
+    @abstractmethod
+    def current_restriction(self) -> object:
+        """The whole work of the current call of `process`, what is done included; a split makes it smaller."""
+
+    def current_progress(self) -> RestrictionProgress:
+        """How much of the restriction is done. Raises NotImplementedError if the tracker does not know."""
+        raise NotImplementedError(f"{type(self).__name__} does not define current_progress(self); define it")
+
+    @abstractmethod
+    def try_claim(self, position: object) -> bool:
+        """Claim the work at a position; False if it is not part of the restriction, and `process` must return."""
+
+    def try_split(self, fraction_of_remainder: float) -> tuple[object, object] | None:
+        """Split off a part of the work that is not claimed.
+
+        Args:
+            fraction_of_remainder: Share of the unclaimed work that stays, from 0 to 1; with 0 nothing but what is
+                claimed stays: a checkpoint.
+
+        Returns:
+            The restriction that stays, which is the current one from now on, and the rest; None if there is no rest.
+
+        Raises:
+            NotImplementedError: The tracker cannot split; the restriction is then processed in one go.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__} does not define try_split(self, fraction_of_remainder); define it to defer work"
+        )
+
+    @abstractmethod
+    def check_done(self) -> bool | None:
+        """Raise ValueError if a part of the restriction was not claimed; called when `process` has returned."""
+
+    def is_bounded(self) -> bool:
+        """Whether the restriction is a finite amount of work."""
+        raise NotImplementedError(f"{type(self).__name__} does not define is_bounded(self); define it")

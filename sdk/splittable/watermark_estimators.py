@@ -1,0 +1,125 @@
+"""When: the usual watermark estimators (`apache_beam.io.watermark_estimators`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
+
+
+class _DefaultProvider(WatermarkEstimatorProvider):
+    """Makes estimators whose state is their watermark, at first None."""
+
+    def __init__(self, make: Callable[[Timestamp | None], WatermarkEstimator]) -> None:
+        self._make = make
+
+    def initial_estimator_state(self, element: object, restriction: object) -> None:
+        return None
+
+    def create_watermark_estimator(self, estimator_state: object) -> WatermarkEstimator:
+        return self._make(cast("Timestamp | None", estimator_state))
+
+
+class MonotonicWatermarkEstimator(WatermarkEstimator):
+    """The greatest timestamp so far, for outputs in order of their timestamps.
+
+    Args:
+        timestamp: The watermark so far; None for a new element.
+
+    >>> estimator = MonotonicWatermarkEstimator(None)
+    >>> estimator.observe_timestamp(Timestamp(5))
+    >>> estimator.observe_timestamp(Timestamp(3))
+    >>> estimator.current_watermark()
+    Timestamp(5)
+    """
+
+    def __init__(self, timestamp: Timestamp | None) -> None:
+        self._watermark = timestamp
+
+    def observe_timestamp(self, timestamp: Timestamp) -> None:
+        """See `WatermarkEstimator`."""
+        if self._watermark is None or timestamp > self._watermark:
+            self._watermark = timestamp
+
+    def current_watermark(self) -> Timestamp | None:
+        """See `WatermarkEstimator`."""
+        return self._watermark
+
+    def get_estimator_state(self) -> Timestamp | None:
+        """See `WatermarkEstimator`."""
+        return self._watermark
+
+    @staticmethod
+    def default_provider() -> WatermarkEstimatorProvider:
+        """The provider to give to `DoFn.WatermarkEstimatorParam`."""
+        return _DefaultProvider(MonotonicWatermarkEstimator)
+
+
+class WalltimeWatermarkEstimator(WatermarkEstimator):
+    """The time by the machine's clock, for outputs with the time at which they are made.
+
+    Args:
+        timestamp: The watermark so far; None for a new element.
+    """
+
+    def __init__(self, timestamp: Timestamp | None = None) -> None:
+        self._timestamp = Timestamp.now() if timestamp is None else timestamp
+
+    def observe_timestamp(self, timestamp: Timestamp) -> None:
+        """See `WatermarkEstimator`; timestamps of outputs do not count."""
+
+    def current_watermark(self) -> Timestamp:
+        """See `WatermarkEstimator`."""
+        self._timestamp = max(self._timestamp, Timestamp.now())
+        return self._timestamp
+
+    def get_estimator_state(self) -> Timestamp:
+        """See `WatermarkEstimator`."""
+        return self._timestamp
+
+    @staticmethod
+    def default_provider() -> WatermarkEstimatorProvider:
+        """The provider to give to `DoFn.WatermarkEstimatorParam`."""
+        return _DefaultProvider(WalltimeWatermarkEstimator)
+
+
+class ManualWatermarkEstimator(WatermarkEstimator):
+    """The watermark that `process` sets.
+
+    Args:
+        watermark: The watermark so far; None for a new element.
+    """
+
+    def __init__(self, watermark: Timestamp | None) -> None:
+        self._watermark = watermark
+
+    def observe_timestamp(self, timestamp: Timestamp) -> None:
+        """See `WatermarkEstimator`; timestamps of outputs do not count."""
+
+    def current_watermark(self) -> Timestamp | None:
+        """See `WatermarkEstimator`."""
+        return self._watermark
+
+    def get_estimator_state(self) -> Timestamp | None:
+        """See `WatermarkEstimator`."""
+        return self._watermark
+
+    def set_watermark(self, timestamp: Timestamp) -> None:
+        """Set the watermark: no further output of the element has an earlier timestamp.
+
+        Outputs that are earlier may be late. Raises ValueError for what is no `Timestamp`, or earlier than the last.
+        """
+        if not isinstance(timestamp, Timestamp):
+            raise ValueError(f"set_watermark takes a Timestamp, got {timestamp!r:.200}; write Timestamp(seconds)")
+        if self._watermark is not None and timestamp < self._watermark:
+            raise ValueError(
+                f"set_watermark got {timestamp}, earlier than {self._watermark} before; a watermark never decreases"
+            )
+        self._watermark = timestamp
+
+    @staticmethod
+    def default_provider() -> WatermarkEstimatorProvider:
+        """The provider to give to `DoFn.WatermarkEstimatorParam`."""
+        return _DefaultProvider(ManualWatermarkEstimator)
