@@ -30,7 +30,7 @@ class Native(apache_beam.PTransform):  # type: ignore[misc]  # Beam's types are 
     >>> import apache_beam as beam
     >>> from headrace.io import GenerateSequence
     >>> from headrace.runners.beam import HeadraceRunner
-    >>> with beam.Pipeline(runner=HeadraceRunner()) as pipeline:
+    >>> with beam.Pipeline(runner=HeadraceRunner("LocalRunner")) as pipeline:
     ...     _ = pipeline | Native(GenerateSequence(1, 3)) | beam.Map(print)
     1
     2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import cast
 
 from apache_beam.options.pipeline_options import PipelineOptions as BeamOptions
@@ -11,16 +12,19 @@ from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 from apache_beam.pipeline import Pipeline as BeamPipeline
 from apache_beam.runners import runner as beam
 from apache_beam.runners.pipeline_utils import group_by_key_input_visitor
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.ptransform import PTransform
 
 from headrace.runners.beam.native import refuse_external
-from headrace.runners.beam.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
-from headrace.runners.beam.result import HeadraceResult
 from headrace.runners.beam.rules import RULES
-from headrace.runners.beam.run import PipelineRun, StoppableRunner
+from headrace.runners.beam.run.options import HeadraceOptions, engine_options, refuse_misspelt, runtime_values
+from headrace.runners.beam.run.pipeline_run import PipelineRun, StoppableRunner
+from headrace.runners.beam.run.result import HeadraceResult
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.pipeline.pipeline import Pipeline
-from headrace.sdk.pipeline.runner_choice import Runner, find_timed_runner
+from headrace.sdk.pipeline.runner_choice import Runner, find_runner
+
+_compile_log = logging.getLogger("headrace.sdk.compile")
 
 
 class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types are not read
@@ -52,11 +56,17 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
             UntranslatableError: A step cannot be run; nothing has run.
         """
         refuse_misspelt(options)
+        if not _compile_log.level:
+            # Beam's programs log at INFO as a rule; how each step is executed is said where somebody asks for it.
+            _compile_log.setLevel(logging.WARNING)
         pipeline.visit(group_by_key_input_visitor(not options.view_as(TypeOptions).allow_non_deterministic_key_coders))
         values = runtime_values(options)
         RuntimeValueProvider.set_runtime_options(values)
         runner = engine_runner(self._runner, options)
-        run = PipelineRun(cast(StoppableRunner, runner), values, _is_streaming(pipeline, options))
+        look = _Streams()
+        pipeline.visit(look)
+        is_streaming = look.unbounded or bool(options.view_as(StandardOptions).streaming)
+        run = PipelineRun(cast(StoppableRunner, runner), values, is_streaming, waits=is_streaming and not look.scripted)
         translated = Pipeline(run, engine_options(options))
         Translation(translated, RULES).translate(pipeline.transforms_stack[0])
         # A pipeline without steps is a mistake in the sdk, and has nothing to do in Beam.
@@ -65,23 +75,22 @@ class HeadraceRunner(beam.PipelineRunner):  # type: ignore[misc]  # Beam's types
 
 
 def engine_runner(given: Runner | str | None, options: BeamOptions) -> Runner:
-    """The runner below Beam's: the given one, else that of the option, else as `find_timed_runner` finds it."""
-    return find_timed_runner(given or options.view_as(HeadraceOptions).headrace_runner)
+    """The runner below Beam's: the given one, else that of the option, else as `find_runner` finds it."""
+    return find_runner(given or options.view_as(HeadraceOptions).headrace_runner)
 
 
-def _is_streaming(pipeline: BeamPipeline, options: BeamOptions) -> bool:
-    """Whether the options say so, or a collection is unbounded."""
-    visitor = _Unbounded()
-    pipeline.visit(visitor)
-    return visitor.found or bool(options.view_as(StandardOptions).streaming)
+class _Streams(PipelineVisitor):  # type: ignore[misc]  # Beam's types are not read
+    """Looks for streams.
 
-
-class _Unbounded(PipelineVisitor):  # type: ignore[misc]  # Beam's types are not read
-    """Looks for unbounded collections."""
+    Attributes:
+        unbounded: Whether a collection is unbounded.
+        scripted: Whether one is that of a `TestStream`, which says itself what time it is.
+    """
 
     def __init__(self) -> None:
-        self.found = False
+        self.unbounded = self.scripted = False
 
     def visit_value(self, value: object, producer_node: AppliedPTransform) -> None:
         """Look at one collection."""
-        self.found |= not getattr(value, "is_bounded", True)
+        self.unbounded |= not getattr(value, "is_bounded", True)
+        self.scripted |= isinstance(producer_node.transform, TestStream)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics
+from apache_beam.metrics.cells import BoundedTrieData
 from apache_beam.metrics.metric import Lineage, MetricsFilter
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.runners.worker.statesampler import get_current_tracker
 from apache_beam.utils.histogram import BucketType, LinearBucket
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headrace.lowlevel.bounded_trie import MOST_PATHS
+from headrace.lowlevel.metric import Metric
+from headrace.lowlevel.metric_cells import BoundedTrieCell
 from headrace.runners.beam import HeadraceRunner
+from headrace.runners.beam.run.metrics import BeamMetricResults
 
 KINDS = ["counters", "distributions", "gauges", "string_sets", "bounded_tries"]
 
@@ -184,3 +192,32 @@ def test_metrics_of_a_function_with_a_time_limit_come_from_its_thread() -> None:
     with beam.Pipeline(runner=HeadraceRunner()) as pipeline:
         _ = pipeline | beam.Create(range(3)) | beam.Map(slow).with_exception_handling(timeout=60)
     assert [each.committed for each in pipeline.result.metrics().query()["counters"]] == [3]
+
+
+def tries_agree(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> bool:
+    ours, theirs = [], []
+    for paths in (first, second):
+        cell, data = BoundedTrieCell(), BoundedTrieData(bound=MOST_PATHS)
+        for path in paths:
+            cell.update(path, 0)
+            data.add(tuple(path))
+        ours.append(cell)
+        theirs.append(data)
+    metric = Metric("bounded_trie", "own", "paths")
+    [found] = BeamMetricResults({"Step": {metric: ours[0].plus(ours[1])}}).query()["bounded_tries"]
+    return found.committed == theirs[0].combine(theirs[1])
+
+
+PATHS = st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=4))
+
+
+@given(PATHS, PATHS)
+def test_bounded_tries_as_beam(first: list[list[str]], second: list[list[str]]) -> None:
+    assert tries_agree(first, second)
+
+
+@pytest.mark.parametrize("count", [90, 400])
+def test_bounded_tries_past_the_bound_as_beam(count: int) -> None:
+    numbers = Random(count)
+    first, second = ([[str(numbers.randrange(12)) for _ in range(3)] for _ in range(count)] for _ in range(2))
+    assert tries_agree(first, second)

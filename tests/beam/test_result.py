@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,8 +24,8 @@ from apache_beam.transforms.window import GlobalWindows
 
 from headrace.lowlevel.errors import StepError
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.result import HeadraceResult
 from headrace.runners.beam.rules import RULES
+from headrace.runners.beam.run.result import HeadraceResult
 from headrace.runners.beam.translation import Translation
 from headrace.sdk.io.periodic import PeriodicImpulse
 
@@ -114,18 +115,20 @@ def ticks(made: Translation, step: AppliedPTransform) -> None:
     made.put(step, made.pipeline | step.full_label >> PeriodicImpulse(fire_interval=0.05))
 
 
-def endless(folder: Path, monkeypatch: pytest.MonkeyPatch) -> HeadraceResult:
+def endless(runner: HeadraceRunner, monkeypatch: pytest.MonkeyPatch) -> HeadraceResult:
     """A pipeline that runs until somebody ends it."""
     monkeypatch.setitem(RULES, Ticks, ticks)
-    pipeline = beam.Pipeline(runner=HeadraceRunner())
+    pipeline = beam.Pipeline(runner=runner)
     _ = pipeline | Ticks() | beam.Map(lambda tick: Metrics.counter("own", "ticks").inc())
     result = pipeline.run()
     wait_for(lambda: bool(result.metrics().query()["counters"]))
     return result
 
 
-def test_an_unbounded_pipeline_runs_until_it_is_cancelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    result = endless(tmp_path, monkeypatch)
+def test_an_unbounded_pipeline_runs_until_it_is_cancelled(
+    runner: HeadraceRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = endless(runner, monkeypatch)
     assert result.state == PipelineState.RUNNING
     assert result.cancel() == result.wait_until_finish() == result.state == PipelineState.CANCELLED
 
@@ -234,7 +237,15 @@ def program(seconds: float, path: Path, how: str) -> subprocess.Popen[str]:
     arguments = [sys.executable, "-c", PROGRAM, str(seconds), str(path), how]
     process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "runs\n"
+    if how == "waits":
+        wait_for(lambda: handles(process.pid, signal.SIGTERM))
     return process
+
+
+def handles(process: int, number: signal.Signals) -> bool:
+    """Whether a process has a handler for a signal, as it has while it waits for a pipeline."""
+    [mask] = re.findall(r"SigCgt:\s*(\w+)", Path(f"/proc/{process}/status").read_text())
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_the_program_does_not_end_before_its_pipeline(tmp_path: Path) -> None:
@@ -242,6 +253,13 @@ def test_the_program_does_not_end_before_its_pipeline(tmp_path: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 0, errors
     assert (tmp_path / "ran").read_text() == "ran"
+
+
+def test_ctrl_c_ends_the_program_at_once(tmp_path: Path) -> None:
+    process = program(30, tmp_path / "ran", "waits")
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=20)
+    assert "KeyboardInterrupt" in errors and not (tmp_path / "ran").exists()
 
 
 def test_a_signal_ends_the_run_after_the_epoch(tmp_path: Path) -> None:

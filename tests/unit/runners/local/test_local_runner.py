@@ -16,7 +16,8 @@ from headrace.lowlevel import (
     Topology,
 )
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.clock import ManualClock, SkippingClock, SystemClock
+from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
@@ -259,3 +260,36 @@ def test_the_clock_never_goes_back():
     out = collect(topology, "out")
     LocalRunner(scheduler=Scheduler()).run_topology(topology)
     assert out == [500, 500]
+
+
+def test_a_request_to_stop_ends_the_run_after_the_epoch():
+    topology, changes = Topology(), Changes(Topology())
+    topology.injector("in", BoundedInjector([(number, 0) for number in range(100)]))
+    epochs = []
+    topology.sink("out", "in", CallSink(lambda epoch, rows: (epochs.append(epoch), changes.stop())))
+    result = LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=1), changes)
+    assert epochs == [1] and result.epochs == 1 and not changes.finished
+
+
+def test_the_start_of_each_task_is_told_before_any_other_code():
+    class Notes(InlineComputation):
+        def setup(self):
+            told.append("setup")
+
+        def process_batch(self, stream, batch, emit):
+            told.append("record")
+
+    told = []
+    topology = Topology(task_begins=lambda: told.append("task"))
+    topology.injector("in", BoundedInjector([("a", 0), ("b", 0)]))
+    topology.inline("notes", Notes(), ["in"])
+    LocalRunner().run_topology(topology, RunOptions(max_records_per_epoch=1))
+    assert told[:2] == ["task", "setup"] and told.count("task") == told.count("record") == 2
+
+
+@pytest.mark.parametrize(("waits", "kind"), [(False, SkippingClock), (True, SystemClock)])
+def test_the_time_of_the_machine(waits, kind):
+    runner, given_clock = LocalRunner(), LocalRunner(ManualClock())
+    for each in (runner, given_clock):
+        each.keep_time(waits)
+    assert type(runner.clock) is kind and type(given_clock.clock) is ManualClock

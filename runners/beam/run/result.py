@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from apache_beam.runners import runner as beam
 
-from headrace.runners.beam.metrics import BeamMetricResults
-from headrace.runners.beam.run import PipelineRun
+from headrace.runners.beam.run.metrics import BeamMetricResults
+from headrace.runners.beam.run.pipeline_run import PipelineRun
 
 
 class HeadraceResult(beam.PipelineResult):  # type: ignore[misc]  # Beam's types are not read

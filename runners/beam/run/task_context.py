@@ -10,7 +10,7 @@ from apache_beam.options.value_provider import RuntimeValueProvider
 from apache_beam.runners.worker.statesampler import set_current_tracker
 
 from headrace.lowlevel.metric import collector
-from headrace.runners.beam.metrics import MetricsTracker
+from headrace.runners.beam.run.metrics import MetricsTracker
 
 
 class TaskContext:
