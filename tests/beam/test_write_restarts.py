@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import CallSink, ManualInjector, StepError, Topology
 from headrace.runners.beam import HeadraceRunner
+from headrace.runners.beam.io.stable_input import HoldUntilCommit
 from headrace.runners.beam.rules import RULES
-from headrace.runners.beam.stable_input import HoldUntilCommit
 from headrace.runners.beam.translation import Translation
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import Crash, LocalRunner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
-from headrace.runners.beam.created_values import encoded_values
+from headrace.runners.beam.io.created_values import encoded_values
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten

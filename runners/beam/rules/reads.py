@@ -6,7 +6,7 @@ from apache_beam.io import iobase
 from apache_beam.pipeline import AppliedPTransform
 
 from headrace.runners.beam.direct_fns import BeamPlainDoFn
-from headrace.runners.beam.sources import ReadSourceBundle, SourceInjector, SplitBoundedSource
+from headrace.runners.beam.io.sources import ReadSourceBundle, SourceInjector, SplitBoundedSource
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.transforms.core.par_do import ParDo
 from headrace.sdk.transforms.core.reshuffle import Reshuffle

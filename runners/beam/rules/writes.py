@@ -17,14 +17,14 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core
 
 from headrace.runners.beam.do_fns import BeamDoFn, BeamView
-from headrace.runners.beam.file_writes import (
+from headrace.runners.beam.io.file_writes import (
     TemporaryDirectory,
     directory_of,
     has_plain_directory,
     remove_directory,
     repeatable,
 )
-from headrace.runners.beam.stable_input import StableDoFn, StableParDo
+from headrace.runners.beam.io.stable_input import StableDoFn, StableParDo
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.options import checkpoint_of

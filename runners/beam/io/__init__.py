@@ -1,0 +1,1 @@
+"""Reading and writing in Beam's pipelines: bounded sources, created values, files."""
