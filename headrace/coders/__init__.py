@@ -23,6 +23,7 @@ from headrace.coders.coders import (
     VarIntCoder,
 )
 from headrace.coders.typecoders import registry
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 
 __all__ = [
     "BigIntegerCoder",
@@ -49,3 +50,5 @@ __all__ = [
     "row_coder",
     "typecoders",
 ]
+
+add_absent_names(__name__)

@@ -10,6 +10,7 @@ from headrace.io.textio import (
     WriteToJson,
     WriteToText,
 )
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
@@ -43,3 +44,5 @@ __all__ = [
     "textio",
     "watermark_estimators",
 ]
+
+add_absent_names(__name__)
