@@ -12,6 +12,7 @@ import ast
 import importlib
 import inspect
 import re
+import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,7 @@ from typing import NamedTuple
 
 import apache_beam
 
+from headrace.sdk.absent_names.absent_modules import AbsentModule
 from headrace.sdk.absent_names.alternatives import alternative_to
 
 ROOT = Path(__file__).parents[1]
@@ -29,7 +31,7 @@ BEAM = Path(apache_beam.__path__[0])
 PAGE = ROOT / "docs/guide/from-beam.md"
 LIST = ROOT / "sdk/absent_names/names_of_beam.py"
 BEGIN, END = "<!-- made by python -m tests.beamnames -->", "<!-- end of the table -->"
-_SINGLE = ("pipeline", "pvalue")
+_SINGLE = ("error", "pipeline", "pvalue")
 _PACKAGES = ("coders", "io", "metrics", "options", "testing", "transforms", "typehints", "utils")
 _WHOLE = ("dataframe", "internal", "ml", "portability", "runners", "tools", "yaml")
 """Packages of Beam that have one row in the table."""
@@ -284,6 +286,10 @@ def _listed(constant: str, names: dict[str, list[str]]) -> Iterator[str]:
 
 def write() -> None:
     """Write the list and the page anew."""
+    for name, module in [*sys.modules.items()]:
+        # It is in the list, and has a module of its own by now.
+        if isinstance(module, AbsentModule) and is_here(name.removeprefix("headrace.")):
+            del sys.modules[name]
     LIST.write_text(names_of_beam(), encoding="utf-8")
     PAGE.write_text(page(), encoding="utf-8")
 

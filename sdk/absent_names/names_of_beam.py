@@ -73,7 +73,7 @@ ABSENT_MODULES = {
     """,
     "ml.transforms": "base embeddings handlers tft utils",
     "ml.transforms.embeddings": "huggingface open_ai tensorflow_hub vertex_ai",
-    "options": "pipeline_options_context pipeline_options_validator value_provider",
+    "options": "pipeline_options_context pipeline_options_validator",
     "portability": "api common_urns python_urns utils",
     "portability.api": "org",
     "portability.api.org": "apache",
@@ -196,6 +196,7 @@ ABSENT_NAMES = {
     schema_from_element_type
     """,
     "coders.typecoders": "FirstOf",
+    "error": "PValueError PipelineError RunnerError SideInputError TransformError",
     "io": """
     BigQueryDisposition BigQueryQueryPriority BigQuerySchemaUpdateOption BigQuerySink BigQuerySource
     FileBasedSink LexicographicKeyRangeTracker MultipleReadFromPubSub OffsetRangeTracker
@@ -234,11 +235,9 @@ ABSENT_NAMES = {
     """,
     "metrics.metricbase": "BoundedTrie Histogram",
     "options.pipeline_options": """
-    AzureOptions CrossLanguageOptions DebugOptions DirectOptions FlinkRunnerOptions GoogleCloudOptions
-    HadoopFileSystemOptions HasDisplayData JobServerOptions KafkaStreamsRunnerOptions OptionsContext
-    PipelineOptionsT PortableOptions PrismRunnerOptions ProfilingOptions RuntimeValueProvider S3Options
-    SparkRunnerOptions StaticValueProvider StreamingOptions TestDataflowOptions TestOptions ValueProvider
-    WorkerOptions additional_option_ptransform_fn enable_all_additional_type_checks
+    HasDisplayData JobServerOptions KafkaStreamsRunnerOptions OptionsContext PipelineOptionsT PrismRunnerOptions
+    RuntimeValueProvider StaticValueProvider TestDataflowOptions ValueProvider additional_option_ptransform_fn
+    enable_all_additional_type_checks
     """,
     "pipeline": """
     AppliedPTransform ComponentIdMap CrossLanguageOptions DebugOptions DisplayData ExternalTransformFinder
