@@ -35,7 +35,7 @@ _SINGLE = ("error", "pipeline", "pvalue")
 _PACKAGES = ("coders", "io", "metrics", "options", "testing", "transforms", "typehints", "utils")
 _WHOLE = ("dataframe", "internal", "ml", "portability", "runners", "tools", "yaml")
 """Packages of Beam that have one row in the table."""
-_NO_MODULE = re.compile(r"_tests?$|_perf|_pb2|_test_|microbenchmark|_it_test|^tests?$|^benchmarks$|^load_tests$")
+_NO_MODULE = re.compile(r"_test$|_perf|_pb2|microbenchmark|^benchmarks$|^load_tests$|^test_data$")
 _USED_BY_BEAM = """
 ApplyPartitionFnFn DoFnProcessParams ReifyWindows WindowIntoFn as_read combine_op commit decode_nested encode_nested
 finalize from_encoded_byte from_payload from_proto get_accumulator_coder get_continuation_trigger get_function_arguments

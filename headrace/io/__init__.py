@@ -1,11 +1,23 @@
 """Exports, under the module name of Beam, sources and sinks."""
 
-from headrace.io import filesystem, iobase, kafka, parquetio, restriction_trackers, textio, watermark_estimators
-from headrace.io.parquetio import ReadFromParquet, WriteToParquet
+from headrace.io import (
+    fileio,
+    filesystem,
+    filesystems,
+    iobase,
+    kafka,
+    parquetio,
+    restriction_trackers,
+    textio,
+    watermark_estimators,
+)
+from headrace.io.parquetio import ReadAllFromParquet, ReadAllFromParquetBatched, ReadFromParquet, WriteToParquet
 from headrace.io.textio import (
+    ReadAllFromText,
     ReadFromCsv,
     ReadFromJson,
     ReadFromText,
+    ReadFromTextWithFilename,
     WriteToCsv,
     WriteToJson,
     WriteToText,
@@ -23,6 +35,9 @@ __all__ = [
     "ForeachEpoch",
     "GenerateSequence",
     "Read",
+    "ReadAllFromParquet",
+    "ReadAllFromParquetBatched",
+    "ReadAllFromText",
     "ReadFromCsv",
     "ReadFromDataFrame",
     "ReadFromJson",
@@ -30,13 +45,16 @@ __all__ = [
     "ReadFromSocket",
     "ReadFromSpark",
     "ReadFromText",
+    "ReadFromTextWithFilename",
     "Write",
     "WriteToCsv",
     "WriteToJson",
     "WriteToParquet",
     "WriteToTables",
     "WriteToText",
+    "fileio",
     "filesystem",
+    "filesystems",
     "iobase",
     "kafka",
     "parquetio",

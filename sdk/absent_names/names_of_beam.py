@@ -4,29 +4,23 @@ from __future__ import annotations
 
 ABSENT_MODULES = {
     "": "dataframe internal ml portability tools yaml",
-    "coders": "avro_record coder_impl observable slow_stream",
+    "coders": "avro_record coder_impl coders_test_common observable slow_stream",
     "dataframe": """
     convert doctests expressions frame_base frames io pandas_top_level_functions partitionings schemas
     transforms
     """,
     "internal": """
     azure cloudpickle cloudpickle_pickler code_object_pickler dill_pickler gcp http_client metrics pickler
-    set_pickler test_data util
+    set_pickler util
     """,
     "internal.azure": "auth",
     "internal.cloudpickle": "cloudpickle cloudpickle_fast",
     "internal.gcp": "auth json_value",
     "internal.metrics": "metric",
-    "internal.test_data": """
-    module_1 module_1_class_added module_1_function_added module_1_global_variable_added
-    module_1_lambda_variable_added module_1_local_variable_added module_1_local_variable_removed
-    module_1_nested_function_2_added module_1_nested_function_added module_2 module_2_modified module_3
-    module_3_modified module_with_default_argument
-    """,
     "io": """
-    avroio aws azure components concat_source debezium external filebasedsink filebasedsource fileio
-    filesystemio filesystems flink gcp hadoopfilesystem iobase jdbc kinesis localfilesystem mongodbio
-    range_trackers requestresponse restriction_trackers snowflake tfrecordio unbounded_source utils watch
+    avroio aws azure components concat_source debezium external filebasedsink filebasedsource filesystemio flink
+    gcp hadoopfilesystem iobase jdbc kinesis localfilesystem mongodbio range_trackers requestresponse
+    restriction_trackers snowflake source_test_utils tfrecordio unbounded_source utils watch
     watermark_estimators
     """,
     "io.aws": "clients s3filesystem s3io",
@@ -41,7 +35,7 @@ ABSENT_MODULES = {
     big_query_query_to_table_pipeline bigquery bigquery_avro_tools bigquery_change_history bigquery_file_loads
     bigquery_io_metadata bigquery_io_read_pipeline bigquery_read_internal bigquery_schema_tools bigquery_tools
     bigtableio datastore dicomclient dicomio experimental gce_metadata_util gcsfilesystem gcsio gcsio_retry
-    healthcare internal pubsub pubsub_it_pipeline resource_identifiers spanner spanner_wrapper
+    healthcare internal pubsub pubsub_it_pipeline resource_identifiers spanner spanner_wrapper tests
     """,
     "io.gcp.datastore": "v1new",
     "io.gcp.datastore.v1new": """
@@ -52,12 +46,16 @@ ABSENT_MODULES = {
     "io.gcp.internal": "clients",
     "io.gcp.internal.clients": "bigquery",
     "io.gcp.internal.clients.bigquery": "bigquery_v2_client bigquery_v2_messages",
+    "io.gcp.tests": "bigquery_matcher pubsub_matcher utils",
     "metrics": "monitoring_infos",
     "ml": "anomaly gcp inference rag transforms ts",
     "ml.anomaly": "aggregations base detectors specifiable thresholds transforms univariate",
     "ml.anomaly.detectors": "iqr offline pyod_adapter robust_zscore zscore",
     "ml.anomaly.univariate": "base mad mean median quantile stdev",
-    "ml.gcp": "cloud_dlp naturallanguageml recommendations_ai videointelligenceml visionml",
+    "ml.gcp": """
+    cloud_dlp naturallanguageml naturallanguageml_test_it recommendations_ai recommendations_ai_test_it
+    videointelligenceml videointelligenceml_test_it visionml visionml_test_it
+    """,
     "ml.inference": """
     agent_development_kit anthropic_inference base gemini_inference huggingface_inference model_manager
     onnx_inference pytorch_inference sklearn_inference tensorflow_inference tensorrt_inference utils
@@ -85,7 +83,7 @@ ABSENT_MODULES = {
     "portability.api.org.apache.beam.model.job_management": "v1",
     "portability.api.org.apache.beam.model.pipeline": "v1",
     "runners": """
-    common dask dataflow direct internal job pipeline_context pipeline_utils portability render sdf_utils
+    common dask dataflow direct internal job pipeline_context pipeline_utils portability render sdf_utils test
     trivial_runner worker
     """,
     "runners.dask": "dask_runner overrides transform_evaluator",
@@ -131,8 +129,8 @@ ABSENT_MODULES = {
     worker_id_interceptor worker_pool_main worker_status
     """,
     "testing": """
-    analyzers datatype_inference extra_assertions metric_result_matchers pipeline_verifiers synthetic_pipeline
-    test_stream_service test_utils
+    analyzers datatype_inference extra_assertions metric_result_matchers pipeline_verifiers pubsub_test_context
+    synthetic_pipeline test_stream_service
     """,
     "testing.analyzers": "constants github_issues_utils perf_analysis perf_analysis_utils",
     "tools": "utils",
@@ -155,12 +153,13 @@ ABSENT_MODULES = {
     thread_pool_executor transform_service_launcher urns
     """,
     "yaml": """
-    cache_provider_artifacts conftest examples generate_yaml_docs json_utils main options test_utils
-    yaml_combine yaml_enrichment yaml_errors yaml_io yaml_join yaml_mapping yaml_ml yaml_provider
+    cache_provider_artifacts conftest examples generate_yaml_docs integration_tests json_utils main options
+    test_utils yaml_combine yaml_enrichment yaml_errors yaml_io yaml_join yaml_mapping yaml_ml yaml_provider
     yaml_specifiable yaml_testing yaml_transform yaml_utils
     """,
     "yaml.examples": "testing",
     "yaml.examples.testing": "input_data",
+    "yaml.test_utils": "datadog_test_utils",
 }
 """Path of a package of Beam, without `apache_beam` -> its modules that Headrace does not have."""
 ABSENT_NAMES = {
@@ -186,7 +185,7 @@ ABSENT_NAMES = {
     FakeDeterministicFastPrimitivesCoder FastCoder GlobalWindowCoder IntervalWindowCoder LengthPrefixCoder
     ListLikeCoder PaneInfoCoder ParamWindowedValueCoder ProtoCoder ProtoCoderT ProtoPlusCoder ShardedKeyCoder
     SinglePrecisionFloatCoder SingletonCoder StateBackedIterableCoder T TimestampPrefixingOpaqueWindowCoder
-    TimestampPrefixingWindowCoder ToBytesCoder ToStringCoder VarInt32Coder WindowedValueCoder deserialize_coder
+    TimestampPrefixingWindowCoder ToStringCoder VarInt32Coder WindowedValueCoder deserialize_coder
     get_varint_size maybe_dill_dumps maybe_dill_loads serialize_coder
     """,
     "coders.row_coder": """
@@ -201,24 +200,33 @@ ABSENT_NAMES = {
     BigQueryDisposition BigQueryQueryPriority BigQuerySchemaUpdateOption BigQuerySink BigQuerySource
     FileBasedSink LexicographicKeyRangeTracker MultipleReadFromPubSub OffsetRangeTracker
     OrderedPositionRangeTracker PubSubSourceDescriptor PubsubMessage ReadAllFromAvro ReadAllFromAvroContinuously
-    ReadAllFromBigQuery ReadAllFromParquet ReadAllFromParquetBatched ReadAllFromTFRecord ReadAllFromText
-    ReadAllFromTextContinuously ReadFromAvro ReadFromBigQuery ReadFromBigQueryRequest ReadFromMongoDB
-    ReadFromParquetBatched ReadFromPubSub ReadFromTFRecord ReadFromTextWithFilename ReadStringsFromPubSub Sink
-    TableRowJsonCoder UnsplittableRangeTracker WriteResult WriteStringsToPubSub WriteToAvro WriteToBigQuery
-    WriteToMongoDB WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
+    ReadAllFromBigQuery ReadAllFromTFRecord ReadAllFromTextContinuously ReadFromAvro ReadFromBigQuery
+    ReadFromBigQueryRequest ReadFromMongoDB ReadFromParquetBatched ReadFromPubSub ReadFromTFRecord
+    ReadStringsFromPubSub Sink TableRowJsonCoder UnsplittableRangeTracker WriteResult WriteStringsToPubSub
+    WriteToAvro WriteToBigQuery WriteToMongoDB WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
     """,
-    "io.filesystem": "BeamIOError BeamPlugin CompressedFile FileMetadata FileSystem MatchResult",
+    "io.fileio": """
+    BeamIOError BoundedWindow CompressionTypes Duration FileMetadata FileResult FileSink FixedWindows
+    GlobalWindow GoogleCloudOptions IntervalWindow MAX_TIMESTAMP MatchContinuously PeriodicImpulse PollFn
+    PollResult StaticValueProvider TerminationCondition TextSink Timestamp TimestampedValue ValueProvider
+    VarIntCoder Watch WriteToFiles default_file_naming destination_prefix_naming never prefix_naming
+    single_file_naming
+    """,
+    "io.filesystem": "BeamPlugin CompressedFile FileSystem",
+    "io.filesystems": """
+    BlobStorageFileSystem FileSystem HadoopFileSystem Lineage LocalFileSystem RuntimeValueProvider S3FileSystem
+    """,
     "io.kafka": """
     BeamJarExpansionService ExternalTransform NamedTupleBasedPayloadBuilder ReadFromKafkaSchema
     WriteToKafkaSchema default_io_expansion_service
     """,
     "io.parquetio": """
-    CompressionTypes DoFn FileSystems PTransform ParDo RangeTracker Read ReadAllFromParquet
-    ReadAllFromParquetBatched ReadFromParquetBatched WindowedValue Write WriteToParquetBatched
+    CompressionTypes DoFn FileSystems PTransform ParDo RangeTracker Read ReadFromParquetBatched WindowedValue
+    Write WriteToParquetBatched
     """,
     "io.textio": """
-    CompressionTypes DisplayDataItem PTransform Read ReadAllFiles ReadAllFromText ReadAllFromTextContinuously
-    ReadFromTextWithFilename Write append_pandas_args
+    CompressionTypes DisplayDataItem PTransform Read ReadAllFiles ReadAllFromTextContinuously Write
+    append_pandas_args
     """,
     "metrics.cells": """
     AbstractMetricCell BoundedTrieCell BoundedTrieData CounterCell DistributionCell DistributionData GaugeCell
@@ -264,6 +272,10 @@ ABSENT_NAMES = {
     "testing.test_stream": """
     Duration Event MIN_TIMESTAMP OutputFormat PTransform PairWithTiming ReverseTestStream TimeDomain TimerSpec
     Timestamp TimestampedValue TimingInfo WindowedValue WindowedValueHolder WindowedValueHolderMeta on_timer
+    """,
+    "testing.test_utils": """
+    FileSystems LCGenerator PullResponseMessage cleanup_subscriptions cleanup_topics create_pull_response
+    patch_retry
     """,
     "testing.util": """
     AssertThat CoGroupByKey Create DoFn Filter Map PANE_INFO_UNKNOWN PTransform PaneInfo ParDo SortLists
