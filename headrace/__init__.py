@@ -146,11 +146,14 @@ __all__ = [
 
 _MODULES = {
     "coders",
+    "error",
     "io",
     "lowlevel",
     "metrics",
     "options",
+    "pipeline",
     "pvalue",
+    "runners",
     "sdk",
     "testing",
     "transforms",

@@ -1,6 +1,7 @@
 """Compares the names of Apache Beam with those of Headrace, module by module.
 
-    python -m tests.beamnames      writes the table of docs/guide/from-beam.md and the list of absent names anew
+    python -m tests.beamnames      writes the table of docs/guide/from-beam.md and the lists of names anew; `--check`
+                                   only tells whether they are up to date
 
 A name is the same if each argument that Beam takes is taken at the same place, under the same name and with the same
 default, and if a class has what Beam's has. Arguments and methods that only Headrace has do not count.
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 import apache_beam
 
-from headrace.sdk.absent_names.absent_modules import AbsentModule
+from headrace.sdk.absent_names.absent_modules import RENAMED, AbsentModule
 from headrace.sdk.absent_names.alternatives import alternative_to
 
 ROOT = Path(__file__).parents[1]
@@ -207,7 +208,7 @@ def rows() -> Iterator[Row]:
 
 
 def _rows_of(module: str, names: Iterable[str]) -> Iterator[Row]:
-    beams, ours = (importlib.import_module(f"{package}.{module}") for package in ("apache_beam", "headrace"))
+    beams, ours = _both(module)
     groups: dict[str, list[str]] = defaultdict(list, {"same": []})
     for name in names:
         if name not in vars(ours):
@@ -246,14 +247,60 @@ def absent_modules() -> dict[str, list[str]]:
 def absent_names() -> dict[str, list[str]]:
     """Path of a module, empty for the package itself -> the names that Beam's has and ours has not."""
     found: dict[str, list[str]] = {}
+    imported = imported_names()
     for module in ("", *filter(is_here, beam_modules())):
-        path = f".{module}".rstrip(".")
-        beams, ours = (importlib.import_module(package + path) for package in ("apache_beam", "headrace"))
-        there = {*vars(ours), *(() if module else ours.__all__)}
+        beams, ours = _both(module)
+        renamed = (path for path in RENAMED if path.rpartition(".")[0] == module)
+        elsewhere = {path.rpartition(".")[2] for path in (*imported.get(module, ()), *renamed)}
+        there = {*vars(ours), *_own_names(ours), *elsewhere}
         missing = [name for name in all_names(beams) if name not in there]
         if missing := [name for name in missing if not inspect.ismodule(vars(beams)[name])]:
             found[module] = missing
     return found
+
+
+def imported_names() -> dict[str, list[str]]:
+    """Path of a module -> paths of names that Beam's module imports from elsewhere, and that are here elsewhere."""
+    here = ["", *filter(is_here, beam_modules())]
+    modules = {module: _both(module) for module in here}
+    places: dict[int, str] = {}
+    for module, (beams, ours) in modules.items():
+        places[id(beams)] = module
+        for name in vars(beams).keys() & _own_names(ours):
+            value = vars(beams)[name]
+            if _is_beams(name, value) and getattr(value, "__module__", None) == beams.__name__:
+                places[id(value)] = f"{module}.{name}"
+    found: dict[str, list[str]] = {}
+    for module, (beams, ours) in modules.items():
+        there = {*vars(ours), *_own_names(ours)}
+        wanted = {name: places.get(id(value)) for name, value in vars(beams).items() if name not in there}
+        targets = [place for name, place in wanted.items() if place and place.rpartition(".")[2] == name]
+        if targets := sorted(place for place in targets if place.rpartition(".")[0] != module):
+            found[module] = targets
+    return found
+
+
+def _both(module: str) -> tuple[ModuleType, ModuleType]:
+    """The module of a path of Beam's, and ours."""
+    path = f".{module}".rstrip(".")
+    return importlib.import_module(f"apache_beam{path}"), importlib.import_module(f"headrace{path}")
+
+
+def _own_names(module: ModuleType) -> set[str]:
+    return {*getattr(module, "__all__", ())}
+
+
+def sources() -> dict[Path, str]:
+    """The modules that are written, and their contents."""
+    imported = [
+        '"""Names that Beam\'s modules import from each other; `python -m tests.beamnames` writes this module."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        *_listed("IMPORTED_NAMES", imported_names()),
+        '"""Path of a module of Beam, without `apache_beam` -> paths of what it imports and Headrace has there."""',
+    ]
+    return {LIST: names_of_beam(), LIST.with_name("imported_names.py"): "\n".join(imported) + "\n"}
 
 
 def names_of_beam() -> str:
@@ -284,15 +331,25 @@ def _listed(constant: str, names: dict[str, list[str]]) -> Iterator[str]:
     yield "}"
 
 
-def write() -> None:
-    """Write the list and the page anew."""
+def written() -> dict[Path, str]:
+    """The files, and what belongs into them."""
     for name, module in [*sys.modules.items()]:
         # It is in the list, and has a module of its own by now.
         if isinstance(module, AbsentModule) and is_here(name.removeprefix("headrace.")):
             del sys.modules[name]
-    LIST.write_text(names_of_beam(), encoding="utf-8")
-    PAGE.write_text(page(), encoding="utf-8")
+    return {**sources(), PAGE: page()}
+
+
+def main(check: bool) -> str | None:
+    """Write the files anew, or only tell which of them would change."""
+    changed = {path: text for path, text in written().items() if path.read_text(encoding="utf-8") != text}
+    if check:
+        names = ", ".join(str(path.relative_to(ROOT)) for path in changed)
+        return f"out of date: {names}; python -m tests.beamnames writes them, read what changes" if changed else None
+    for path, text in changed.items():
+        path.write_text(text, encoding="utf-8")
+    return None
 
 
 if __name__ == "__main__":
-    write()
+    sys.exit(main("--check" in sys.argv))

@@ -7,7 +7,7 @@ from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.typehints.decorators import with_input_types, with_output_types
 from headrace.sdk.typehints.errors import TypeCheckError
 from headrace.sdk.typehints.hints import KV
-from headrace.typehints import decorators, row_type
+from headrace.typehints import decorators, row_type, typehints
 
 __all__ = [
     "KV",
@@ -27,6 +27,7 @@ __all__ = [
     "Union",
     "decorators",
     "row_type",
+    "typehints",
     "with_input_types",
     "with_output_types",
 ]

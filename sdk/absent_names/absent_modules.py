@@ -8,9 +8,21 @@ from functools import partial
 from importlib import import_module
 from types import ModuleType
 
+from headrace.sdk.absent_names.imported_names import IMPORTED_NAMES
 from headrace.sdk.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
 
 _ROOT = "headrace"
+_RUNNER = "runners.local.LocalRunner"
+RENAMED = {
+    "runners.DirectRunner": _RUNNER,
+    "runners.direct.DirectRunner": _RUNNER,
+    "runners.direct.direct_runner.BundleBasedDirectRunner": _RUNNER,
+    "runners.direct.direct_runner.DirectRunner": _RUNNER,
+    "runners.direct.direct_runner.SwitchingDirectRunner": _RUNNER,
+    "runners.portability.fn_api_runner.FnApiRunner": _RUNNER,
+    "runners.portability.fn_api_runner.fn_runner.FnApiRunner": _RUNNER,
+}
+"""Path of a name of Beam -> path of what has another name here."""
 
 
 class AbsentModule(ModuleType):
@@ -19,7 +31,7 @@ class AbsentModule(ModuleType):
     def __getattr__(self, name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return _attribute(self, name)
+        return absent_attribute(self.__name__, name)
 
     def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
         return import_module, (self.__name__,)
@@ -51,31 +63,47 @@ def add_absent_names(package: str) -> None:
     'transforms.core.CallableWrapperDoFn'
     """
     inside = package.removeprefix(f"{_ROOT}.")
-    for path in (inside, *(path for path in ABSENT_NAMES if path.startswith(f"{inside}."))):
+    for path in (inside, *(path for path in {*ABSENT_NAMES, *IMPORTED_NAMES} if path.startswith(f"{inside}."))):
         module = f"{_ROOT}.{path}"
         if module in sys.modules:
             vars(sys.modules[module])["__getattr__"] = partial(absent_attribute, module)
 
 
 def absent_attribute(module: str, name: str) -> object:
-    """What a module has under a name of Beam that is absent in Headrace: an `AbsentModule` or an `AbsentName`.
+    """What a module has under a name of Beam that is not its own.
+
+    This is what another module here has under the name, if Beam's module imports it from there, else an `AbsentModule`
+    or `AbsentName`. It is kept in the module.
 
     Raises `AttributeError` for a name that Beam does not have either.
+
+    >>> from headrace.transforms.window import MIN_TIMESTAMP
+    >>> MIN_TIMESTAMP.micros
+    -9223372036854775000
     """
-    path = module.removeprefix(_ROOT).lstrip(".")
-    if f"{module}.{name}" in sys.modules or name in ABSENT_NAMES.get(path, "").split():
-        return _attribute(sys.modules[module], name)
-    raise AttributeError(f"module {module!r} has no attribute {name!r}")
-
-
-def _attribute(module: ModuleType, name: str) -> object:
-    """A module of `sys.modules`, or an `AbsentName`, which is kept in the module."""
-    path = f"{module.__name__}.{name}"
-    found: object = sys.modules.get(path)
-    if found is None:
+    path = f"{module}.{name}".removeprefix(f"{_ROOT}.")
+    parent = path.rpartition(".")[0]
+    imported = [target for target in IMPORTED_NAMES.get(parent, "").split() if target.rpartition(".")[2] == name]
+    found: object
+    if imported or path in RENAMED:
+        found = _named(f"{_ROOT}.{imported[0] if imported else RENAMED[path]}")
+    elif f"{_ROOT}.{path}" in sys.modules:
+        found = sys.modules[f"{_ROOT}.{path}"]
+    elif name in ABSENT_NAMES.get(parent, "").split() or isinstance(sys.modules[module], AbsentModule):
         # Imported when the first name is asked for, so that a program that uses none does not wait for it.
         from headrace.sdk.absent_names.absent_name import AbsentName
 
-        found = AbsentName(path.removeprefix(f"{_ROOT}."))
-    vars(module)[name] = found
+        found = AbsentName(path)
+    else:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    vars(sys.modules[module])[name] = found
     return found
+
+
+def _named(path: str) -> object:
+    """The module of a path, or what a module has under a name."""
+    try:
+        return import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(import_module(module), name)

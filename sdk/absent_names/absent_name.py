@@ -20,8 +20,8 @@ class AbsentNameError(HeadraceError, AttributeError):
 class AbsentName:
     """A class, function or constant of Beam that Headrace does not have.
 
-    A program can import the name, so a module that imports more than it uses still works. Everything else that is done
-    with the name raises `AbsentNameError`: a call, an attribute, a subclass, `isinstance`, `|`.
+    A program can import the name and define a subclass, so a module that has more than it uses still works. Every other
+    use of the name raises `AbsentNameError`: a call, also of a subclass, an attribute, `isinstance`, `|`.
 
     >>> AbsentName("transforms.sql.SqlTransform")("SELECT 1")
     Traceback (most recent call last):
@@ -63,8 +63,11 @@ class AbsentName:
     def __subclasscheck__(self, subclass: type) -> NoReturn:
         raise self._error()
 
-    def __mro_entries__(self, bases: tuple[object, ...]) -> NoReturn:
-        raise self._error()
+    def __mro_entries__(self, bases: tuple[object, ...]) -> tuple[type]:
+        def refuse(kind: type, *args: object, **kwargs: object) -> NoReturn:
+            raise self._error()
+
+        return (type(self.path.rpartition(".")[2], (), {"__new__": refuse, "__module__": __name__}),)
 
     def _error(self) -> AbsentNameError:
         return AbsentNameError(

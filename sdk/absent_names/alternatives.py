@@ -50,7 +50,6 @@ _ALTERNATIVES: Mapping[str, str] = {
     "portability": _INTERNAL,
     "runners": "the runners are LocalRunner, SparkRunner and, for apache_beam, headrace.runners.beam.HeadraceRunner",
     "testing": _TESTS,
-    "testing.test_pipeline": "use TestPipeline",
     "tools": _INTERNAL,
     "transforms": _BEAM,
     "transforms.async_dofn": "use threads in the DoFn and wait for them in finish_bundle, or " + _BEAM,

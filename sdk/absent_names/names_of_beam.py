@@ -144,7 +144,6 @@ ABSENT_MODULES = {
     "typehints": """
     arrow_type_compatibility batch intrinsic_one_ops native_type_compatibility opcodes pandas_type_compatibility
     pytorch_type_compatibility schema_registry schemas sharded_key_type testing trivial_inference typecheck
-    typehints
     """,
     "typehints.testing": "strategies",
     "utils": """
@@ -168,12 +167,11 @@ ABSENT_NAMES = {
     DataflowDistributionCounter ExpansionAndArtifactRetrievalStub ExplicitSchemaTransformPayloadBuilder
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
-    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider RowCoder
+    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
     SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret SortAndBatchElements TimeDomain Union UnionConstraint WatermarkEstimatorProvider WithTypeHints Write
-    annotate_yaml convert_to_typing_type instance_to_type iter_urns label_from_callable memoize
-    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema transform_annotations
-    typing_from_runner_api
+    Secret SortAndBatchElements UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml
+    convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema
+    named_tuple_to_schema transform_annotations typing_from_runner_api
     """,
     "coders": """
     AvroGenericCoder ByteCoder DillCoder PaneInfoCoder ParamWindowedValueCoder ProtoCoder ProtoPlusCoder
@@ -189,10 +187,8 @@ ABSENT_NAMES = {
     get_varint_size maybe_dill_dumps maybe_dill_loads serialize_coder
     """,
     "coders.row_coder": """
-    BigEndianShortCoder BooleanCoder ByteCoder BytesCoder Coder DecimalCoder FastCoder FloatCoder IterableCoder
-    LogicalType LogicalTypeCoder LogicalTypeCoderImpl MapCoder NullableCoder RowCoderImpl
-    SinglePrecisionFloatCoder StrUtf8Coder TimestampCoder VarInt32Coder VarIntCoder named_tuple_from_schema
-    schema_from_element_type
+    BigEndianShortCoder ByteCoder FastCoder LogicalType LogicalTypeCoder LogicalTypeCoderImpl RowCoderImpl
+    SinglePrecisionFloatCoder VarInt32Coder named_tuple_from_schema schema_from_element_type
     """,
     "coders.typecoders": "FirstOf",
     "error": "PValueError PipelineError RunnerError SideInputError TransformError",
@@ -206,28 +202,17 @@ ABSENT_NAMES = {
     WriteToAvro WriteToBigQuery WriteToMongoDB WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
     """,
     "io.fileio": """
-    BeamIOError BoundedWindow CompressionTypes Duration FileMetadata FileResult FileSink FixedWindows
-    GlobalWindow GoogleCloudOptions IntervalWindow MAX_TIMESTAMP MatchContinuously PeriodicImpulse PollFn
-    PollResult StaticValueProvider TerminationCondition TextSink Timestamp TimestampedValue ValueProvider
-    VarIntCoder Watch WriteToFiles default_file_naming destination_prefix_naming never prefix_naming
-    single_file_naming
+    FileMetadata FileResult FileSink MatchContinuously PollFn PollResult TerminationCondition TextSink Watch
+    WriteToFiles default_file_naming destination_prefix_naming never prefix_naming single_file_naming
     """,
     "io.filesystem": "BeamPlugin CompressedFile FileSystem",
-    "io.filesystems": """
-    BlobStorageFileSystem FileSystem HadoopFileSystem Lineage LocalFileSystem RuntimeValueProvider S3FileSystem
-    """,
+    "io.filesystems": "BlobStorageFileSystem FileSystem HadoopFileSystem Lineage LocalFileSystem S3FileSystem",
     "io.kafka": """
     BeamJarExpansionService ExternalTransform NamedTupleBasedPayloadBuilder ReadFromKafkaSchema
     WriteToKafkaSchema default_io_expansion_service
     """,
-    "io.parquetio": """
-    CompressionTypes DoFn FileSystems PTransform ParDo RangeTracker Read ReadFromParquetBatched WindowedValue
-    Write WriteToParquetBatched
-    """,
-    "io.textio": """
-    CompressionTypes DisplayDataItem PTransform Read ReadAllFiles ReadAllFromTextContinuously Write
-    append_pandas_args
-    """,
+    "io.parquetio": "RangeTracker Read ReadFromParquetBatched Write WriteToParquetBatched",
+    "io.textio": "DisplayDataItem Read ReadAllFiles ReadAllFromTextContinuously Write append_pandas_args",
     "metrics.cells": """
     AbstractMetricCell BoundedTrieCell BoundedTrieData CounterCell DistributionCell DistributionData GaugeCell
     GaugeData Histogram HistogramCell HistogramCellFactory HistogramData HistogramResult MetricCell
@@ -237,49 +222,34 @@ ABSENT_NAMES = {
     BoundedTrieCell CounterCell DistributionCell GaugeCell HistogramCellFactory HistogramData MetricUpdater
     MetricUpdates MetricsContainer MetricsEnvironment PROCESS_WIDE_METRICS_CONTAINER StringSetCell StringSetData
     """,
-    "metrics.metric": """
-    BoundedTrie Counter Distribution Gauge Histogram HistogramCellFactory Lineage MetricName MetricResult
-    MetricUpdater StringSet
-    """,
+    "metrics.metric": "BoundedTrie Histogram HistogramCellFactory Lineage MetricUpdater",
     "metrics.metricbase": "BoundedTrie Histogram",
     "options.pipeline_options": """
     HasDisplayData JobServerOptions KafkaStreamsRunnerOptions OptionsContext PipelineOptionsT PrismRunnerOptions
-    RuntimeValueProvider StaticValueProvider TestDataflowOptions ValueProvider additional_option_ptransform_fn
-    enable_all_additional_type_checks
+    TestDataflowOptions additional_option_ptransform_fn enable_all_additional_type_checks
     """,
     "pipeline": """
-    AppliedPTransform ComponentIdMap CrossLanguageOptions DebugOptions DisplayData ExternalTransformFinder
-    FileSystems HasDisplayData PTransformOverride ParDo PipelineOptions PipelineOptionsValidator PipelineRunner
-    PipelineVisitor SetupOptions StandardOptions StreamingOptions TypeCheckError TypeOptions
-    alter_label_if_ipython create_runner encode_annotations get_sideinput_index is_in_ipython
-    merge_resource_hints resource_hints_from_options scoped_pipeline_options transform_annotations
+    AppliedPTransform ComponentIdMap DisplayData ExternalTransformFinder HasDisplayData PTransformOverride
+    PipelineOptionsValidator PipelineRunner PipelineVisitor alter_label_if_ipython create_runner
+    encode_annotations get_sideinput_index is_in_ipython merge_resource_hints resource_hints_from_options
+    scoped_pipeline_options transform_annotations
     """,
     "pvalue": "SideInputData T TagType ValueType",
-    "runners": """
-    DataflowRunner DirectRunner PipelineRunner PipelineState TestDataflowRunner TestDirectRunner create_runner
-    """,
+    "runners": "DataflowRunner PipelineRunner TestDataflowRunner TestDirectRunner create_runner",
     "runners.interactive.interactive_beam": """
-    AsyncComputationResult ClusterMetadata Clusters DataprocClusterManager DeferredBase FlinkRunnerOptions
-    Options PipelineState Recordings clusters compute deferred_df_to_pcollection elements_to_df
-    evict_recorded_data find_pcoll_name options progress_indicated recordings show_graph visualize
-    visualize_computed_pcoll watch
+    AsyncComputationResult ClusterMetadata Clusters DataprocClusterManager DeferredBase Options Recordings
+    clusters compute deferred_df_to_pcollection elements_to_df evict_recorded_data find_pcoll_name options
+    progress_indicated recordings show_graph visualize visualize_computed_pcoll watch
     """,
-    "runners.runner": """
-    PipelineOptions PipelineRunner PortableOptions SetupOptions StandardOptions TypeOptions create_runner
-    group_by_key_input_visitor
-    """,
-    "testing.test_pipeline": "Pipeline PipelineOptions PipelineState",
+    "runners.runner": "PipelineRunner create_runner group_by_key_input_visitor",
     "testing.test_stream": """
-    Duration Event MIN_TIMESTAMP OutputFormat PTransform PairWithTiming ReverseTestStream TimeDomain TimerSpec
-    Timestamp TimestampedValue TimingInfo WindowedValue WindowedValueHolder WindowedValueHolderMeta on_timer
+    Event OutputFormat PairWithTiming ReverseTestStream TimingInfo WindowedValueHolder WindowedValueHolderMeta
     """,
     "testing.test_utils": """
-    FileSystems LCGenerator PullResponseMessage cleanup_subscriptions cleanup_topics create_pull_response
-    patch_retry
+    LCGenerator PullResponseMessage cleanup_subscriptions cleanup_topics create_pull_response patch_retry
     """,
     "testing.util": """
-    AssertThat CoGroupByKey Create DoFn Filter Map PANE_INFO_UNKNOWN PTransform PaneInfo ParDo SortLists
-    WindowInto contains_in_any_order has_at_least_one matches_all open_shards ptransform_fn
+    AssertThat PANE_INFO_UNKNOWN SortLists contains_in_any_order has_at_least_one matches_all open_shards
     row_namedtuple_equals_fn
     """,
     "transforms": """
@@ -287,75 +257,76 @@ ABSENT_NAMES = {
     DataflowDistributionCounter ExpansionAndArtifactRetrievalStub ExplicitSchemaTransformPayloadBuilder
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
-    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider RowCoder
+    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
     SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret SortAndBatchElements TimeDomain Union UnionConstraint WatermarkEstimatorProvider WithTypeHints Write
-    annotate_yaml convert_to_typing_type instance_to_type iter_urns label_from_callable memoize
-    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema typing_from_runner_api
+    Secret SortAndBatchElements UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml
+    convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema
+    named_tuple_to_schema typing_from_runner_api
     """,
     "transforms.combiners": """
-    CombinerWithoutDefaults ConcatListCombineFn DisplayDataItem Duration K LiftedCombinePerKey
-    PhasedCombineFnExecutor T Timestamp V WindowedValue curry_combine_fn with_input_types with_output_types
+    CombinerWithoutDefaults ConcatListCombineFn DisplayDataItem K LiftedCombinePerKey PhasedCombineFnExecutor T
+    V curry_combine_fn
     """,
     "transforms.core": """
     BatchConverter CallableWrapperCombineFn CallableWrapperDoFn CallableWrapperPartitionFn CombineValuesDoFn
-    DeadLetter DisplayDataItem DoFnContext DoFnInfo DoFnProcessContext Duration ExceptionInfo GlobalWindows
-    HasDisplayData K NoSideInputsCallableWrapperCombineFn PTransform PTransformWithSideInputs PickledDoFnInfo
-    ProcessContinuation RestrictionProvider SetupOptions SlidingWindows StateSpec StatelessDoFnInfo T TimerSpec
-    TimestampCombiner TimestampedValue TypeCheckError TypeConstraint TypeOptions V WatermarkEstimatorProvider
-    WindowFn WindowIntoFn WindowedValue WithTypeHints element_type get_function_args_defaults
-    get_function_arguments get_sideinput_index get_signature get_type_hints identity is_consistent_with
-    visit_inner_types with_input_types with_output_types
+    DeadLetter DisplayDataItem DoFnContext DoFnInfo DoFnProcessContext ExceptionInfo HasDisplayData K
+    NoSideInputsCallableWrapperCombineFn PTransformWithSideInputs PickledDoFnInfo ProcessContinuation
+    RestrictionProvider StatelessDoFnInfo T TypeConstraint V WatermarkEstimatorProvider WindowIntoFn
+    WithTypeHints element_type get_function_args_defaults get_function_arguments get_sideinput_index
+    get_signature get_type_hints identity is_consistent_with visit_inner_types
     """,
-    "transforms.deduplicate": "BooleanCoder K TimeDomain V",
+    "transforms.deduplicate": "K V",
     "transforms.periodicsequence": """
-    Duration ImpulseSeqGenDoFn ImpulseSeqGenRestrictionProvider MAX_TIMESTAMP ManualWatermarkEstimator
-    OffsetRange OffsetRestrictionTracker PTransform Timestamp TimestampedValue
+    ImpulseSeqGenDoFn ImpulseSeqGenRestrictionProvider ManualWatermarkEstimator OffsetRange
+    OffsetRestrictionTracker
     """,
     "transforms.ptransform": """
-    DisplayDataItem DoOutputsTuple HasDisplayData IOTypeHints InputT OutputT PTransformT
-    PTransformWithSideInputs T TypeCheckError WithTypeHints annotate_yaml get_named_nested_pvalues get_signature
-    get_type_hints getcallargs_forhints instance_to_type validate_composite_type_param
+    DisplayDataItem HasDisplayData IOTypeHints InputT OutputT PTransformT PTransformWithSideInputs T
+    WithTypeHints annotate_yaml get_named_nested_pvalues get_signature get_type_hints getcallargs_forhints
+    instance_to_type validate_composite_type_param
     """,
-    "transforms.stats": """
-    CombineFn CombineGlobally CombinePerKey CombineValues Create DisplayDataItem DoFn Filter FlatMap
-    FlatMapTuple Flatten FlattenWith GroupBy GroupByKey Impulse Map MapTuple PTransform ParDo Partition
-    PartitionFn RestrictionProvider Select WatermarkEstimatorProvider WindowInto Windowing
-    """,
+    "transforms.stats": "DisplayDataItem RestrictionProvider WatermarkEstimatorProvider",
     "transforms.timeutil": """
     DependsOnlyOnWindow OutputAtEarliestInputTimestampImpl OutputAtEarliestTransformedInputTimestampImpl
     OutputAtEndOfWindowImpl OutputAtLatestInputTimestampImpl TimestampCombinerImpl
     """,
     "transforms.trigger": """
-    BatchGlobalTriggerDriver CombiningTriggerDriver DataLossReason GeneralTriggerDriver GlobalWindow
-    GlobalWindows InMemoryUnmergedState MAX_TIMESTAMP MIN_TIMESTAMP MergeableStateAdapter NestedContext
-    SimpleState TIME_GRANULARITY TimeDomain TimestampCombiner TriggerContext TriggerDriver UnmergedState
-    WindowFn WindowedValue create_trigger_driver
+    BatchGlobalTriggerDriver CombiningTriggerDriver DataLossReason GeneralTriggerDriver InMemoryUnmergedState
+    MergeableStateAdapter NestedContext SimpleState TIME_GRANULARITY TriggerContext TriggerDriver UnmergedState
+    create_trigger_driver
     """,
     "transforms.userstate": """
-    AccumulatingRuntimeState BaseTimer CallableT Coder RuntimeState TimeDomain Timer Timestamp UserStateContext
-    get_dofn_specs is_stateful_dofn validate_stateful_dofn
+    AccumulatingRuntimeState BaseTimer CallableT RuntimeState Timer UserStateContext get_dofn_specs
+    is_stateful_dofn validate_stateful_dofn
     """,
     "transforms.util": """
-    AccumulationMode Always AsSideInput BagStateSpec CombinePerKey CombiningValueStateSpec CountCombineFn Create
-    DoFn FlatMap Flatten GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey GroupByKey K Map MapTuple Metrics
-    NonMergingWindowFn PCollection PTransform ParDo ReadModifyWriteStateSpec Secret ShardedKey ShardedKeyType
-    SharedKey SortAndBatchElements T TimeDomain TimerSpec Timestamp TimestampCombiner TimestampedValue
-    TypedWindowedValue U V Windowing WithLengthBucketKey WithSharedKey fn_takes_side_inputs get_signature
-    load_shared_key on_timer ptransform_fn reify_metadata_custom_window reify_metadata_default_window
-    restore_metadata_custom_window restore_metadata_default_window
+    GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey K Secret ShardedKeyType SharedKey SortAndBatchElements T
+    TypedWindowedValue U V WithLengthBucketKey WithSharedKey fn_takes_side_inputs get_signature load_shared_key
+    reify_metadata_custom_window reify_metadata_default_window restore_metadata_custom_window
+    restore_metadata_default_window
     """,
-    "transforms.window": "Duration MIN_TIMESTAMP Timestamp V",
+    "transforms.window": "V",
     "typehints": "BatchConverter TypeVariable WindowedValue WithTypeHints disable_type_annotations no_annotations",
     "typehints.decorators": """
-    CompositeTypeHintError GeneratorWrapper IOTypeHints SimpleTypeHintError T TaggedOutput WithTypeHints
-    WithTypeHintsT check_constraint convert_to_beam_type disable_type_annotations get_signature get_type_hints
+    CompositeTypeHintError GeneratorWrapper IOTypeHints SimpleTypeHintError T WithTypeHints WithTypeHintsT
+    check_constraint convert_to_beam_type disable_type_annotations get_signature get_type_hints
     getcallargs_forhints no_annotations validate_composite_type_param
     """,
     "typehints.row_type": """
     GeneratedClassRowTypeConstraint SchemaTypeRegistry match_dataclass_for_row match_is_named_tuple
     """,
+    "typehints.typehints": """
+    ABCSequenceTypeConstraint AnyTypeConstraint CollectionHint CollectionTypeConstraint CompositeTypeHint
+    CompositeTypeHintError DictConstraint DictHint FrozenSetHint FrozenSetTypeConstraint GeneratorHint
+    GetitemConstructor IndexableTypeConstraint IterableHint IterableTypeConstraint IteratorHint
+    IteratorTypeConstraint KVHint ListConstraint ListHint Mapping MappingHint MappingTypeConstraint OptionalHint
+    SequenceHint SequenceTypeConstraint SetHint SetTypeConstraint SimpleTypeHintError TupleConstraint TupleHint
+    TupleSequenceConstraint TypeConstraint TypeVariable UnionConstraint UnionHint WindowedTypeConstraint
+    WindowedValue bind_type_variables check_constraint coerce_to_kv_type get_concrete_type_from_nullable
+    get_yielded_type is_consistent_with is_nullable is_typing_generic key_value_types match_type_variables
+    normalize regex_consistency validate_composite_type_param visit_inner_types
+    """,
     "utils.timestamp": "TIME_GRANULARITY",
-    "utils.windowed_value": "HomogeneousWindowedBatch MAX_TIMESTAMP MIN_TIMESTAMP WindowedBatch create",
+    "utils.windowed_value": "HomogeneousWindowedBatch WindowedBatch create",
 }
 """Path of a module of Beam -> its names that the module of this path does not have here."""

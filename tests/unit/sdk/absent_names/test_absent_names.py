@@ -11,10 +11,13 @@ import cloudpickle
 import pytest
 
 import headrace as beam
-from headrace.sdk.absent_names.absent_modules import AbsentModule, absent_attribute
+from headrace.runners.local import LocalRunner
+from headrace.sdk.absent_names.absent_modules import RENAMED, AbsentModule, absent_attribute
 from headrace.sdk.absent_names.absent_name import AbsentName, AbsentNameError
 from headrace.sdk.absent_names.alternatives import _ALTERNATIVES
+from headrace.sdk.absent_names.imported_names import IMPORTED_NAMES
 from headrace.sdk.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
+from headrace.sdk.pipeline.runner_choice import find_runner
 
 NAME = AbsentName("transforms.sql.SqlTransform")
 
@@ -23,7 +26,7 @@ def subclass() -> object:
     class Mine(NAME):  # type: ignore[misc]
         pass
 
-    return Mine
+    return Mine()
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,39 @@ def test_what_beam_has_not_either_is_an_error_at_once() -> None:
     assert not hasattr(beam, "Maap") and not hasattr(beam.transforms.core, "Maap")
     assert not hasattr(beam.io.gcp, "__file__")
     assert not hasattr(NAME, "__wrapped__")
+
+
+def test_a_subclass_can_be_defined() -> None:
+    class Mine(NAME, beam.DoFn):  # type: ignore[misc]
+        """Not used."""
+
+    assert issubclass(Mine, beam.DoFn)
+
+
+def test_names_that_beams_modules_import_from_each_other() -> None:
+    assert beam.core is beam.transforms.combiners.core is beam.transforms.core
+    assert beam.TimeDomain is beam.transforms.timeutil.TimeDomain
+    assert beam.transforms.window.MIN_TIMESTAMP is beam.utils.timestamp.MIN_TIMESTAMP
+    assert beam.pipeline.PipelineOptions is beam.options.pipeline_options.PipelineOptions
+
+
+def test_every_name_that_is_imported_or_renamed_is_here() -> None:
+    paths = [
+        f"{module}.{path.rpartition('.')[2]}" for module, names in IMPORTED_NAMES.items() for path in names.split()
+    ]
+    for path in (*paths, *RENAMED):
+        module, _, name = f"headrace.{path.lstrip('.')}".rpartition(".")
+        found = getattr(importlib.import_module(module), name)
+        assert not isinstance(found, AbsentName | AbsentModule), path
+
+
+def test_runners_of_beam_in_memory_are_the_local_runner() -> None:
+    from headrace.runners import DirectRunner
+    from headrace.runners.direct.direct_runner import BundleBasedDirectRunner
+    from headrace.runners.portability.fn_api_runner.fn_runner import FnApiRunner
+
+    assert DirectRunner is BundleBasedDirectRunner is FnApiRunner is LocalRunner
+    assert isinstance(find_runner("apache_beam.runners.portability.fn_api_runner.FnApiRunner"), LocalRunner)
 
 
 def test_every_absent_name_can_be_imported() -> None:
