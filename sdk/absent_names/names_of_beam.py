@@ -169,9 +169,9 @@ ABSENT_NAMES = {
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
     ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
     SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret SortAndBatchElements UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml
-    convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema
-    named_tuple_to_schema transform_annotations typing_from_runner_api
+    Secret UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml convert_to_typing_type
+    instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema named_tuple_to_schema
+    transform_annotations typing_from_runner_api
     """,
     "coders": """
     AvroGenericCoder ByteCoder DillCoder PaneInfoCoder ParamWindowedValueCoder ProtoCoder ProtoPlusCoder
@@ -259,9 +259,9 @@ ABSENT_NAMES = {
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
     ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
     SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret SortAndBatchElements UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml
-    convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema
-    named_tuple_to_schema typing_from_runner_api
+    Secret UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml convert_to_typing_type
+    instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema named_tuple_to_schema
+    typing_from_runner_api
     """,
     "transforms.combiners": """
     CombinerWithoutDefaults ConcatListCombineFn DisplayDataItem K LiftedCombinePerKey PhasedCombineFnExecutor T
@@ -300,8 +300,8 @@ ABSENT_NAMES = {
     is_stateful_dofn validate_stateful_dofn
     """,
     "transforms.util": """
-    GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey K Secret ShardedKeyType SharedKey SortAndBatchElements T
-    TypedWindowedValue U V WithLengthBucketKey WithSharedKey fn_takes_side_inputs get_signature load_shared_key
+    GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey K Secret ShardedKeyType SharedKey T TypedWindowedValue U
+    V WithLengthBucketKey WithSharedKey fn_takes_side_inputs get_signature load_shared_key
     reify_metadata_custom_window reify_metadata_default_window restore_metadata_custom_window
     restore_metadata_default_window
     """,
