@@ -134,7 +134,10 @@ def _is_enumeration(kind: object) -> bool:
 
 def _parameters(function: object) -> list[inspect.Parameter]:
     try:
-        return [*inspect.signature(function).parameters.values()]  # type: ignore[arg-type] - it may not be callable
+        parameters = [*inspect.signature(function).parameters.values()]
+        # A function that `ptransform_fn` made a transform of is applied to its first argument.
+        is_transform = inspect.isfunction(function) and parameters and parameters[0].name == "pcoll"
+        return parameters[1:] if is_transform else parameters  # type: ignore[arg-type] - it may not be callable
     except (TypeError, ValueError):
         return []
 

@@ -229,7 +229,7 @@ class _FunctionTransform(PTransform[InT, OutT]):
         return self._function(inputs, *self._args, **self._kwargs)
 
 
-def ptransform_fn(function: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTransform[InT, OutT]]:
+def ptransform_fn(fn: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTransform[InT, OutT]]:
     """A composite transform as a function of its input: a decorator.
 
     >>> @ptransform_fn
@@ -239,9 +239,9 @@ def ptransform_fn(function: Callable[Concatenate[InT, P], OutT]) -> Callable[P, 
     'Scale(3)'
     """
 
-    @wraps(function)
+    @wraps(fn)
     def make(*args: P.args, **kwargs: P.kwargs) -> PTransform[InT, OutT]:
-        return _FunctionTransform(function, args, kwargs)
+        return _FunctionTransform(fn, args, kwargs)
 
     return make
 
