@@ -31,6 +31,8 @@ class TestPipeline(Pipeline):
 
     # pytest would collect a class with this name.
     __test__ = False
+    pytest_test_pipeline_options: str | None = None
+    """Flags where the command line has no `--test-pipeline-options`, for a `conftest.py` to set."""
 
     def __init__(
         self,
@@ -49,7 +51,8 @@ class TestPipeline(Pipeline):
         """The flags in the value of `--test-pipeline-options`, of the command line unless `argv` is given."""
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
         parser.add_argument("--test-pipeline-options", default="")
-        return shlex.split(parser.parse_known_args(sys.argv if argv is None else argv)[0].test_pipeline_options)
+        given = parser.parse_known_args(sys.argv if argv is None else argv)[0].test_pipeline_options
+        return shlex.split(given or cls.pytest_test_pipeline_options or "")
 
     def get_full_options_as_args(self, **extra_opts: object) -> list[str]:
         """The flags in `--test-pipeline-options`, and one for each keyword; False, None and empty ones are left out."""
