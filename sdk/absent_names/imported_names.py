@@ -26,11 +26,24 @@ IMPORTED_NAMES = {
     utils.timestamp.MAX_TIMESTAMP utils.timestamp.Timestamp
     """,
     "io.filesystems": "options.value_provider.RuntimeValueProvider",
-    "io.parquetio": """
-    io.filesystem.CompressionTypes io.filesystems.FileSystems transforms.core.DoFn transforms.core.ParDo
-    transforms.ptransform.PTransform transforms.window utils.windowed_value.WindowedValue
+    "io.iobase": """
+    coders pvalue pvalue.AsIter pvalue.AsSingleton transforms.core transforms.core.DoFn transforms.core.Impulse
+    transforms.ptransform transforms.ptransform.PTransform transforms.window utils.timestamp
+    utils.windowed_value.WindowedValue
     """,
-    "io.textio": "coders.coders io.filesystem.CompressionTypes transforms.ptransform.PTransform typehints",
+    "io.parquetio": """
+    io.filesystem.CompressionTypes io.filesystems.FileSystems io.iobase.Read io.iobase.Write
+    transforms.core.DoFn transforms.core.ParDo transforms.ptransform.PTransform transforms.window
+    utils.windowed_value.WindowedValue
+    """,
+    "io.restriction_trackers": "io.iobase.RestrictionProgress io.iobase.RestrictionTracker",
+    "io.textio": """
+    coders.coders io.filesystem.CompressionTypes io.iobase io.iobase.Read io.iobase.Write
+    transforms.ptransform.PTransform typehints
+    """,
+    "io.watermark_estimators": """
+    io.iobase.WatermarkEstimator transforms.core.WatermarkEstimatorProvider utils.timestamp.Timestamp
+    """,
     "metrics.metric": """
     metrics.cells metrics.execution.MetricResult metrics.metricbase.Counter metrics.metricbase.Distribution
     metrics.metricbase.Gauge metrics.metricbase.MetricName metrics.metricbase.StringSet
@@ -54,6 +67,10 @@ IMPORTED_NAMES = {
     options.pipeline_options.PipelineOptions options.pipeline_options.PortableOptions
     options.pipeline_options.SetupOptions options.pipeline_options.StandardOptions
     options.pipeline_options.TypeOptions
+    """,
+    "runners.sdf_utils": """
+    transforms.core.WatermarkEstimatorProvider utils.timestamp.Duration utils.timestamp.Timestamp
+    utils.windowed_value.WindowedValue
     """,
     "testing.test_pipeline": "options.pipeline_options.PipelineOptions pipeline.Pipeline runners.runner.PipelineState",
     "testing.test_stream": """
@@ -93,8 +110,10 @@ IMPORTED_NAMES = {
     """,
     "transforms.error_handling": "transforms",
     "transforms.periodicsequence": """
-    transforms.core transforms.ptransform.PTransform transforms.window transforms.window.TimestampedValue
-    utils.timestamp utils.timestamp.Duration utils.timestamp.MAX_TIMESTAMP utils.timestamp.Timestamp
+    io.restriction_trackers.OffsetRange io.restriction_trackers.OffsetRestrictionTracker
+    io.watermark_estimators.ManualWatermarkEstimator runners.sdf_utils transforms.core
+    transforms.ptransform.PTransform transforms.window transforms.window.TimestampedValue utils.timestamp
+    utils.timestamp.Duration utils.timestamp.MAX_TIMESTAMP utils.timestamp.Timestamp
     """,
     "transforms.ptransform": """
     error pvalue pvalue.DoOutputsTuple typehints.decorators.TypeCheckError typehints.typehints
@@ -105,8 +124,8 @@ IMPORTED_NAMES = {
     transforms.core.FlatMap transforms.core.FlatMapTuple transforms.core.Flatten transforms.core.FlattenWith
     transforms.core.GroupBy transforms.core.GroupByKey transforms.core.Impulse transforms.core.Map
     transforms.core.MapTuple transforms.core.ParDo transforms.core.Partition transforms.core.PartitionFn
-    transforms.core.Select transforms.core.WindowInto transforms.core.Windowing transforms.ptransform.PTransform
-    typehints
+    transforms.core.RestrictionProvider transforms.core.Select transforms.core.WatermarkEstimatorProvider
+    transforms.core.WindowInto transforms.core.Windowing transforms.ptransform.PTransform typehints
     """,
     "transforms.trigger": """
     transforms.combiners transforms.core transforms.timeutil.TimeDomain transforms.window.GlobalWindow

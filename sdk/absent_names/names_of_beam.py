@@ -19,9 +19,8 @@ ABSENT_MODULES = {
     "internal.metrics": "metric",
     "io": """
     avroio aws azure components concat_source debezium external filebasedsink filebasedsource filesystemio flink
-    gcp hadoopfilesystem iobase jdbc kinesis localfilesystem mongodbio range_trackers requestresponse
-    restriction_trackers snowflake source_test_utils tfrecordio unbounded_source utils watch
-    watermark_estimators
+    gcp hadoopfilesystem jdbc kinesis localfilesystem mongodbio range_trackers requestresponse snowflake
+    source_test_utils tfrecordio unbounded_source utils watch
     """,
     "io.aws": "clients s3filesystem s3io",
     "io.aws.clients": "s3",
@@ -83,7 +82,7 @@ ABSENT_MODULES = {
     "portability.api.org.apache.beam.model.job_management": "v1",
     "portability.api.org.apache.beam.model.pipeline": "v1",
     "runners": """
-    common dask dataflow direct internal job pipeline_context pipeline_utils portability render sdf_utils test
+    common dask dataflow direct internal job pipeline_context pipeline_utils portability render test
     trivial_runner worker
     """,
     "runners.dask": "dask_runner overrides transform_evaluator",
@@ -167,11 +166,11 @@ ABSENT_NAMES = {
     DataflowDistributionCounter ExpansionAndArtifactRetrievalStub ExplicitSchemaTransformPayloadBuilder
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
-    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
-    SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml convert_to_typing_type
-    instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema named_tuple_to_schema
-    transform_annotations typing_from_runner_api
+    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read SchemaAwareExternalTransform
+    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint
+    WithTypeHints Write annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize
+    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema transform_annotations
+    typing_from_runner_api
     """,
     "coders": """
     AvroGenericCoder ByteCoder DillCoder PaneInfoCoder ParamWindowedValueCoder ProtoCoder ProtoPlusCoder
@@ -207,12 +206,17 @@ ABSENT_NAMES = {
     """,
     "io.filesystem": "BeamPlugin CompressedFile FileSystem",
     "io.filesystems": "BlobStorageFileSystem FileSystem HadoopFileSystem Lineage LocalFileSystem S3FileSystem",
+    "io.iobase": """
+    BoundedSource DisplayDataItem HasDisplayData RangeTracker SDFBoundedSourceReader Sink SourceBase
+    SourceBundle WriteImpl Writer
+    """,
     "io.kafka": """
     BeamJarExpansionService ExternalTransform NamedTupleBasedPayloadBuilder ReadFromKafkaSchema
     WriteToKafkaSchema default_io_expansion_service
     """,
-    "io.parquetio": "RangeTracker Read ReadFromParquetBatched Write WriteToParquetBatched",
-    "io.textio": "DisplayDataItem Read ReadAllFiles ReadAllFromTextContinuously Write append_pandas_args",
+    "io.parquetio": "RangeTracker ReadFromParquetBatched WriteToParquetBatched",
+    "io.restriction_trackers": "OffsetRangeTracker",
+    "io.textio": "DisplayDataItem ReadAllFiles ReadAllFromTextContinuously append_pandas_args",
     "metrics.cells": """
     AbstractMetricCell BoundedTrieCell BoundedTrieData CounterCell DistributionCell DistributionData GaugeCell
     GaugeData Histogram HistogramCell HistogramCellFactory HistogramData HistogramResult MetricCell
@@ -242,6 +246,7 @@ ABSENT_NAMES = {
     progress_indicated recordings show_graph visualize visualize_computed_pcoll watch
     """,
     "runners.runner": "PipelineRunner create_runner group_by_key_input_visitor",
+    "runners.sdf_utils": "NoOpWatermarkEstimatorProvider SplitResultPrimary SplitResultResidual",
     "testing.test_stream": """
     Event OutputFormat PairWithTiming ReverseTestStream TimingInfo WindowedValueHolder WindowedValueHolderMeta
     """,
@@ -257,11 +262,10 @@ ABSENT_NAMES = {
     DataflowDistributionCounter ExpansionAndArtifactRetrievalStub ExplicitSchemaTransformPayloadBuilder
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
-    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read RestrictionProvider
-    SchemaAwareExternalTransform SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig
-    Secret UnionConstraint WatermarkEstimatorProvider WithTypeHints Write annotate_yaml convert_to_typing_type
-    instance_to_type iter_urns memoize named_fields_to_schema named_tuple_from_schema named_tuple_to_schema
-    typing_from_runner_api
+    ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read SchemaAwareExternalTransform
+    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint
+    WithTypeHints Write annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize
+    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema typing_from_runner_api
     """,
     "transforms.combiners": """
     CombinerWithoutDefaults ConcatListCombineFn DisplayDataItem K LiftedCombinePerKey PhasedCombineFnExecutor T
@@ -271,21 +275,18 @@ ABSENT_NAMES = {
     BatchConverter CallableWrapperCombineFn CallableWrapperDoFn CallableWrapperPartitionFn CombineValuesDoFn
     DeadLetter DisplayDataItem DoFnContext DoFnInfo DoFnProcessContext ExceptionInfo HasDisplayData K
     NoSideInputsCallableWrapperCombineFn PTransformWithSideInputs PickledDoFnInfo ProcessContinuation
-    RestrictionProvider StatelessDoFnInfo T TypeConstraint V WatermarkEstimatorProvider WindowIntoFn
-    WithTypeHints element_type get_function_args_defaults get_function_arguments get_sideinput_index
-    get_signature get_type_hints identity is_consistent_with visit_inner_types
+    StatelessDoFnInfo T TypeConstraint V WindowIntoFn WithTypeHints element_type get_function_args_defaults
+    get_function_arguments get_sideinput_index get_signature get_type_hints identity is_consistent_with
+    visit_inner_types
     """,
     "transforms.deduplicate": "K V",
-    "transforms.periodicsequence": """
-    ImpulseSeqGenDoFn ImpulseSeqGenRestrictionProvider ManualWatermarkEstimator OffsetRange
-    OffsetRestrictionTracker
-    """,
+    "transforms.periodicsequence": "ImpulseSeqGenDoFn ImpulseSeqGenRestrictionProvider",
     "transforms.ptransform": """
     DisplayDataItem HasDisplayData IOTypeHints InputT OutputT PTransformT PTransformWithSideInputs T
     WithTypeHints annotate_yaml get_named_nested_pvalues get_signature get_type_hints getcallargs_forhints
     instance_to_type validate_composite_type_param
     """,
-    "transforms.stats": "DisplayDataItem RestrictionProvider WatermarkEstimatorProvider",
+    "transforms.stats": "DisplayDataItem",
     "transforms.timeutil": """
     DependsOnlyOnWindow OutputAtEarliestInputTimestampImpl OutputAtEarliestTransformedInputTimestampImpl
     OutputAtEndOfWindowImpl OutputAtLatestInputTimestampImpl TimestampCombinerImpl
