@@ -11,6 +11,8 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
+from headrace.sdk.absent_names.absent_modules import absent_attribute, add_absent_modules
+
 if TYPE_CHECKING:
     from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils
     from headrace.pvalue import PCollection, Row, TaggedOutput
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
         Reshuffle,
         RestrictionProvider,
         Select,
+        SortAndBatchElements,
         Tee,
         ToChangelog,
         ToString,
@@ -116,6 +119,7 @@ __all__ = [
     "Row",
     "RunComputation",
     "Select",
+    "SortAndBatchElements",
     "TaggedOutput",
     "Tee",
     "ToChangelog",
@@ -144,11 +148,14 @@ __all__ = [
 
 _MODULES = {
     "coders",
+    "error",
     "io",
     "lowlevel",
     "metrics",
     "options",
+    "pipeline",
     "pvalue",
+    "runners",
     "sdk",
     "testing",
     "transforms",
@@ -171,7 +178,7 @@ def __getattr__(name: str) -> object:
     if name in _MODULES:
         return import_module(f"headrace.{name}")
     if name not in __all__:
-        raise AttributeError(f"module 'headrace' has no attribute {name!r}")
+        return absent_attribute(__name__, name)
     found = getattr(import_module(_PLACES.get(name, "headrace.transforms")), name)
     globals()[name] = found
     return cast(object, found)
@@ -179,3 +186,6 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+add_absent_modules()

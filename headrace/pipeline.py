@@ -1,5 +1,8 @@
 """Exports, under the module name of Beam, the pipeline."""
 
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 __all__ = ["Pipeline"]
+
+add_absent_names(__name__)

@@ -1,5 +1,6 @@
 """`headrace.runners.sdf_utils`, where Beam programs import the views of trackers and estimators from."""
 
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.splittable.tracker_view import (
     RestrictionTrackerView,
     ThreadsafeRestrictionTracker,
@@ -7,3 +8,5 @@ from headrace.sdk.splittable.tracker_view import (
 )
 
 __all__ = ["RestrictionTrackerView", "ThreadsafeRestrictionTracker", "ThreadsafeWatermarkEstimator"]
+
+add_absent_names(__name__)

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NoReturn, TypeVar, cast
+
+from headrace.sdk.value_provider import RuntimeValueProvider, StaticValueProvider
+
+KindT = TypeVar("KindT")
 
 
 class Parser(argparse.ArgumentParser):
@@ -13,6 +18,21 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise `ValueError`."""
         raise ValueError(f"options of the pipeline: {message}")
+
+    def add_value_provider_argument(self, *names: str, **arguments: object) -> None:
+        """Declare an option whose value is a `ValueProvider`: a static one where it is given, else a runtime one.
+
+        Args:
+            *names: As for `add_argument`.
+            **arguments: As for `add_argument`.
+        """
+        kind = cast(Callable[[str], object], arguments.get("type") or str)
+        option = next((name for name in names if name.startswith("--")), names[0]).lstrip("-")
+        if not names[0].startswith("-"):
+            arguments.setdefault("nargs", "?")
+        arguments["default"] = RuntimeValueProvider(option, kind, arguments.get("default"))
+        arguments["type"] = partial(StaticValueProvider, kind)
+        self.add_argument(*names, **cast("dict[str, Any]", arguments))
 
     def takes_value(self, name: str) -> bool | None:
         """Whether an option must have a value; None where it is not declared."""
@@ -72,3 +92,8 @@ def unknown_options(flags: Sequence[str]) -> dict[str, object]:
             options[name] = flag
             name = None
     return options
+
+
+def subclasses(kind: type[KindT]) -> list[type[KindT]]:
+    """All direct and indirect subclasses of a class."""
+    return [found for direct in kind.__subclasses__() for found in (direct, *subclasses(direct))]

@@ -10,7 +10,8 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from headrace.lowlevel.storage.credentials import hidden
-from headrace.sdk.option_flags import Parser, defaults_of, underscored_names, unknown_options
+from headrace.sdk.beam_options import BEAM_OPTIONS, ignored_values
+from headrace.sdk.option_flags import Parser, defaults_of, subclasses, underscored_names, unknown_options
 
 ViewT = TypeVar("ViewT", bound="PipelineOptions")
 
@@ -175,15 +176,18 @@ class PipelineOptions:
         return self.get_all_options(drop_default=True, retain_unknown_options=True)
 
     def __getattr__(self, name: str) -> object:
-        if not name.startswith("_") and name in self.__dict__.get("_values", ()):
-            return self._values[name]
+        if not name.startswith("_") and "_values" in self.__dict__:
+            if name not in self._values and name in BEAM_OPTIONS:
+                self._values.update(ignored_values(self._flags) | self._values)
+            if name in self._values:
+                return self._values[name]
         raise AttributeError(f"{type(self).__name__} has no option {name!r}; declare it in _add_argparse_args")
 
     def __setattr__(self, name: str, value: object) -> None:
         if name.startswith("_"):
             self.__dict__[name] = value
             return
-        if name not in self._values and name not in (names := self.names()):
+        if name not in self._values and name not in (names := self.names()) and name not in BEAM_OPTIONS:
             near = get_close_matches(name, names, 1)
             meant = f"; did you mean {near[0]!r}?" if near else "; declare it in _add_argparse_args"
             raise AttributeError(f"{type(self).__name__} has no option {name!r}{meant}")
@@ -191,11 +195,6 @@ class PipelineOptions:
 
     def __repr__(self) -> str:
         return hidden(f"{type(self).__name__}({self.display_data()})")
-
-
-def subclasses(kind: type[PipelineOptions]) -> list[type[PipelineOptions]]:
-    """All direct and indirect subclasses of a class of options."""
-    return [found for direct in kind.__subclasses__() for found in (direct, *subclasses(direct))]
 
 
 def any_option(more: Collection[type[PipelineOptions]] = ()) -> Parser:

@@ -7,6 +7,7 @@ from headrace.sdk.combinefns import distribution, numeric, window_marks
 from headrace.sdk.expressions import element_schema, pane_schema
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
+from headrace.sdk.io.files import fileio, filesystems
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
@@ -28,6 +29,8 @@ MODULES = (
     dead_letters,
     distribution,
     element_schema,
+    fileio,
+    filesystems,
     line_ranges,
     messages,
     numeric,

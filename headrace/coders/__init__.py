@@ -18,11 +18,13 @@ from headrace.coders.coders import (
     RowCoder,
     StrUtf8Coder,
     TimestampCoder,
+    ToBytesCoder,
     TupleCoder,
     TupleSequenceCoder,
     VarIntCoder,
 )
 from headrace.coders.typecoders import registry
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 
 __all__ = [
     "BigIntegerCoder",
@@ -41,6 +43,7 @@ __all__ = [
     "RowCoder",
     "StrUtf8Coder",
     "TimestampCoder",
+    "ToBytesCoder",
     "TupleCoder",
     "TupleSequenceCoder",
     "VarIntCoder",
@@ -49,3 +52,5 @@ __all__ = [
     "row_coder",
     "typecoders",
 ]
+
+add_absent_names(__name__)

@@ -24,6 +24,7 @@ from headrace.sdk.coders.plain import (
     FloatCoder,
     StrUtf8Coder,
     TimestampCoder,
+    ToBytesCoder,
     VarIntCoder,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "RowCoder",
     "StrUtf8Coder",
     "TimestampCoder",
+    "ToBytesCoder",
     "TupleCoder",
     "TupleSequenceCoder",
     "VarIntCoder",

@@ -1,15 +1,28 @@
 """Exports, under the module name of Beam, sources and sinks."""
 
-from headrace.io import filesystem, iobase, kafka, parquetio, restriction_trackers, textio, watermark_estimators
-from headrace.io.parquetio import ReadFromParquet, WriteToParquet
+from headrace.io import (
+    fileio,
+    filesystem,
+    filesystems,
+    iobase,
+    kafka,
+    parquetio,
+    restriction_trackers,
+    textio,
+    watermark_estimators,
+)
+from headrace.io.parquetio import ReadAllFromParquet, ReadAllFromParquetBatched, ReadFromParquet, WriteToParquet
 from headrace.io.textio import (
+    ReadAllFromText,
     ReadFromCsv,
     ReadFromJson,
     ReadFromText,
+    ReadFromTextWithFilename,
     WriteToCsv,
     WriteToJson,
     WriteToText,
 )
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
@@ -22,6 +35,9 @@ __all__ = [
     "ForeachEpoch",
     "GenerateSequence",
     "Read",
+    "ReadAllFromParquet",
+    "ReadAllFromParquetBatched",
+    "ReadAllFromText",
     "ReadFromCsv",
     "ReadFromDataFrame",
     "ReadFromJson",
@@ -29,13 +45,16 @@ __all__ = [
     "ReadFromSocket",
     "ReadFromSpark",
     "ReadFromText",
+    "ReadFromTextWithFilename",
     "Write",
     "WriteToCsv",
     "WriteToJson",
     "WriteToParquet",
     "WriteToTables",
     "WriteToText",
+    "fileio",
     "filesystem",
+    "filesystems",
     "iobase",
     "kafka",
     "parquetio",
@@ -43,3 +62,5 @@ __all__ = [
     "textio",
     "watermark_estimators",
 ]
+
+add_absent_names(__name__)

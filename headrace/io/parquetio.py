@@ -2,5 +2,6 @@
 
 from headrace.sdk.io.parquet.parquet_sink import WriteToParquet
 from headrace.sdk.io.parquet.parquet_source import ReadFromParquet
+from headrace.sdk.io.parquet.read_all import ReadAllFromParquet, ReadAllFromParquetBatched
 
-__all__ = ["ReadFromParquet", "WriteToParquet"]
+__all__ = ["ReadAllFromParquet", "ReadAllFromParquetBatched", "ReadFromParquet", "WriteToParquet"]

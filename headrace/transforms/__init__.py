@@ -1,10 +1,12 @@
 """Exports, under the module name of Beam, all transforms, and the modules of windows, triggers and combiners."""
 
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.transforms import (
     combiners,
     core,
     deduplicate,
     error_handling,
+    periodicsequence,
     ptransform,
     stats,
     timeutil,
@@ -57,6 +59,7 @@ from headrace.transforms.util import (
     Reify,
     RemoveDuplicates,
     Reshuffle,
+    SortAndBatchElements,
     Tee,
     ToString,
     Values,
@@ -103,6 +106,7 @@ __all__ = [
     "Reshuffle",
     "RestrictionProvider",
     "Select",
+    "SortAndBatchElements",
     "Tee",
     "ToChangelog",
     "ToString",
@@ -116,6 +120,7 @@ __all__ = [
     "core",
     "deduplicate",
     "error_handling",
+    "periodicsequence",
     "ptransform",
     "ptransform_fn",
     "stats",
@@ -125,3 +130,5 @@ __all__ = [
     "util",
     "window",
 ]
+
+add_absent_names(__name__)

@@ -1,6 +1,7 @@
 """Exports, under the module name of Beam, transforms that are composed of other transforms."""
 
 from headrace.sdk.transforms.aggregation.distinct import Distinct, RemoveDuplicates
+from headrace.sdk.transforms.aggregation.sort_and_batch import SortAndBatchElements
 from headrace.sdk.transforms.core.reshuffle import Reshuffle, ReshufflePerKey
 from headrace.sdk.transforms.util.batch_elements import BatchElements
 from headrace.sdk.transforms.util.co_group_by_key import CoGroupByKey
@@ -26,6 +27,7 @@ __all__ = [
     "RemoveDuplicates",
     "Reshuffle",
     "ReshufflePerKey",
+    "SortAndBatchElements",
     "Tee",
     "ToString",
     "Values",

@@ -24,6 +24,7 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.interactive.elements import Elements
+from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.compiler.compiler import compile_steps
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step
@@ -163,3 +164,6 @@ _Told = tuple[object, Timestamp, BoundedWindow, PaneInfo]
 def _windowed(told: _Told) -> WindowedValue:
     element, timestamp, window, pane = told
     return WindowedValue(element, timestamp, [window], pane)
+
+
+add_absent_names(__name__)

@@ -98,8 +98,8 @@ class TupleCoder(_Composite):
 class ListCoder(_Composite):
     """Encodes lists, with one coder for all items."""
 
-    def __init__(self, element_coder: Coder) -> None:
-        self._element = element_coder
+    def __init__(self, elem_coder: Coder) -> None:
+        self._element = elem_coder
 
     def parts(self) -> Sequence[Coder]:
         """See `_Composite`."""

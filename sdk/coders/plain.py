@@ -42,6 +42,19 @@ class BytesCoder(_Deterministic):
         return bytes
 
 
+@named("ToBytesCoder")
+class ToBytesCoder(_Deterministic):
+    """Leaves bytes unchanged, and encodes all else as `str(value)` in UTF-8; cannot decode."""
+
+    def encode(self, value: object) -> bytes:
+        """See `Coder`."""
+        return value if isinstance(value, bytes) else str(value).encode()
+
+    def decode(self, data: bytes) -> object:
+        """Raises `TypeError`."""
+        raise TypeError("ToBytesCoder cannot decode, as it does not keep types; use StrUtf8Coder or BytesCoder")
+
+
 @named("StrUtf8Coder")
 class StrUtf8Coder(_Deterministic):
     """Encodes text as UTF-8."""

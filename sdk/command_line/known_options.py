@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
-from headrace.sdk.command_line.beam_options import BEAM_OPTIONS
+from headrace.sdk.beam_options import BEAM_OPTIONS
 from headrace.sdk.options import PipelineOptions
 
 _log = logging.getLogger(__name__)

@@ -6,7 +6,8 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from headrace.sdk.options import PipelineOptions, subclasses
+from headrace.sdk.option_flags import subclasses
+from headrace.sdk.options import PipelineOptions
 
 _KINDS: Mapping[object, str] = {int: "whole number", float: "number"}
 

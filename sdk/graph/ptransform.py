@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache, wraps
+from importlib import import_module
 from typing import (
     Any,
     Concatenate,
@@ -39,6 +40,9 @@ class PTransform(Generic[InT, OutT]):
 
     pipeline: BasePipeline | None = None
     """The pipeline to apply it in, for a transform without inputs (`{...} | transform`)."""
+
+    takes_several: bool = False
+    """Whether a list that the transform is applied to has several inputs, instead of the elements of one."""
 
     _label: str | None = None
     input_hints: tuple[tuple[object, ...], dict[str, object]] = ((), {})
@@ -115,14 +119,22 @@ class PTransform(Generic[InT, OutT]):
         return self._apply_to(inputs, None)
 
     def _apply_to(self, inputs: object, label: str | None) -> OutT:
-        """Apply to a tuple, list or dict of collections, which have no `|` of their own for transforms."""
+        """Apply to what has no `|` of its own for transforms: collections in a tuple, list or dict, or lists of values.
+
+        Lists of values are computed at once: the result is a list of elements where a collection would be.
+        """
         pipelines = [value.pipeline for _, value in named_values(inputs)]
-        if self.pipeline is not None:
+        if not pipelines and (elements := element_lists(inputs, self.takes_several)):
+            if all(isinstance(each, Iterable) and not isinstance(each, (str, bytes)) for each in elements):
+                # The module of pipelines imports this one.
+                eager = import_module("headrace.sdk.pipeline.eager")
+                return cast(OutT, eager.apply_eagerly(self, inputs, label or self.label))
+        elif self.pipeline is not None:
             pipelines.append(self.pipeline)
         if not pipelines:
             raise TypeError(
                 f"transform {label or self.label!r} was applied to {inputs!r:.200}, which holds no collection of a "
-                "pipeline; begin with pipeline | Create(...)"
+                "pipeline, and no list of elements; begin with pipeline | Create(...)"
             )
         if any(other is not pipelines[0] for other in pipelines):
             raise ValueError(
@@ -217,7 +229,7 @@ class _FunctionTransform(PTransform[InT, OutT]):
         return self._function(inputs, *self._args, **self._kwargs)
 
 
-def ptransform_fn(function: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTransform[InT, OutT]]:
+def ptransform_fn(fn: Callable[Concatenate[InT, P], OutT]) -> Callable[P, PTransform[InT, OutT]]:
     """A composite transform as a function of its input: a decorator.
 
     >>> @ptransform_fn
@@ -227,9 +239,9 @@ def ptransform_fn(function: Callable[Concatenate[InT, P], OutT]) -> Callable[P, 
     'Scale(3)'
     """
 
-    @wraps(function)
+    @wraps(fn)
     def make(*args: P.args, **kwargs: P.kwargs) -> PTransform[InT, OutT]:
-        return _FunctionTransform(function, args, kwargs)
+        return _FunctionTransform(fn, args, kwargs)
 
     return make
 
@@ -266,6 +278,37 @@ def named_values(inputs: object) -> Iterator[tuple[str, PValue]]:
     elif isinstance(inputs, (list, tuple)):
         for index, value in enumerate(inputs):
             yield from ((f"{index}.{name}".rstrip("."), inner) for name, inner in named_values(value))
+
+
+def mapped(inputs: object, function: Callable[[object], object], lists_too: bool = True) -> object:
+    """A copy of nested tuples, dicts and lists, whose other values a function has replaced.
+
+    Args:
+        inputs: The tuples, dicts and lists.
+        function: What each value becomes.
+        lists_too: Whether a list is copied; otherwise it is a value.
+
+    >>> mapped({"a": ([1], 2)}, str, lists_too=False)
+    {'a': ('[1]', '2')}
+    """
+    if isinstance(inputs, dict):
+        return {key: mapped(value, function, lists_too) for key, value in inputs.items()}
+    if isinstance(inputs, tuple) or (lists_too and isinstance(inputs, list)):
+        items: list[Any] = [mapped(value, function, lists_too) for value in inputs]
+        # A named tuple takes its fields one by one.
+        return type(inputs)(*items) if hasattr(inputs, "_fields") else type(inputs)(items)
+    return function(inputs)
+
+
+def element_lists(inputs: object, takes_several: bool) -> list[object]:
+    """The values in nested tuples and dicts, each of which is the elements of one input.
+
+    >>> element_lists({"a": [1, 2], "b": ([3], [4])}, False)
+    [[1, 2], [3], [4]]
+    """
+    found: list[object] = []
+    mapped(tuple(inputs) if takes_several and isinstance(inputs, list) else inputs, found.append, lists_too=False)
+    return found
 
 
 def collections_of(inputs: object) -> list[PCollection[object]]:

@@ -23,6 +23,7 @@ from headrace.sdk.pipeline.tracebacks import shorten
 from headrace.sdk.recording.recorder import Recorder
 from headrace.sdk.recording.recording_log import log_of
 from headrace.sdk.result import PipelineResult, warn_of_unmatched
+from headrace.sdk.value_provider import RuntimeValueProvider
 from headrace.sdk.visualization.diagrams.notebook import mime_bundle
 
 
@@ -105,6 +106,7 @@ class Pipeline(PipelineGraph):
             raise TopologyError("the pipeline has no steps; apply a transform first: pipeline | Create([1, 2, 3])")
         for check in self.checks:
             check()
+        RuntimeValueProvider.set_runtime_options({})
         labels = labels_to_record(self._record, self.options)
         runner = find_runner(self.runner) if labels is None else find_timed_runner(self.runner)
         with progress_callback(self.options) as progress:

@@ -21,7 +21,15 @@ _LOADED = {
     "display": ("headrace.runners.reporting.notebook", "NotebookDisplay"),
 }
 """Name -> module and class of `runners`, which the sdk imports only when a pipeline runs."""
-_RUNNERS = {"localrunner": "local", "directrunner": "local", "sparkrunner": "spark", "local": "local", "spark": "spark"}
+_BEAM_RUNNERS = ("directrunner", "bundlebaseddirectrunner", "switchingdirectrunner", "fnapirunner", "prismrunner")
+"""Names of Beam's runners in memory, in lower case, for which the local runner is taken."""
+_RUNNERS = {
+    "localrunner": "local",
+    "local": "local",
+    "sparkrunner": "spark",
+    "spark": "spark",
+    **dict.fromkeys(_BEAM_RUNNERS, "local"),
+}
 """Name of a runner in lower case -> its name in `_LOADED`."""
 
 

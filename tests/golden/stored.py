@@ -29,6 +29,8 @@ from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant
 from headrace.sdk.expressions.pane_schema import Fired
 from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.io.dead_letters import Failure, Unreadable
+from headrace.sdk.io.files.fileio import ReadableFile
+from headrace.sdk.io.files.filesystems import FileMetadata
 from headrace.sdk.io.kafka.record import KafkaRecord
 from headrace.sdk.io.kafka.sink import Outgoing
 from headrace.sdk.io.parquet.parquet_source import FileRow
@@ -96,6 +98,7 @@ INSTANCES: Mapping[str, object] = {
     "FieldsKind": FieldsKind.TUPLE,
     "FieldsShape": Fields(("a",), (Single(1),), FieldsKind.ROW),
     "FileLine": FileLine("/in", 7, "text"),
+    "FileMetadata": FileMetadata("/in", 7, 1.5),
     "FileRow": FileRow("/in", 7, {"a": 1}),
     "FixedBuckets": FixedSlices(FixedWindows(60, 15)),
     "GlobalBuckets": GlobalSlices(),
@@ -113,6 +116,7 @@ INSTANCES: Mapping[str, object] = {
     "PaneShape": Fired(Single(0), 1, 2, PANE),
     "RankedValue": _Ranked(1, "a"),
     "ReadFailure": FAILURE,
+    "ReadableFile": ReadableFile(FileMetadata("/in", 7), "gzip"),
     "Record": Record("key", 7, 5, b"id"),
     "Reducer": Reducer.MEAN,
     "Reducers": Reducers((Reducer.SUM, Reducer.COUNT), True),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Unpack, cast
 
 from headrace.lowlevel.records.record import Batch
+from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import StrUtf8Coder
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_times import FileTimes
@@ -24,14 +26,21 @@ class TextParser:
     """Whether the ends of lines are left out."""
     timestamp: TimestampOf
     times: FileTimes
+    coder: Coder | None = None
+    """Decodes a line; None for text in UTF-8."""
 
     def parse(self, lines: bytes, file: MatchedFile) -> Batch:
         """See `LineParser`."""
-        texts = split_lines(decoded(lines), self.strip)
+        texts = split_lines(decoded(lines), self.strip) if self.coder is None else [*self._decoded(lines)]
         try:
             return Batch(texts, timestamps_of(texts, self.timestamp, self.times.default(file)))
         except BadTimestamp as error:
             raise BadLine(error.index, str(error)) from error
+
+    def _decoded(self, lines: bytes) -> Iterator[object]:
+        # As one character for each byte, no other than LF ends a line.
+        for line in split_lines(lines.decode("latin-1"), self.strip):
+            yield cast(Coder, self.coder).decode(line.encode("latin-1"))
 
     def check_header(self, lines: bytes, file: MatchedFile) -> None:
         """Accept any header."""
@@ -69,10 +78,10 @@ class ReadFromText(LineSource):
         min_bundle_size: Without effect, accepted as in Beam: the engine chooses how much a task reads.
         compression_type: One of `CompressionTypes`. A compressed file is read by one task.
         strip_trailing_newlines: Whether the ends of lines are left out.
-        coder: Not supported, except Beam's default `StrUtf8Coder`; see `encoding`.
+        coder: Decodes the bytes of a line; by default lines are text, see `encoding`.
         validate: Whether a file must match when the pipeline is built.
         skip_header_lines: Number of lines at the beginning of each file to leave out.
-        delimiter: Not supported: lines end in LF or CR LF.
+        delimiter: Not supported: lines end in LF or CR LF. `ReadAllFromText` supports it.
         escapechar: Not supported.
         encoding: Encoding of the text: UTF-8, or another encoding that contains ASCII, such as `latin-1`.
         **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
@@ -87,7 +96,7 @@ class ReadFromText(LineSource):
         min_bundle_size: int = 0,
         compression_type: str = CompressionTypes.AUTO,
         strip_trailing_newlines: bool = True,
-        coder: object = None,
+        coder: Coder | None = None,
         validate: bool = True,
         skip_header_lines: int = 0,
         delimiter: None = None,
@@ -96,9 +105,10 @@ class ReadFromText(LineSource):
         encoding: str = UTF_8,
         **options: Unpack[OtherReadOptions],
     ) -> None:
-        if not isinstance(coder, StrUtf8Coder):
-            refuse_unless("ReadFromText", "coder", coder, None, "give the encoding, or decode lines with Map")
-        refuse_unless("ReadFromText", "delimiter", delimiter, None, "lines end in LF or CR LF; ReadFromCsv has sep")
+        if coder is not None and not isinstance(coder, Coder):
+            raise TypeError(f"coder is {coder!r:.200}; give an instance of a Coder, such as BytesCoder()")
+        self._coder = None if isinstance(coder, StrUtf8Coder) else coder
+        refuse_unless("ReadFromText", "delimiter", delimiter, None, "ReadAllFromText has it, and ReadFromCsv has sep")
         refuse_unless("ReadFromText", "escapechar", escapechar, None, "each LF ends a line")
         if type(skip_header_lines) is not int or skip_header_lines < 0:
             raise TypeError(f"skip_header_lines is a number of lines, got {skip_header_lines!r:.200}; give 0 or more")
@@ -109,5 +119,5 @@ class ReadFromText(LineSource):
 
     def file_format(self) -> LineFormat:
         """Text, with one record for each line."""
-        parser = TextParser(self._strip, self.timestamp, self.times)
+        parser = TextParser(self._strip, self.timestamp, self.times, self._coder)
         return LineFormat(parser, self.compression, self._header, bad_times=self.bad_times, encoding=self._encoding)

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.coders.coder import Coder
+from headrace.sdk.coders.plain import ToBytesCoder
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, open_output
@@ -26,10 +28,11 @@ class TextWriter:
     header: str | None
     footer: str | None
     compression: str
+    coder: Coder = field(default_factory=ToBytesCoder)
 
     def write(self, path: str, batch: Batch) -> None:
         """See `PartWriter`."""
-        lines = [_text(value) for value in batch.values]
+        lines = [self.coder.encode(value) for value in batch.values]
         if self.header is not None:
             lines.insert(0, self.header.encode())
         if self.footer is not None:
@@ -38,12 +41,8 @@ class TextWriter:
             file.write(self.newline.join([*lines, b""]))
 
 
-def _text(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode()
-
-
 class WriteToText(WriteFiles):
-    """Writes elements as lines of text files: bytes unchanged, other elements as `str(element)` in UTF-8.
+    """Writes elements as lines of text files: by default bytes unchanged, other elements as `str(element)`.
 
     Files appear when the input has ended, or with their epoch if it has no end or is in windows; see `WriteFiles`
     for their names.
@@ -56,7 +55,7 @@ class WriteToText(WriteFiles):
             Without effect otherwise: each task that has rows writes a file.
         compression_type: One of `CompressionTypes`.
         shard_name_template: Not supported: see `WriteFiles` for the names.
-        coder: Not supported, except Beam's default `ToBytesCoder`: map elements to bytes or text.
+        coder: Encodes an element as the bytes of a line; by default `ToBytesCoder`.
         header: A first line for each file.
         footer: A last line for each file.
         windowed_writes: Whether each window has files of its own; False for files as in the global window.
@@ -74,7 +73,7 @@ class WriteToText(WriteFiles):
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
         shard_name_template: None = None,
-        coder: object = None,
+        coder: Coder | None = None,
         compression_type: str = CompressionTypes.AUTO,
         header: str | None = None,
         footer: str | None = None,
@@ -85,10 +84,11 @@ class WriteToText(WriteFiles):
         refuse_unless(
             "WriteToText", "shard_name_template", shard_name_template, None, "files are named by shard or epoch"
         )
-        if type(coder).__name__ != "ToBytesCoder":
-            refuse_unless("WriteToText", "coder", coder, None, "map elements to bytes or text first")
+        if coder is not None and not isinstance(coder, Coder):
+            raise TypeError(f"coder is {coder!r:.200}; give an instance of a Coder, such as StrUtf8Coder()")
         compression_of("", compression_type)
-        writer = TextWriter(b"\n" if append_trailing_newlines else b"", header, footer, compression_type)
+        end = b"\n" if append_trailing_newlines else b""
+        writer = TextWriter(end, header, footer, compression_type, coder or ToBytesCoder())
         super().__init__(FileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
 
 

@@ -26,6 +26,8 @@ class Flatten(PTransform[object, PCollection[object]]):
     9
     """
 
+    takes_several = True
+
     def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
         super().__init__()
         if pipeline is not None:

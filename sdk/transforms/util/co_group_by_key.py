@@ -35,6 +35,8 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
     bob {'mail': [], 'phone': [12]}
     """
 
+    takes_several = True
+
     def __init__(self, *, pipeline: BasePipeline | None = None) -> None:
         super().__init__()
         if pipeline is not None:

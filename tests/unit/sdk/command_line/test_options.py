@@ -14,8 +14,14 @@ from typer.testing import CliRunner
 import headrace as beam
 from headrace.cli.app import app
 from headrace.cli.options import page
-from headrace.options.pipeline_options import EngineOptions, PipelineOptions
-from headrace.sdk.command_line.beam_options import BEAM_OPTIONS
+from headrace.options.pipeline_options import (
+    DebugOptions,
+    EngineOptions,
+    GoogleCloudOptions,
+    PipelineOptions,
+    WorkerOptions,
+)
+from headrace.sdk.beam_options import BEAM_OPTIONS
 from headrace.sdk.command_line.known_options import check_known
 from headrace.sdk.command_line.option_table import entries
 from headrace.sdk.pipeline.runner_choice import run_options
@@ -171,6 +177,7 @@ def test_the_page_has_every_option():
     assert text == page(), "headrace options --markdown > docs/options.md"
     # Other tests declare options of their own.
     ours = [kind for kind in PipelineOptions.__subclasses__() if kind.__module__.startswith("headrace.")]
+    ours = [kind for kind in ours if "_add_argparse_args" in vars(kind)]
     assert len(ours) == 4 and "`progress`" in text
     for entry in (entry for kind in ours for entry in entries(kind)):
         assert f"| `{entry.written}` |" in text
@@ -224,3 +231,30 @@ def test_the_command_lists_options_and_those_of_a_program(folder):
     assert "--latency_aim=SECONDS" in headrace("options") and "--threshold" not in headrace("options")
     said = headrace("options", "counted.py")
     assert "--threshold=THRESHOLD  whole number, 0\n      points that count" in said
+
+
+def test_options_of_beam_without_effect_can_be_read_and_set(caplog):
+    options = PipelineOptions(["--project=weather", "--num_workers=3", "--experiments=a=1", "--experiments=b"])
+    cloud, debug = options.view_as(GoogleCloudOptions), options.view_as(DebugOptions)
+    assert (cloud.project, cloud.region, options.view_as(WorkerOptions).num_workers) == ("weather", None, 3)
+    cloud.region = "europe-west1"
+    assert options.view_as(GoogleCloudOptions).region == "europe-west1"
+    debug.add_experiment("c")
+    assert [debug.lookup_experiment(name) for name in "abcd"] == ["1", True, True, None]
+    check_known(options)
+    assert "no effect here: --experiments, --num_workers, --project" in caplog.text
+
+
+def test_the_defaults_of_options_without_effect_are_beams():
+    theirs = pytest.importorskip("apache_beam.options.pipeline_options")
+    ours, found = PipelineOptions([]), {}
+    for kind in theirs.PipelineOptions.__subclasses__():
+        if "_add_argparse_args" in vars(kind) and kind.__module__.startswith("apache_beam."):
+            found.update(kind(flags=[]).get_all_options())
+    different = {
+        name: (value, getattr(ours, name))
+        for name, value in found.items()
+        if name in BEAM_OPTIONS and getattr(ours, name) != value
+    }
+    # Those of Google Cloud, which are seven URLs.
+    assert different.keys() == {"gcp_oauth_scopes"}

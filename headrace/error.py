@@ -1,0 +1,12 @@
+"""Exports, under the module name of Beam, errors."""
+
+from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.sdk.value_provider import RuntimeValueProviderError
+
+__all__ = ["BeamError", "RuntimeValueProviderError"]
+
+BeamError = HeadraceError
+"""The base of all errors, under Beam's name."""
+
+add_absent_names(__name__)

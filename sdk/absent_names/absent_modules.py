@@ -1,0 +1,109 @@
+"""Makes importable, below the packages under Beam's names, what Beam has there and Headrace does not have."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import partial
+from importlib import import_module
+from types import ModuleType
+
+from headrace.sdk.absent_names.imported_names import IMPORTED_NAMES
+from headrace.sdk.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
+
+_ROOT = "headrace"
+_RUNNER = "runners.local.LocalRunner"
+RENAMED = {
+    "runners.DirectRunner": _RUNNER,
+    "runners.direct.DirectRunner": _RUNNER,
+    "runners.direct.direct_runner.BundleBasedDirectRunner": _RUNNER,
+    "runners.direct.direct_runner.DirectRunner": _RUNNER,
+    "runners.direct.direct_runner.SwitchingDirectRunner": _RUNNER,
+    "runners.portability.fn_api_runner.FnApiRunner": _RUNNER,
+    "runners.portability.fn_api_runner.fn_runner.FnApiRunner": _RUNNER,
+}
+"""Path of a name of Beam -> path of what has another name here."""
+
+
+class AbsentModule(ModuleType):
+    """A module of Beam that Headrace does not have; each of its names is an `AbsentName`."""
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("_"):
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return absent_attribute(self.__name__, name)
+
+    def __reduce__(self) -> tuple[Callable[[str], ModuleType], tuple[str]]:
+        return import_module, (self.__name__,)
+
+
+def add_absent_modules() -> None:
+    """Put the absent modules into `sys.modules`, where Python looks for a module once its package is imported.
+
+    >>> from headrace.dataframe.convert import to_dataframe
+    >>> to_dataframe.path
+    'dataframe.convert.to_dataframe'
+    """
+    for parent, names in ABSENT_MODULES.items():
+        for name in names.split():
+            path = f"{_ROOT}.{parent}.{name}" if parent else f"{_ROOT}.{name}"
+            module = sys.modules.setdefault(path, AbsentModule(path, "A module of Beam that Headrace does not have."))
+            # The mark of a package: what is in it is in `sys.modules` already.
+            module.__path__ = []
+
+
+def add_absent_names(package: str) -> None:
+    """Make a package and those of its modules that are imported answer for names of Beam that they do not have.
+
+    Args:
+        package: `__name__` of the package, or of a module, which calls this.
+
+    >>> from headrace.transforms.core import CallableWrapperDoFn
+    >>> CallableWrapperDoFn.path
+    'transforms.core.CallableWrapperDoFn'
+    """
+    inside = package.removeprefix(f"{_ROOT}.")
+    for path in (inside, *(path for path in {*ABSENT_NAMES, *IMPORTED_NAMES} if path.startswith(f"{inside}."))):
+        module = f"{_ROOT}.{path}"
+        if module in sys.modules:
+            vars(sys.modules[module])["__getattr__"] = partial(absent_attribute, module)
+
+
+def absent_attribute(module: str, name: str) -> object:
+    """What a module has under a name of Beam that is not its own.
+
+    This is what another module here has under the name, if Beam's module imports it from there, else an `AbsentModule`
+    or `AbsentName`. It is kept in the module.
+
+    Raises `AttributeError` for a name that Beam does not have either.
+
+    >>> from headrace.transforms.window import MIN_TIMESTAMP
+    >>> MIN_TIMESTAMP.micros
+    -9223372036854775000
+    """
+    path = f"{module}.{name}".removeprefix(f"{_ROOT}.")
+    parent = path.rpartition(".")[0]
+    imported = [target for target in IMPORTED_NAMES.get(parent, "").split() if target.rpartition(".")[2] == name]
+    found: object
+    if imported or path in RENAMED:
+        found = _named(f"{_ROOT}.{imported[0] if imported else RENAMED[path]}")
+    elif f"{_ROOT}.{path}" in sys.modules:
+        found = sys.modules[f"{_ROOT}.{path}"]
+    elif name in ABSENT_NAMES.get(parent, "").split() or isinstance(sys.modules[module], AbsentModule):
+        # Imported when the first name is asked for, so that a program that uses none does not wait for it.
+        from headrace.sdk.absent_names.absent_name import AbsentName
+
+        found = AbsentName(path)
+    else:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+    vars(sys.modules[module])[name] = found
+    return found
+
+
+def _named(path: str) -> object:
+    """The module of a path, or what a module has under a name."""
+    try:
+        return import_module(path)
+    except ModuleNotFoundError:
+        module, _, name = path.rpartition(".")
+        return getattr(import_module(module), name)

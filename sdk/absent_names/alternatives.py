@@ -1,0 +1,94 @@
+"""What to use instead of a name of Beam that Headrace does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_BEAM = "run the program with apache_beam itself on headrace.runners.beam.HeadraceRunner"
+_SERVICE = "call the service in a DoFn, behind BatchElements or GroupIntoBatches, or " + _BEAM
+_SPARK_READS = "read with io.ReadFromSpark through a connector of Spark's, and write with io.ForeachEpoch"
+_OTHER_LANGUAGES = "only Python runs here; read Kafka with io.kafka, and what Spark reads with io.ReadFromSpark"
+_SOURCES = "read with a transform of headrace.io, or with an injector of headrace.lowlevel, or " + _BEAM
+_INTERNAL = "it is a part of Beam's own machinery, which programs do not need here"
+_CODERS = "use one of the other coders of headrace.coders, or a subclass of Coder"
+_TESTS = "compare collections with assert_that and equal_to of testing.util"
+_ENCRYPTION = "encrypt keys in a Map before GroupByKey, and keep the key where the workers can read it"
+_HINTS = "use the types of Python's typing module as hints"
+
+_ALTERNATIVES: Mapping[str, str] = {
+    "": _BEAM,
+    "coders": _CODERS,
+    "coders.coder_impl": _INTERNAL,
+    "coders.observable": _INTERNAL,
+    "coders.slow_stream": _INTERNAL,
+    "coders.typecoders": "register coders with coders.registry",
+    "dataframe": "use pandas on batches of BatchElements, or Spark with io.ReadFromSpark, or " + _BEAM,
+    "internal": _INTERNAL,
+    "io": _SOURCES,
+    "io.avroio": _SPARK_READS + ", or " + _BEAM,
+    "io.aws": "give s3:// paths to the transforms of io",
+    "io.azure": _SPARK_READS,
+    "io.components": _SERVICE,
+    "io.debezium": _OTHER_LANGUAGES,
+    "io.external": _OTHER_LANGUAGES,
+    "io.filebasedsink": "write with io.WriteToText, io.WriteToParquet or io.ForeachEpoch",
+    "io.flink": _INTERNAL,
+    "io.gcp": "give gs:// paths to the transforms of io; for services " + _SPARK_READS,
+    "io.hadoopfilesystem": _SPARK_READS,
+    "io.jdbc": _SPARK_READS,
+    "io.kafka": "use ReadFromKafka and WriteToKafka, which need no expansion service",
+    "io.kinesis": _OTHER_LANGUAGES,
+    "io.mongodbio": _SPARK_READS,
+    "io.parquetio": "batches of columns pass unseen between ReadFromParquet, col expressions and WriteToParquet",
+    "io.requestresponse": _SERVICE,
+    "io.snowflake": _SPARK_READS,
+    "io.tfrecordio": _SPARK_READS,
+    "metrics": "use Metrics.counter, distribution, gauge or string_set",
+    "ml": "load the model in DoFn.setup and apply it to batches of BatchElements, or " + _BEAM,
+    "options": "options that name a checkpoint, a runner or sizes are in docs/options.md",
+    "pipeline": "a Pipeline has its steps in Pipeline.steps, and headrace draw shows them",
+    "portability": _INTERNAL,
+    "runners": "the runners are LocalRunner, SparkRunner and, for apache_beam, headrace.runners.beam.HeadraceRunner",
+    "testing": _TESTS,
+    "tools": _INTERNAL,
+    "transforms": _BEAM,
+    "transforms.async_dofn": "use threads in the DoFn and wait for them in finish_bundle, or " + _BEAM,
+    "transforms.display": "display data has no reader here; leave it out",
+    "transforms.enrichment": _SERVICE,
+    "transforms.enrichment_handlers": _SERVICE,
+    "transforms.environments": "workers are Spark's, see docs/guide/cluster.md",
+    "transforms.external": _OTHER_LANGUAGES,
+    "transforms.external_java": _OTHER_LANGUAGES,
+    "transforms.external_transform_provider": _OTHER_LANGUAGES,
+    "transforms.managed": _OTHER_LANGUAGES,
+    "transforms.resources": "resources of workers are Spark's settings, see docs/guide/cluster.md",
+    "transforms.sql": "use io.ReadFromSpark over a query of Spark SQL, or " + _BEAM,
+    "transforms.trigger": _INTERNAL,
+    "transforms.userstate": _INTERNAL,
+    "transforms.util.GcpHsmGeneratedSecret": _ENCRYPTION,
+    "transforms.util.GcpSecret": _ENCRYPTION,
+    "transforms.util.GroupByEncryptedKey": _ENCRYPTION,
+    "transforms.util.Secret": _ENCRYPTION,
+    "transforms.window": _INTERNAL,
+    "transforms.xlang": _OTHER_LANGUAGES,
+    "typehints": _HINTS,
+    "utils": _INTERNAL,
+    "utils.multi_process_shared": "make the object once for each process, in a module's variable",
+    "utils.shared": "make the object once for each process, in a module's variable",
+    "yaml": "write the pipeline in Python",
+}
+"""Path of a name or module of Beam -> what to use instead of it, and of all names below it that have no entry."""
+
+
+def alternative_to(path: str) -> str:
+    """What to use instead of a name of Beam.
+
+    Args:
+        path: Module and name, without the name of the package.
+
+    >>> alternative_to("yaml.yaml_io")
+    'write the pipeline in Python'
+    """
+    while path and path not in _ALTERNATIVES:
+        path = path.rpartition(".")[0]
+    return _ALTERNATIVES[path]

@@ -1,0 +1,93 @@
+"""Parquet files whose patterns are elements (`apache_beam.io.parquetio.ReadAllFromParquet`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.io.files.fileio import ReadableFile, files_of, with_path
+from headrace.sdk.io.files.filesystem import CompressionTypes, filesystem_of
+from headrace.sdk.transforms.core.par_do import FlatMap
+from headrace.sdk.transforms.core.reshuffle import Reshuffle
+
+
+@dataclass(frozen=True, slots=True)
+class _Tables:
+    """Reads the row groups of a file, as tables or as dicts."""
+
+    columns: tuple[str, ...] | None
+    as_tables: bool
+    with_filename: bool
+
+    def __call__(self, file: ReadableFile) -> Iterator[object]:
+        system, path = filesystem_of(file.metadata.path)
+        with system.open_input_file(path) as opened:
+            yield from with_path(self._elements(parquet.ParquetFile(opened)), file, self.with_filename)
+
+    def _elements(self, file: parquet.ParquetFile) -> Iterator[object]:
+        columns = None if self.columns is None else list(self.columns)
+        tables: Iterator[pa.Table] = (file.read_row_group(n, columns) for n in range(file.num_row_groups))
+        return tables if self.as_tables else chain.from_iterable(table.to_pylist() for table in tables)
+
+
+class ReadAllFromParquetBatched(PTransform[PCollection[str], PCollection[object]]):
+    """The row groups of the Parquet files of each pattern, as `pyarrow.Table`s; each file is read by one task.
+
+    Args:
+        min_bundle_size: Without effect, accepted as in Beam.
+        desired_bundle_size: Without effect, accepted as in Beam.
+        columns: Names of the columns to read; by default all.
+        with_filename: Whether elements are pairs of the file's path and a table.
+        label: Label of the step.
+    """
+
+    def __init__(
+        self,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = 64 << 20,
+        columns: Sequence[str] | None = None,
+        with_filename: bool = False,
+        label: str | None = None,
+    ) -> None:
+        super().__init__(label)
+        self._read = _Tables(None if columns is None else tuple(columns), True, with_filename)
+
+    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
+        """The tables, in no particular order of the files."""
+        files = files_of(inputs, CompressionTypes.UNCOMPRESSED) | Reshuffle()
+        return files | "ReadTables" >> FlatMap(self._read)
+
+
+class ReadAllFromParquet(PTransform[PCollection[str], PCollection[object]]):
+    """The rows of the Parquet files of each pattern, as dicts; each file is read by one task.
+
+    Args:
+        with_filename: Whether elements are pairs of the file's path and a row.
+        columns: Names of the columns to read; by default all.
+        min_bundle_size: Without effect, accepted as in Beam.
+        desired_bundle_size: Without effect, accepted as in Beam.
+        label: Label of the step.
+    """
+
+    def __init__(
+        self,
+        with_filename: bool = False,
+        *,
+        columns: Sequence[str] | None = None,
+        min_bundle_size: int = 0,
+        desired_bundle_size: int = 64 << 20,
+        label: str | None = None,
+    ) -> None:
+        super().__init__(label)
+        self._read = _Tables(None if columns is None else tuple(columns), False, with_filename)
+
+    def expand(self, inputs: PCollection[str]) -> PCollection[object]:
+        """The rows, in no particular order of the files."""
+        files = files_of(inputs, CompressionTypes.UNCOMPRESSED) | Reshuffle()
+        return files | "ReadRows" >> FlatMap(self._read)
