@@ -8,7 +8,7 @@ from typing import TypeAlias
 import apache_beam
 from apache_beam.pipeline import AppliedPTransform
 
-from headrace.runners.beam.do_fns import holds_checked_types
+from headrace.runners.beam.functions.do_fns import holds_checked_types
 from headrace.runners.beam.windowings import UntranslatableError
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.pipeline.pipeline import Pipeline

@@ -14,7 +14,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.lowlevel.topology.computation import Computation, Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
-from headrace.runners.beam.do_fns import BeamDoFn
+from headrace.runners.beam.functions.do_fns import BeamDoFn
 from headrace.runners.beam.translation import Collection
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform

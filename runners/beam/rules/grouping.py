@@ -5,8 +5,8 @@ from __future__ import annotations
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core
 
-from headrace.runners.beam.combine_fns import combine_fn_of
-from headrace.runners.beam.keys import KeyForm
+from headrace.runners.beam.functions.combine_fns import combine_fn_of
+from headrace.runners.beam.functions.keys import KeyForm
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.runners.beam.windowings import windowing_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey

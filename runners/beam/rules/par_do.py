@@ -10,16 +10,16 @@ from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
 
 from headrace.lowlevel.sinks.sink import CallSink
-from headrace.runners.beam.batch_do_fns import BeamBatchDoFn, warn_of_rebatching
 from headrace.runners.beam.beam_private import takes_or_gives_batches
-from headrace.runners.beam.direct_fns import direct
-from headrace.runners.beam.direct_stateful_fns import DirectStatefulParDo, is_direct
-from headrace.runners.beam.do_fns import BeamDoFn, BeamView
-from headrace.runners.beam.keys import KeyForm
+from headrace.runners.beam.functions.batch_do_fns import BeamBatchDoFn, warn_of_rebatching
+from headrace.runners.beam.functions.direct_fns import direct
+from headrace.runners.beam.functions.direct_stateful_fns import DirectStatefulParDo, is_direct
+from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.functions.keys import KeyForm
+from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
+from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.run import finalizers
-from headrace.runners.beam.splittable_do_fns import BeamSplittableDoFn
-from headrace.runners.beam.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList

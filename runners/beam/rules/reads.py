@@ -5,7 +5,7 @@ from __future__ import annotations
 from apache_beam.io import iobase
 from apache_beam.pipeline import AppliedPTransform
 
-from headrace.runners.beam.direct_fns import BeamPlainDoFn
+from headrace.runners.beam.functions.direct_fns import BeamPlainDoFn
 from headrace.runners.beam.io.sources import ReadSourceBundle, SourceInjector, SplitBoundedSource
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.transforms.core.par_do import ParDo

@@ -16,7 +16,7 @@ from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core
 
-from headrace.runners.beam.do_fns import BeamDoFn, BeamView
+from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.io.file_writes import (
     TemporaryDirectory,
     directory_of,

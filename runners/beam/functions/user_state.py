@@ -12,7 +12,7 @@ from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.combine_fns import BeamCombineFn
+from headrace.runners.beam.functions.combine_fns import BeamCombineFn
 from headrace.sdk.functions.declared_state import AnySpec
 from headrace.sdk.model.time_domain import TimeDomain
 from headrace.sdk.userstate.bag import BagState, BagStateSpec

@@ -12,9 +12,9 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.do_fns import BeamDoFn
-from headrace.runners.beam.keys import KeyCoder
-from headrace.runners.beam.user_state import BeamTimer, declarations, spec_of, view_of
+from headrace.runners.beam.functions.do_fns import BeamDoFn
+from headrace.runners.beam.functions.keys import KeyCoder
+from headrace.runners.beam.functions.user_state import BeamTimer, declarations, spec_of, view_of
 from headrace.runners.beam.windows import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import Callback, DeclaredState

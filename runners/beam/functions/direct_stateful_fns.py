@@ -12,9 +12,9 @@ from apache_beam.transforms import core, userstate
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import output_types
-from headrace.runners.beam.direct_fns import SOURCES, BeamPlainDoFn, checked, has_plain_brackets
-from headrace.runners.beam.keys import Decode, KeyForm
-from headrace.runners.beam.user_state import BeamTimer, declarations, has_view, spec_of, view_of
+from headrace.runners.beam.functions.direct_fns import SOURCES, BeamPlainDoFn, checked, has_plain_brackets
+from headrace.runners.beam.functions.keys import Decode, KeyForm
+from headrace.runners.beam.functions.user_state import BeamTimer, declarations, has_view, spec_of, view_of
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, Source, StateArgument, TimerArgument
 from headrace.sdk.functions.declared_state import AnySpec, Callback, DeclaredState
 from headrace.sdk.transforms.core.par_do import ParDo

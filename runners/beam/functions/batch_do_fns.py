@@ -16,7 +16,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import takes_elements
-from headrace.runners.beam.do_fns import BeamDoFn, Outputs
+from headrace.runners.beam.functions.do_fns import BeamDoFn, Outputs
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.windowed_value import WindowedValue
 
