@@ -11,7 +11,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from headrace.sdk.absent_names.absent_modules import absent_attribute, add_absent_modules
+from headrace.absent_names.absent_modules import absent_attribute, add_absent_modules
 
 if TYPE_CHECKING:
     from headrace import coders, io, metrics, options, pvalue, testing, transforms, typehints, utils

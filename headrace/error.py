@@ -1,7 +1,7 @@
 """Exports, under the module name of Beam, errors."""
 
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.lowlevel.errors import HeadraceError
-from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.value_provider import RuntimeValueProviderError
 
 __all__ = ["BeamError", "RuntimeValueProviderError"]

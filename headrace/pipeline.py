@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, the pipeline."""
 
-from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.sdk.pipeline.pipeline import Pipeline
 
 __all__ = ["Pipeline"]

@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, collections, side inputs and elements."""
 
-from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PBegin, PCollection, PDone, PValue
 from headrace.sdk.graph.side_inputs import AsDict, AsIter, AsList, AsMultiMap, AsSideInput, AsSingleton, EmptySideInput
 from headrace.sdk.model.row import Row

@@ -1,6 +1,6 @@
 """`headrace.runners.runner`, where Beam programs import `PipelineResult` and `PipelineState` from."""
 
-from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.sdk.result import PipelineResult, PipelineState
 
 __all__ = ["PipelineResult", "PipelineState"]

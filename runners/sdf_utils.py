@@ -1,6 +1,6 @@
 """`headrace.runners.sdf_utils`, where Beam programs import the views of trackers and estimators from."""
 
-from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.sdk.splittable.tracker_view import (
     RestrictionTrackerView,
     ThreadsafeRestrictionTracker,

@@ -24,13 +24,13 @@ from typing import NamedTuple
 
 import apache_beam
 
-from headrace.sdk.absent_names.absent_modules import RENAMED, AbsentModule
-from headrace.sdk.absent_names.alternatives import alternative_to
+from headrace.absent_names.absent_modules import RENAMED, AbsentModule
+from headrace.absent_names.alternatives import alternative_to
 
 ROOT = Path(__file__).parents[1]
 BEAM = Path(apache_beam.__path__[0])
 PAGE = ROOT / "docs/guide/from-beam.md"
-LIST = ROOT / "sdk/absent_names/names_of_beam.py"
+LIST = ROOT / "headrace/absent_names/names_of_beam.py"
 BEGIN, END = "<!-- made by python -m tests.beamnames -->", "<!-- end of the table -->"
 _SINGLE = ("error", "pipeline", "pvalue")
 _PACKAGES = ("coders", "io", "metrics", "options", "testing", "transforms", "typehints", "utils")

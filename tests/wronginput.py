@@ -40,7 +40,15 @@ from headrace.transforms import trigger, userstate, window
 ROOT = Path(__file__).parents[1]
 GOLDEN = ROOT / "tests/golden/wrong_input.md"
 LEFT_OUT = ROOT / "tests/golden/wrong_input_left_out.md"
-_PACKAGES = ("sdk", "lowlevel", "runners", "headrace/cli", "headrace/__init__.py", "headrace/plot.py")
+_PACKAGES = (
+    "sdk",
+    "lowlevel",
+    "runners",
+    "headrace/absent_names",
+    "headrace/cli",
+    "headrace/__init__.py",
+    "headrace/plot.py",
+)
 _PROGRAM = "program.py"
 
 Site = tuple[str, int]

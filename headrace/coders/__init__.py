@@ -1,5 +1,6 @@
 """Exports, under the module name of Beam, coders."""
 
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.coders import coders, row_coder, typecoders
 from headrace.coders.coders import (
     BigIntegerCoder,
@@ -24,7 +25,6 @@ from headrace.coders.coders import (
     VarIntCoder,
 )
 from headrace.coders.typecoders import registry
-from headrace.sdk.absent_names.absent_modules import add_absent_names
 
 __all__ = [
     "BigIntegerCoder",

@@ -1,5 +1,6 @@
 """Exports, under the module name of Beam, sources and sinks."""
 
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.io import (
     fileio,
     filesystem,
@@ -22,7 +23,6 @@ from headrace.io.textio import (
     WriteToJson,
     WriteToText,
 )
-from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence

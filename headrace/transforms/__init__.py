@@ -1,6 +1,6 @@
 """Exports, under the module name of Beam, all transforms, and the modules of windows, triggers and combiners."""
 
-from headrace.sdk.absent_names.absent_modules import add_absent_names
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.transforms import (
     combiners,
     core,

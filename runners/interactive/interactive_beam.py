@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import cast
 
+from headrace.absent_names.absent_modules import add_absent_names
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.sinks.sink import CallSink
 from headrace.lowlevel.time import Timestamp
@@ -24,7 +25,6 @@ from headrace.lowlevel.topology.topology import Topology
 from headrace.lowlevel.user_exceptions import as_raised
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.interactive.elements import Elements
-from headrace.sdk.absent_names.absent_modules import add_absent_names
 from headrace.sdk.compiler.compiler import compile_steps
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection, Step

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NoReturn
 
+from headrace.absent_names.alternatives import alternative_to
 from headrace.lowlevel.errors import HeadraceError
-from headrace.sdk.absent_names.alternatives import alternative_to
 
 PAGE = "docs/guide/from-beam.md"
 """The page with a table of all names of Beam."""
@@ -26,7 +26,7 @@ class AbsentName:
     >>> AbsentName("transforms.sql.SqlTransform")("SELECT 1")
     Traceback (most recent call last):
       ...
-    headrace.sdk.absent_names.absent_name.AbsentNameError: Apache Beam has transforms.sql.SqlTransform, and Headrace ...
+    headrace.absent_names.absent_name.AbsentNameError: Apache Beam has transforms.sql.SqlTransform, and Headrace ...
     """
 
     path: str

@@ -8,8 +8,8 @@ from functools import partial
 from importlib import import_module
 from types import ModuleType
 
-from headrace.sdk.absent_names.imported_names import IMPORTED_NAMES
-from headrace.sdk.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
+from headrace.absent_names.imported_names import IMPORTED_NAMES
+from headrace.absent_names.names_of_beam import ABSENT_MODULES, ABSENT_NAMES
 
 _ROOT = "headrace"
 _RUNNER = "runners.local.LocalRunner"
@@ -91,7 +91,7 @@ def absent_attribute(module: str, name: str) -> object:
         found = sys.modules[f"{_ROOT}.{path}"]
     elif name in ABSENT_NAMES.get(parent, "").split() or isinstance(sys.modules[module], AbsentModule):
         # Imported when the first name is asked for, so that a program that uses none does not wait for it.
-        from headrace.sdk.absent_names.absent_name import AbsentName
+        from headrace.absent_names.absent_name import AbsentName
 
         found = AbsentName(path)
     else:
