@@ -53,10 +53,20 @@ def _with_runner(make: Callable[..., None], runner: Callable[[], object]) -> Cal
         if wanted is None and isinstance(options, PipelineOptions):
             wanted = options.view_as(StandardOptions).runner
         if _is_direct(wanted):
+            options = _drained(options) if getattr(wanted, "_is_drain", False) else options
             wanted = runner()
         make(self, wanted, options, *args, **kwargs)
 
     return make_pipeline
+
+
+def _drained(options: PipelineOptions | None) -> PipelineOptions:
+    """The options with --drain, which stands for what `FnApiRunner(is_drain=True)` asks for."""
+    from headrace.runners.beam.run.options import HeadraceOptions
+
+    drained = options or PipelineOptions([])
+    drained.view_as(HeadraceOptions).drain = True
+    return drained
 
 
 def _is_direct(wanted: object) -> bool:
