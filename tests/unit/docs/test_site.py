@@ -21,13 +21,14 @@ API = ROOT / "docs" / "api"
 BEHIND = (
     "headrace.sdk",
     "headrace.runners",
+    "headrace.absent_names",
     "headrace.cli",
     "headrace.lowlevel.",
     "headrace.stored",
     "headrace.__main__",
 )
 """What programs do not import from."""
-RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting"]
+RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting", "headrace.runners.beam"]
 
 
 def public_modules() -> list[str]:
