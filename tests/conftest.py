@@ -44,8 +44,10 @@ settings.load_profile("headrace")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have the figures of the fault suite collected if somebody wants them (`./dev faults`)."""
-    # Under nohup SIGHUP is ignored, by programs that tests start, too.
+    # Under nohup SIGHUP is ignored, and behind a shell's & SIGINT: also by the programs that tests start.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     target = os.environ.get("HEADRACE_FAULTS_REPORT")
     if target and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Collector(Path(target), os.environ.get("HEADRACE_FAULTS") or "quick"))

