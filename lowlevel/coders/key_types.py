@@ -261,8 +261,7 @@ def dynamic_named_tuple(name: str, fields: tuple[str, ...]) -> Callable[..., tup
     >>> dynamic_named_tuple("Key", ("a", "b"))(1, 2)
     Key(a=1, b=2)
     """
-    # Type checkers support only named tuples whose fields are literals.
-    kind: object = namedtuple(name, fields)  # type: ignore[misc]
+    kind: object = namedtuple(name, fields)  # type: ignore[misc]  # the fields are no literals
     own = {"_is_dynamic": True, "__reduce__": lambda self: (_NAMED_TUPLE, (name, fields, tuple(self)))}
     for attribute, value in own.items():
         setattr(kind, attribute, value)

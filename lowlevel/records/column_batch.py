@@ -69,14 +69,14 @@ class ColumnBatch(Batch):
 
     # mypy: the base class has fields that can be set; here they are read-only and made at the first read.
     @property
-    def values(self) -> list[object]:  # type: ignore[override]
+    def values(self) -> list[object]:  # type: ignore[override]  # a field in the base class
         """The values as Python objects, made at the first read."""
         if self._values is None:
             self._values = self.shape.values(self.table)
         return self._values
 
     @property
-    def timestamps(self) -> list[int]:  # type: ignore[override]
+    def timestamps(self) -> list[int]:  # type: ignore[override]  # a field in the base class
         """The event times as Python integers, made at the first read."""
         if self._timestamps is None:
             self._timestamps = self.times.tolist()

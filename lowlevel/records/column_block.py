@@ -65,14 +65,14 @@ class ColumnBlock(Block):
 
     # mypy: the base class has fields that can be set; here they are read-only and made at the first read.
     @property
-    def values(self) -> list[object]:  # type: ignore[override]
+    def values(self) -> list[object]:  # type: ignore[override]  # a field in the base class
         """The values as Python objects, made at the first read."""
         if self._values is None:
             self._values = cast("list[object]", self._lazy_pairs() or self.batch.values)
         return self._values
 
     @property
-    def timestamps(self) -> array[int]:  # type: ignore[override]
+    def timestamps(self) -> array[int]:  # type: ignore[override]  # a field in the base class
         """The event times as 64-bit integers, made at the first read."""
         if self._timestamps is None:
             self._timestamps = array("q", self.batch.times.tobytes())

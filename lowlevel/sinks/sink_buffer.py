@@ -43,14 +43,14 @@ class Collected(Batch):
 
     # mypy: the base class has fields that can be set; here they are made of columns at the first look, and read-only.
     @property
-    def values(self) -> list[object]:  # type: ignore[override]
+    def values(self) -> list[object]:  # type: ignore[override]  # a field in the base class
         """The values of all batches as one list, made at the first access."""
         if self._values is None:
             self._values = list(chain.from_iterable(part.values for part in self._parts))
         return self._values
 
     @property
-    def timestamps(self) -> list[int]:  # type: ignore[override]
+    def timestamps(self) -> list[int]:  # type: ignore[override]  # a field in the base class
         """The event times of all batches, microseconds UTC, as one list made at the first access."""
         if self._timestamps is None:
             self._timestamps = list(chain.from_iterable(part.timestamps for part in self._parts))

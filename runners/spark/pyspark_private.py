@@ -110,8 +110,7 @@ def java_exception(error: Exception) -> object | None:
 def knows_java_class(session: SparkSession, name: str) -> bool:
     """Whether this release of Spark has a Java class of that name. Relies on `SparkContext._jvm`."""
     try:
-        # By pyspark's types, a context may have no JVM; a running context always has one.
-        session.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]
+        session.sparkContext._jvm.java.lang.Class.forName(name)  # type: ignore[union-attr]  # it runs, so it has a JVM
     except Py4JError:
         return False
     return True
@@ -130,8 +129,9 @@ def make_active_in_java(session: SparkSession) -> None:
 
     Raises `Py4JError` or `ConnectionError` if Java is gone.
     """
-    # By pyspark's types, a session may have no JVM; a session that is not a Connect session always has one.
-    session._jvm.SparkSession.setActiveSession(session._jsparkSession)  # type: ignore[union-attr]
+    jvm = session._jvm
+    assert jvm is not None, "a session that is not one of Connect has a JVM"
+    jvm.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def make_active_in_python(session: SparkSession) -> None:

@@ -157,11 +157,10 @@ class Expression(OneLine):
 
     # Comparisons
 
-    # An expression is what these are for, as in every library of columns; type checkers expect a bool of == and !=.
-    def __eq__(self, other: object) -> Expression:  # type: ignore[override]
+    def __eq__(self, other: object) -> Expression:  # type: ignore[override]  # as in every library of columns
         return self._with("equal", other)
 
-    def __ne__(self, other: object) -> Expression:  # type: ignore[override]
+    def __ne__(self, other: object) -> Expression:  # type: ignore[override]  # likewise
         return self._with("not_equal", other)
 
     __hash__ = object.__hash__

@@ -108,7 +108,7 @@ class DoFn:
         """A decorator of `process` which says that an element may have outputs without end."""
 
         def mark(process: ProcessT) -> ProcessT:
-            process.unbounded_per_element = True  # type: ignore[attr-defined]
+            process.unbounded_per_element = True  # type: ignore[attr-defined]  # where Beam has the mark
             return process
 
         return mark

@@ -142,8 +142,7 @@ class TestStream(Source):
         """Add an event: the wall clock advances by seconds, or by a `Duration`."""
         return self._add(ProcessingTimeEvent(advance_by))
 
-    # A source has one output, but a TestStream may have several, as in Beam.
-    def expand(self, inputs: PBegin) -> Outputs:  # type: ignore[override]
+    def expand(self, inputs: PBegin) -> Outputs:  # type: ignore[override]  # several outputs, as in Beam
         """One collection, or a dict of collections by tag if an event or `output_tags` names a tag."""
         if self.output_tags <= {None}:
             return super().expand(inputs)

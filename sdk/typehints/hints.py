@@ -13,8 +13,7 @@ from headrace.sdk.typehints.row_type import RowTypeConstraint
 from headrace.sdk.typehints.type_names import UNIONS, union_members
 from headrace.sdk.windows import TimestampedValue
 
-# The alias has no parameters on purpose: users write them, as in KV[str, int].
-KV = tuple  # type: ignore[type-arg]
+KV = tuple  # type: ignore[type-arg]  # users write the parameters: KV[str, int]
 """A pair of key and value, as in `KV[str, int]`."""
 K = TypeVar("K")
 V = TypeVar("V")

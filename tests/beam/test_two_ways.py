@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from unittest.mock import patch
 
 import apache_beam as beam
-from apache_beam.transforms import window
+from apache_beam.coders import VarIntCoder
+from apache_beam.transforms import userstate, window
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from hypothesis import given, settings
@@ -90,6 +91,37 @@ class Returns(beam.DoFn):
         return [number, int(pane.timing)] if number % 4 else None
 
 
+class Sums(beam.DoFn):
+    """State and timers of a key; the key is decoded, the timers have tags."""
+
+    BAG = userstate.BagStateSpec("bag", VarIntCoder())
+    SOON = userstate.TimerSpec("soon", userstate.TimeDomain.WATERMARK)
+
+    def process(
+        self,
+        pair,
+        time=beam.DoFn.TimestampParam,
+        at=beam.DoFn.WindowParam,
+        soon=beam.DoFn.TimerParam(SOON),
+        bag=beam.DoFn.StateParam(BAG),
+    ):
+        key, number = pair
+        bag.add(number)
+        soon.set(min(time + 5, at.max_timestamp()), dynamic_timer_tag=str(number % 3))
+        yield number + (key is None)
+
+    @userstate.on_timer(SOON)
+    def tell(
+        self,
+        bag=beam.DoFn.StateParam(BAG),
+        tag=beam.DoFn.DynamicTimerTagParam,
+        key=beam.DoFn.KeyParam,
+        time=beam.DoFn.TimestampParam,
+    ):
+        yield sum(bag.read()) + int(tag) + (key is None) + time.micros % 7
+        bag.clear()
+
+
 STEPS: dict[str, Callable[[], beam.PTransform]] = {
     "doubled": lambda: beam.Map(doubled),
     "plus": lambda: beam.Map(plus, 3, least=5),
@@ -104,6 +136,7 @@ STEPS: dict[str, Callable[[], beam.PTransform]] = {
     "counts": lambda: _Merged(beam.ParDo(Counts(3), 2).with_outputs("odd", main="rest")),
     "untagged": lambda: beam.ParDo(Counts(2), 1),
     "returns": lambda: beam.ParDo(Returns()),
+    "sums": lambda: _Joined("Key" >> beam.Map(lambda number: ([None, "k"][number % 2], number)), beam.ParDo(Sums())),
     "windows": lambda: beam.WindowInto(window.FixedWindows(10)),
     "overlapping": lambda: beam.WindowInto(window.SlidingWindows(10, 5)),
 }
@@ -157,7 +190,7 @@ def in_both_ways(chains: Sequence[Chain], elements: Sequence[tuple[int, int]]) -
     """What chains put out in the fused loop where that is possible, and what by Beam's `DoFnRunner` throughout."""
     with TemporaryDirectory() as folder:
         fused = results(chains, elements, folder)
-        with patch.object(par_do, "direct", lambda fn: None):
+        with patch.object(par_do, "direct", lambda fn: None), patch.object(par_do, "is_direct", lambda fn: False):
             return fused, results(chains, elements, folder)
 
 

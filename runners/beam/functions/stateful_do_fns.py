@@ -88,7 +88,9 @@ class BeamStatefulDoFn(BeamDoFn):
     def _runner_options(self) -> dict[str, object]:
         return {"user_state_context": self._context}
 
-    def process(self, element: object, value: WindowedValue, *cells: object) -> Iterable[object] | None:  # type: ignore[override]
+    def process(  # type: ignore[override]  # states and timers come before side values
+        self, element: object, value: WindowedValue, *cells: object
+    ) -> Iterable[object] | None:
         """Outputs of an element."""
         count = len(self._states) + len(self._timers)
         self._turn_to(cells[:count])

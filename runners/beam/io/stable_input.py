@@ -72,7 +72,9 @@ class _Gather(DoFn):
 class StableDoFn(BeamDoFn):
     """A DoFn of Beam's SDK whose elements and side values come from `_Gather`."""
 
-    def process(self, element: object, value: WindowedValue = DoFn.WindowedValueParam) -> Iterable[object] | None:  # type: ignore[override]
+    def process(  # type: ignore[override]  # without side values
+        self, element: object, value: WindowedValue = DoFn.WindowedValueParam
+    ) -> Iterable[object] | None:
         """Outputs of an element."""
         given, sides, timestamp, windows, pane = cast(_Held, element)
         return super().process(given, *sides, value=WindowedValue(given, Timestamp(micros=timestamp), windows, pane))

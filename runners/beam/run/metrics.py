@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
-from typing import cast
+from typing import Any, cast
 
 from apache_beam.metrics import cells as beam
 from apache_beam.metrics.execution import MetricKey, MetricResult
@@ -48,7 +48,8 @@ class MetricsTracker:
         if metric is None:
             metric = _KNOWN[name] = _metric_of(name)
         if metric.kind == "histogram":
-            value = _bucket_of(cast(beam.HistogramCellFactory, name.cell_type)._bucket_type, cast(float, value))  # type: ignore[attr-defined]
+            factory = cast(Any, name).cell_type
+            value = _bucket_of(factory._bucket_type, cast(float, value))
         self._collector.report(metric, value)
 
     def current_state(self) -> MetricsTracker:

@@ -155,8 +155,7 @@ class StreamInjector(BaseInjector):
                 self._staged[batch] = pieces
         writer = self._frame.writeStream.foreachBatch(self._take).option("checkpointLocation", self._location())
         if self._options.trigger is not None:
-            # pyspark has an overload for each name, and none for a dict with one of them.
-            writer = writer.trigger(**self._options.trigger)  # type: ignore[call-overload]
+            writer = writer.trigger(**self._options.trigger)  # type: ignore[call-overload]  # an overload for each name
         # This error is the intended answer to a micro-batch that arrives after `close`, so it is not logged.
         log_no_callback_error(_RunEndedError)
         with _quick_files(self._frame.sparkSession):

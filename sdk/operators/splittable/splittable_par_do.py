@@ -8,21 +8,19 @@ Work items are therefore part of each commit, and move with the interval of thei
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import cast
 
-from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.coders.coder import coder_name
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.topology.computation import BundleComputation, Context
+from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.do_fn import DoFn
-from headrace.sdk.functions.lifecycle import call_hook, set_up, start_bundle
+from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.operators.splittable.allowance import Allowance
 from headrace.sdk.operators.splittable.process_invoker import ProcessInvoker, Residual
@@ -37,6 +35,7 @@ from headrace.sdk.operators.splittable.work_item import (
     store_restriction,
     take,
 )
+from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
 from headrace.sdk.operators.stateful.outputs import Outputs
 from headrace.sdk.splittable.tracker_view import DeferredTime
 from headrace.sdk.windows.state_signature import window_kind
@@ -62,42 +61,12 @@ class SplittablePlan:
 
 
 @named("SplittableParDo")
-class SplittableParDo(BundleComputation):
+class SplittableParDo(DoFnComputation[SplittablePlan, "_LiveFn"]):
     """Processes and resumes the work items of a splittable `DoFn`."""
 
-    def __init__(self, plan: SplittablePlan) -> None:
-        self.plan = plan
-        self._live: _LiveFn | None = None
-        self._ending: ExitStack | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        return {"plan": self.plan, "_live": None, "_ending": None}
-
-    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
-        """The streams with weak productions: all `outputs`, or none if the function has strong productions."""
-        return frozenset() if self.plan.fn.strong_productions else outputs
-
-    @property
-    def live(self) -> _LiveFn:
-        """The copy of the function in this process."""
-        assert self._live is not None, "setup() comes first"
-        return self._live
-
-    def setup(self) -> None:
-        """Set up a copy of the function, so that the plan stays as it is."""
-        plan = shipped(self.plan, self.plan.label)
-        self._live = _LiveFn(plan)
-        self._ending = set_up([(plan.label, plan.fn)])
-
-    def teardown(self) -> None:
-        """Tear down the function, and drop the copy."""
-        self._live, ending, self._ending = None, self._ending, None
-        if ending is not None:
-            ending.close()
-
-    def has_teardown(self) -> bool:
-        """Whether the function defines a teardown."""
-        return type(self.plan.fn).teardown is not DoFn.teardown
+    def make_live(self, plan: SplittablePlan) -> _LiveFn:
+        """See `DoFnComputation`."""
+        return _LiveFn(plan)
 
     def state_signature(self) -> Mapping[str, str]:
         """Windows, and the coder of restrictions."""
@@ -107,10 +76,6 @@ class SplittableParDo(BundleComputation):
             "restriction coder": coder_name(coder),
             "side inputs": str(self.plan.is_sided),
         }
-
-    def start_bundle(self) -> None:
-        """Start a bundle."""
-        self.live.start_bundle()
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Process work items that are new."""
@@ -129,10 +94,6 @@ class SplittableParDo(BundleComputation):
     def finish_key(self, context: Context) -> None:
         """Send outputs."""
         self.live.outputs.send(context.produce_batch)
-
-    def finish_bundle(self, emit: Emit) -> None:
-        """Finish the bundle of the function, and send its outputs."""
-        self.live.finish_bundle(emit)
 
 
 class _LiveFn:

@@ -8,25 +8,24 @@ lateness, a timer of the engine deletes the rest of the state, and later element
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import groupby, repeat
 from typing import NamedTuple, cast
 
-from headrace.lowlevel.code_pickling import shipped
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.lowlevel.topology.computation import BundleComputation, Context
+from headrace.lowlevel.topology.computation import Context
 from headrace.lowlevel.topology.timer import TimeDomain, Timer
 from headrace.lowlevel.user_errors import failed_step
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.functions.arguments import Arguments
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
-from headrace.sdk.functions.lifecycle import call_hook, set_up, start_bundle
+from headrace.sdk.functions.lifecycle import call_hook, start_bundle
 from headrace.sdk.model.element_form import ElementForm
 from headrace.sdk.model.panes import PaneInfo
+from headrace.sdk.operators.stateful.do_fn_computation import DoFnComputation
 from headrace.sdk.operators.stateful.key_window import KeyWindow, WindowNames
 from headrace.sdk.operators.stateful.method_invoker import Call
 from headrace.sdk.operators.stateful.outputs import Outputs
@@ -60,60 +59,24 @@ class StatefulPlan:
     outputs: Mapping[str | None, str]
     """Tag -> stream, in the form FIRED."""
 
-    def combiners(self) -> list[AnyCombineFn]:
-        """The combiners of the step's state, which have their own setup and teardown."""
-        return [spec.combine_fn for spec in self.declared_state.specs if isinstance(spec, CombiningValueStateSpec)]
-
 
 @named("StatefulParDo")
-class StatefulParDo(BundleComputation):
+class StatefulParDo(DoFnComputation[StatefulPlan, "_LiveFn"]):
     """Runs a stateful `DoFn` as a keyed computation."""
 
-    def __init__(self, plan: StatefulPlan) -> None:
-        self.plan = plan
-        self._live: _LiveFn | None = None
-        self._ending: ExitStack | None = None
+    def make_live(self, plan: StatefulPlan) -> _LiveFn:
+        """See `DoFnComputation`."""
+        return _LiveFn(plan)
 
-    def __getstate__(self) -> dict[str, object]:
-        return {"plan": self.plan, "_live": None, "_ending": None}
-
-    def weak_streams(self, outputs: frozenset[str]) -> frozenset[str]:
-        """The streams with weak productions: all `outputs`, or none if the function has strong productions."""
-        return frozenset() if self.plan.fn.strong_productions else outputs
-
-    @property
-    def live(self) -> _LiveFn:
-        """The copy of the function in this process."""
-        assert self._live is not None, "setup() comes first"
-        return self._live
-
-    def setup(self) -> None:
-        """Set up a copy of the function, so that the plan stays as it is."""
-        plan = shipped(self.plan, self.plan.label)
-        self._live = _LiveFn(plan)
-        parts: list[DoFn | AnyCombineFn] = [plan.fn, *plan.combiners()]
-        self._ending = set_up((plan.label, part) for part in parts)
-
-    def teardown(self) -> None:
-        """Tear down the function and its combiners, and drop the copy."""
-        self._live, ending, self._ending = None, self._ending, None
-        if ending is not None:
-            ending.close()
-
-    def has_teardown(self) -> bool:
-        """Whether the function or one of its combiners defines a teardown."""
-        own = type(self.plan.fn).teardown is not DoFn.teardown
-        return own or any(combiner.has_teardown() for combiner in self.plan.combiners())
+    def combiners(self, plan: StatefulPlan) -> list[AnyCombineFn]:
+        """The combiners of the step's state."""
+        return [spec.combine_fn for spec in plan.declared_state.specs if isinstance(spec, CombiningValueStateSpec)]
 
     def state_signature(self) -> Mapping[str, str]:
         """Windows, allowed lateness, and each state and timer by name."""
         windowing = self.plan.windowing
         windows = {"windows": window_kind(windowing.window_fn), "allowed lateness": str(windowing.allowed_lateness)}
         return {**windows, **self.plan.declared_state.aspects()}
-
-    def start_bundle(self) -> None:
-        """Start a bundle."""
-        self.live.start_bundle()
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Process the elements of a key."""
@@ -134,10 +97,6 @@ class StatefulParDo(BundleComputation):
     def finish_key(self, context: Context) -> None:
         """Write changes of state, and send outputs."""
         self.live.finish(context)
-
-    def finish_bundle(self, emit: Emit) -> None:
-        """Finish the bundle of the function, and send its outputs."""
-        self.live.finish_bundle(emit)
 
 
 @dataclass(frozen=True, slots=True)
