@@ -31,6 +31,8 @@ class Keyed:
     """Input streams that the low watermark does not wait for; their records are never late, and counted as `aside`."""
     watermark_percentile: float | None = None
     """Percentage of recent records that the input low watermark waits for; None for all."""
+    key_encoding: str | None = None
+    """Name of the coder with which keys of another SDK are encoded; None if keys are as the program has them."""
 
     @property
     def step(self) -> str:

@@ -72,6 +72,7 @@ class Topology:
         dead_letters: str | None = None,
         aside: Iterable[str] = (),
         watermark_percentile: float | None = None,
+        key_encoding: str | None = None,
     ) -> None:
         """Add a keyed computation.
 
@@ -87,6 +88,8 @@ class Topology:
                 §7.2): behind a heuristic injector it waits as long as 99 of 100 recent records needed, and it ignores
                 the holds in the slowest 1 % of its senders' key intervals. Records behind it are late for this
                 computation and those after it; other consumers of the same streams keep the strict low watermark.
+            key_encoding: Name of the coder with which the program has encoded the keys, if it has; a restarted program
+                must have the same.
 
         Raises:
             TopologyError: An argument does not fit, or the name is in use.
@@ -102,6 +105,7 @@ class Topology:
         self.keyed[name] = Keyed(
             *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, aside_streams),
             watermark_percentile,
+            key_encoding,
         )
 
     def inline(

@@ -308,7 +308,8 @@ class _Compiler:
             windowing, combine, streams.values(), takes_back=takes_back, has_fanout=fanout is not None
         )
         self._of_groupings.append(strategy.of_step(label))
-        plan = GroupingPlan(label, windowing, combine, fanout, takes_back, _percentile_of(transform), strategy)
+        percentile, encoding = _percentile_of(transform), transform.key_encoding
+        plan = GroupingPlan(label, windowing, combine, fanout, takes_back, percentile, encoding, strategy)
         add_grouping(self._topology, plan, streams)
 
     def _shuffle(self, step: Step, transform: Shuffling) -> None:
@@ -334,9 +335,9 @@ class _Compiler:
         outputs, windowing = self._read_outputs(step), self._graph.inputs(step)[0].windowing
         par_do = par_do_of(step)
         plan = StatefulPlan(step.full_label, par_do.fn, par_do.arguments, state, windowing, forms, outputs)
-        self._topology.computation(
-            step.full_label, StatefulParDo(plan), dict.fromkeys(forms, key_of), list(outputs.values())
-        )
+        inputs, streams = dict.fromkeys(forms, key_of), list(outputs.values())
+        encoding = par_do.key_encoding
+        self._topology.computation(step.full_label, StatefulParDo(plan), inputs, streams, key_encoding=encoding)
 
     def _read_outputs(self, step: Step) -> dict[str | None, str]:
         """Tag -> stream, for the outputs of a step that something reads."""

@@ -47,6 +47,8 @@ class GroupingPlan:
     """Whether the input may have retractions."""
     watermark_percentile: float | None
     """See `Topology.computation`."""
+    key_encoding: str | None
+    """See `Topology.computation`."""
     strategy: GroupingStrategy
     """What `grouping_strategy` has chosen."""
 
@@ -58,8 +60,14 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
         streams = _lift(topology, plan, combine, streams)
     if combine is not None and fanout is not None and strategy.fans_out:
         streams = _fan_out(topology, plan, combine, fanout, streams)
-    inputs, percentile = dict.fromkeys(streams, key_of), plan.watermark_percentile
-    topology.computation(plan.label, _grouping(plan, streams), inputs, [plan.label], watermark_percentile=percentile)
+    topology.computation(
+        plan.label,
+        _grouping(plan, streams),
+        dict.fromkeys(streams, key_of),
+        [plan.label],
+        watermark_percentile=plan.watermark_percentile,
+        key_encoding=plan.key_encoding,
+    )
 
 
 def _grouping(plan: GroupingPlan, streams: Streams) -> Computation:
@@ -101,5 +109,6 @@ def _fan_out(
         spreading = Spread(fanout, f"{stream} spread")
         topology.inline(f"{stream} spreading", spreading, [stream], [f"{stream} spread"], step=label)
     shards = Shards(plan.windowing, shipped(combine, label), spread, f"{label}#shards")
-    topology.computation(f"{label}#shards", shards, dict.fromkeys(spread, key_of), [f"{label}#shards"])
+    inputs, outputs = dict.fromkeys(spread, key_of), [f"{label}#shards"]
+    topology.computation(f"{label}#shards", shards, inputs, outputs, key_encoding=plan.key_encoding)
     return {f"{label}#shards": shards.output_form}

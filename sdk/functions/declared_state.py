@@ -44,16 +44,13 @@ class DeclaredState:
     uses_wall_time: bool
     """Whether it has processing-time timers."""
     specs: tuple[AnySpec, ...]
-    keys: str | None = None
-    """Name of the coder with which another SDK's keys are encoded; None if keys are as the program has them."""
     outlives_windows: bool = False
     """Whether processing-time timers that are set when their window closes still fire, and keep its state until then;
     otherwise they are deleted."""
 
     def aspects(self) -> Mapping[str, str]:
-        """What a restarted program must not change, by aspect: states, timers, and the encoding of keys."""
-        encoded = {} if self.keys is None else {"keys encoded by": self.keys}
-        return dict(spec.aspect() for spec in self.specs) | encoded
+        """What a restarted program must not change, by aspect: states and timers."""
+        return dict(spec.aspect() for spec in self.specs)
 
 
 def declared_state_of(fn: object, name: str, process: Arguments) -> DeclaredState | None:

@@ -44,6 +44,9 @@ class PTransform(Generic[InT, OutT]):
     takes_several: bool = False
     """Whether a list that the transform is applied to has several inputs, instead of the elements of one."""
 
+    key_encoding: str | None = None
+    """Name of the coder with which keys of another SDK are encoded; None if keys are as the program has them."""
+
     _label: str | None = None
     input_hints: tuple[tuple[object, ...], dict[str, object]] = ((), {})
     """Types stated by `with_input_types`."""

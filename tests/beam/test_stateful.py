@@ -250,12 +250,20 @@ STEPS = {
         [typed(object), "Keep" >> beam.ParDo(kept(coders.VarIntCoder()))],
         [typed(float), "Keep" >> beam.ParDo(kept(coders.VarIntCoder()))],
     ),
+    "grouped keys": (
+        [typed(object), "Group" >> beam.GroupByKey()],
+        [typed(float), "Group" >> beam.GroupByKey()],
+    ),
+    "combined keys": (
+        [typed(object), "Mean" >> beam.CombinePerKey(Mean())],
+        [typed(float), "Mean" >> beam.CombinePerKey(Mean())],
+    ),
 }
 MESSAGES = {
     "windows": "has windows BeamWindowFn(Thirds with IntervalWindowCoder) instead of BeamWindowFn(Halves with",
     "combiner": "has combiner BeamCombineFn(Median) instead of BeamCombineFn(Mean)",
     "coder": "ReadModifyWriteStateSpec with BeamStateCoder(FastPrimitivesCoder) instead of",
-    "keys": "has keys encoded by FloatCoder instead of DeterministicFastPrimitivesCoder",
+    **dict.fromkeys(("keys", "grouped keys", "combined keys"), "has keys encoded by FloatCoder instead of Determ"),
 }
 
 

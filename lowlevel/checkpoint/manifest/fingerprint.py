@@ -139,6 +139,8 @@ def _computation(node: Keyed, identified: bool) -> Member:
     signature = dict(node.computation.state_signature())
     if signature:
         signature["keys with coders"] = str(node.key_coder)
+        if node.key_encoding is not None:
+            signature["keys encoded by"] = node.key_encoding
     if identified and node.computation.exactly_once:
         signature[IDS] = "kept"
     inputs, outputs = tuple(sorted(node.inputs)), tuple(sorted(node.outputs))

@@ -63,7 +63,7 @@ class DirectStatefulParDo(ParDo):
             assert isinstance(timer, TimerSpec), "a timer is declared as one"
             arguments = Arguments((), _named_sources(getattr(fn, method), specs, key))
             callbacks[spec.name] = Callback(method, arguments, timer)
-        self.declared_state = DeclaredState(callbacks, False, tuple(specs.values()), keys.name)
+        self.declared_state = DeclaredState(callbacks, False, tuple(specs.values()))
 
 
 def is_direct(fn: apache_beam.DoFn) -> bool:

@@ -13,6 +13,7 @@ from apache_beam.pipeline import AppliedPTransform
 from apache_beam.typehints import typehints
 
 from headrace.lowlevel.stored_names import named
+from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.par_do import Map
 
@@ -121,6 +122,13 @@ class KeyForm:
         if self.coder is None:
             return pairs
         return pairs | f"{self.label}/EncodeKeys" >> Map(Encode(self.coder))
+
+    def grouped(
+        self, pairs: PCollection[object], grouping: PTransform[PCollection[object], PCollection[object]]
+    ) -> PCollection[object]:
+        """The output of a grouping of the pairs, with keys as the program has them."""
+        grouping.key_encoding = self.name
+        return self.decoded(self.encoded(pairs) | self.label >> grouping)
 
     def decoded(self, pairs: PCollection[object]) -> PCollection[object]:
         """The pairs with keys as the program has them."""

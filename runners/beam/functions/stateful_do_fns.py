@@ -74,8 +74,7 @@ class BeamStatefulDoFn(BeamDoFn):
             spec.name: Callback("fire", Arguments((Constant(place), *fired)), spec) for place, spec in enumerate(timers)
         }
         wall = any(spec.time_domain is TimeDomain.REAL_TIME for spec in timers)
-        keys = None if self._keys is None else repr(self._keys)
-        return process, DeclaredState(callbacks, wall, tuple(specs), keys, self._is_bounded)
+        return process, DeclaredState(callbacks, wall, tuple(specs), self._is_bounded)
 
     def setup(self) -> None:
         """See `DoFn`."""

@@ -20,14 +20,13 @@ def _window_into(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _group_by_key(made: Translation, step: AppliedPTransform) -> None:
-    keys = KeyForm.of(step)
-    made.put(step, keys.decoded(keys.encoded(made.source(step)) | step.full_label >> GroupByKey()))
+    made.put(step, KeyForm.of(step).grouped(made.source(step), GroupByKey()))
 
 
 def _combine_per_key(made: Translation, step: AppliedPTransform) -> None:
-    transform, keys = step.transform, KeyForm.of(step)
+    transform = step.transform
     combine = CombinePerKey(combine_fn_of(transform.fn), *transform.args, **transform.kwargs)
-    made.put(step, keys.decoded(keys.encoded(made.source(step)) | step.full_label >> combine))
+    made.put(step, KeyForm.of(step).grouped(made.source(step), combine))
 
 
 RULES: dict[type, Rule] = {

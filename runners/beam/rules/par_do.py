@@ -42,7 +42,7 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
             par_do: ParDo = DirectStatefulParDo(transform.fn, keys)
         else:
             par_do = _stateful(made, step, keys)
-        source = keys.encoded(source)
+        source, par_do.key_encoding = keys.encoded(source), keys.name
     elif signature.is_splittable_dofn():
         par_do = _SplittableParDo(BeamSplittableDoFn(transform.fn, *_parts(step)), *_views(made, step))
     elif plain is not None:

@@ -66,6 +66,7 @@ class CombinePerKey(CombineByKey):
         if not self.has_side_inputs:
             return super().expand(inputs)
         group = GroupByKey().with_watermark_percentile(self.watermark_percentile)
+        group.key_encoding = self.key_encoding
         return inputs | group | CombineValues(self._fn, *self._args, **self._kwargs)
 
 
