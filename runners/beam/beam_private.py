@@ -1,22 +1,40 @@
 """Undocumented parts of Apache Beam that `runners.beam` uses to run user code, one function for each; written for 2.77.
 
-At an upgrade of Beam, check each function here against the new sources, and run `./dev beam`. Beam's histograms, whose
-buckets are private too, have their functions in `runners.beam.metrics`.
+At an upgrade of Beam, check each function here against the new sources, and run `./dev beam`. No other module of the
+runner uses a private name of Beam's, which `./dev lint` checks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import copyreg
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from queue import SimpleQueue
 from typing import Any, cast
 
 import apache_beam
+from apache_beam import coders
+from apache_beam.io import fileio
+from apache_beam.io.filebasedsink import FileBasedSink
+from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
+from apache_beam.metrics import cells
+from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream
-from apache_beam.transforms import core, trigger
+from apache_beam.transforms import core, trigger, userstate, window
+from apache_beam.utils.histogram import Histogram, LinearBucket
 
 DoFnParam = core._DoFnParam
 """Class of the defaults that ask for what Beam gives: `DoFn.WindowParam` and its like."""
+StateParam = core._StateDoFnParam
+"""Class of the defaults that ask for a state; the attribute `state_spec` is the state's declaration."""
+TimerParam = core._TimerDoFnParam
+"""Class of the defaults that ask for a timer; the attribute `timer_spec` is the timer's declaration."""
+MultiParDo = core._MultiParDo
+"""Class of a `ParDo` with several outputs."""
+WriteRecords = (fileio._WriteUnshardedRecordsFn, fileio._WriteShardedRecordsFn)
+"""Classes of the DoFns by which `fileio.WriteToFiles` writes temporary files; `base_path` is their directory."""
+MoveTemporaryFiles = fileio._MoveTempFilesIntoFinalDestinationFn
+"""Class of the DoFn that gives these files their names; `temporary_directory` is their directory."""
 Never = trigger._Never
 """Class of the trigger that only fires when a window closes; Beam has no public way to name it."""
 
@@ -92,3 +110,129 @@ def read_events(address: str, tags: object, coder: object, events: SimpleQueue[A
 def periodic_data(transform: object) -> Sequence[object] | None:
     """The elements that a `PeriodicImpulse` repeats. Relies on the attribute `_data` of its DoFn."""
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
+
+
+def timer_method(spec: userstate.TimerSpec) -> str:
+    """The name of the method that a timer calls. Relies on the attribute `_attached_callback`."""
+    return cast(str, spec._attached_callback.__name__)
+
+
+def created_coder(create: core.Create) -> coders.Coder:
+    """The coder of the values of a `Create`, chosen when it was made. Relies on the attribute `_coder`."""
+    return cast(Any, create)._coder
+
+
+def flags_of(options: PipelineOptions) -> list[str]:
+    """The flags that options were made of, declared ones and others. Relies on the attribute `_flags`."""
+    return cast("list[str]", options._flags)
+
+
+def _of_mark(callback: _FinalizeCheckpointOnce) -> tuple[type, tuple[object]]:
+    return _FinalizeCheckpointOnce, (callback._checkpoint_mark,)
+
+
+# The callback of Beam's unbounded sources has a lock, and goes from a worker to the driver.
+copyreg.pickle(_FinalizeCheckpointOnce, _of_mark)
+
+
+# File sinks
+
+
+def temporary_directory(transform: fileio.WriteToFiles) -> object:
+    """The directory for temporary files that a `WriteToFiles` was given or has drawn: a path or a `ValueProvider`.
+
+    Relies on the attribute `_temp_directory`.
+    """
+    return cast(object, transform._temp_directory)
+
+
+def draws_directory(kind: type[FileBasedSink]) -> bool:
+    """Whether sinks of a class draw the name of their temporary directory as `FileBasedSink` does.
+
+    Relies on the method `_create_temp_dir`.
+    """
+    return kind._create_temp_dir is FileBasedSink._create_temp_dir
+
+
+def drawn_directory(sink: FileBasedSink) -> str:
+    """A temporary directory of a sink; its name ends with 32 random hexadecimal digits.
+
+    Relies on the method `_create_temp_dir`.
+    """
+    return cast(str, sink._create_temp_dir(sink.file_path_prefix.get()))
+
+
+def finalizes_as_usual(kind: type[FileBasedSink]) -> bool:
+    """Whether sinks of a class give files their names as `FileBasedSink` does.
+
+    Relies on the methods `_get_final_name` and `_check_state_for_finalize_write`.
+    """
+    names = ("finalize_write", "finalize_windowed_write", "_get_final_name", "_check_state_for_finalize_write")
+    return all(getattr(kind, name) is getattr(FileBasedSink, name) for name in names)
+
+
+Renames = tuple[list[str], list[str], list[str], int]
+"""Temporary files to rename, their new names, files to delete, and the number of files that have their new names."""
+
+
+def rename_by(
+    sink: FileBasedSink, renames: Callable[[Sequence[str], int, window.BoundedWindow | None], Renames]
+) -> None:
+    """Let a function decide which temporary files a sink renames, from their names, their number and their window.
+
+    Relies on `finalize_windowed_write` calling the method `_check_state_for_finalize_write`.
+    """
+
+    def check(names: Sequence[str], count: int, w: window.BoundedWindow | None = None) -> Renames:
+        return renames(names, count, w)
+
+    sink._check_state_for_finalize_write = check
+
+
+def final_name(sink: FileBasedSink, number: int, count: int, w: window.BoundedWindow | None) -> str:
+    """The name of one of `count` files of a window. Relies on the method `_get_final_name`."""
+    return cast(str, sink._get_final_name(number, count, w))
+
+
+def report_lineage(sink: FileBasedSink, count: int, names: Iterable[str], w: window.BoundedWindow | None) -> None:
+    """Report files that a sink has written for a window.
+
+    Relies on the methods `_report_sink_lineage` and `_get_final_name_glob`.
+    """
+    sink._report_sink_lineage(sink._get_final_name_glob(count, w), list(names))
+
+
+# Histograms
+
+
+def buckets_of(factory: cells.HistogramCellFactory) -> object:
+    """The buckets of a histogram, of any class. Relies on the attribute `_bucket_type`."""
+    return cast(object, factory._bucket_type)
+
+
+def bucket_bounds(buckets: LinearBucket) -> tuple[float, float, int]:
+    """Start of the first bucket, width and number of buckets. Relies on the attributes `_start` and `_width`."""
+    return buckets._start, buckets._width, buckets.num_buckets()
+
+
+def filled_histogram(start: float, width: float, number: int, counts: Mapping[int, int]) -> Histogram:
+    """A histogram with some values.
+
+    Relies on the attributes `_buckets`, `_num_records`, `_num_bot_records` and `_num_top_records`.
+
+    Args:
+        start: Start of the first bucket.
+        width: Width of a bucket.
+        number: Number of buckets.
+        counts: Bucket -> number of values in it; bucket -1 is below all others, bucket `number` above.
+    """
+    histogram = Histogram(LinearBucket(start, width, number))
+    for bucket, count in counts.items():
+        if bucket < 0:
+            histogram._num_bot_records += count
+        elif bucket >= number:
+            histogram._num_top_records += count
+        else:
+            histogram._buckets[bucket] += count
+            histogram._num_records += count
+    return histogram

@@ -53,7 +53,6 @@ from headrace.sdk.transforms.core.steps import (
     splitting,
     stream_of,
 )
-from headrace.sdk.transforms.core.watermark_percentile import PercentileWatermark
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.transforms.core.write import Write
 
@@ -297,6 +296,7 @@ class _Compiler:
 
     def _group(self, step: Step) -> None:
         transform, label = step.transform, step.full_label
+        assert isinstance(transform, GROUPING), "the caller has looked"
         streams = _grouping_inputs(self._exit_to(step, 0))
         windowing = self._graph.inputs(step)[0].windowing
         combine = transform.combine_fn if isinstance(transform, CombineByKey) else None
@@ -308,7 +308,7 @@ class _Compiler:
             windowing, combine, streams.values(), takes_back=takes_back, has_fanout=fanout is not None
         )
         self._of_groupings.append(strategy.of_step(label))
-        percentile, encoding = _percentile_of(transform), transform.key_encoding
+        percentile, encoding = transform.watermark_percentile, transform.key_encoding
         plan = GroupingPlan(label, windowing, combine, fanout, takes_back, percentile, encoding, strategy)
         add_grouping(self._topology, plan, streams)
 
@@ -376,8 +376,3 @@ def _grouping_inputs(entry: Exit) -> dict[str, GroupingInputForm]:
     if entry.spare is not None:
         streams[entry.spare] = GroupingInputForm.WINDOWED
     return streams
-
-
-def _percentile_of(transform: object) -> float | None:
-    """The percentile of the watermark that a step asks for; None for all records."""
-    return transform.watermark_percentile if isinstance(transform, PercentileWatermark) else None

@@ -23,7 +23,7 @@ class BeamCombineFn(CombineFn[object, object, object]):
 
     def adapted_name(self) -> str:
         """The name of the CombineFn's class, or of the function that it calls, in fingerprints."""
-        function = self._fn._fn if type(self._fn) in _WRAPPERS else type(self._fn)
+        function = wrapped_function(self._fn) if type(self._fn) in _WRAPPERS else type(self._fn)
         name = str(getattr(function, "__qualname__", type(function).__qualname__))
         return "a lambda" if "<lambda>" in name else name
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import apache_beam
 from apache_beam.runners import common
-from apache_beam.transforms import core, userstate
+from apache_beam.transforms import userstate
 
 from headrace.lowlevel.stored_names import named
-from headrace.runners.beam.beam_private import output_types
+from headrace.runners.beam.beam_private import DoFnParam, StateParam, TimerParam, output_types, timer_method
 from headrace.runners.beam.functions.direct_fns import SOURCES, BeamPlainDoFn, checked, has_plain_brackets
 from headrace.runners.beam.functions.keys import Decode, KeyForm
 from headrace.runners.beam.functions.user_state import BeamTimer, declarations, has_view, spec_of, view_of
@@ -23,7 +23,7 @@ from headrace.sdk.userstate.timer_spec import TimerSpec
 _OF_ELEMENT = (apache_beam.DoFn.ElementParam, apache_beam.DoFn.PaneInfoParam)
 """Parameters of `process` that a timer has nothing for."""
 _OF_KEY = (apache_beam.DoFn.KeyParam, apache_beam.DoFn.DynamicTimerTagParam)
-_STATE_OR_TIMER = (core._StateDoFnParam, core._TimerDoFnParam)
+_STATE_OR_TIMER = (StateParam, TimerParam)
 
 
 @named("BeamPlainStatefulDoFn")
@@ -51,7 +51,7 @@ class DirectStatefulParDo(ParDo):
 
     def __init__(self, fn: apache_beam.DoFn, keys: KeyForm) -> None:
         states, timers = declarations(fn)
-        methods = {spec.name: spec._attached_callback.__name__ for spec in timers}
+        methods = {spec.name: timer_method(spec) for spec in timers}
         super().__init__(BeamPlainStatefulDoFn(fn, methods.values()))
         specs: dict[object, AnySpec] = {spec: spec_of(spec) for spec in (*states, *timers)}
         element: Source = Given.ELEMENT if keys.coder is None else Converted(Given.ELEMENT, Decode(keys.coder))
@@ -75,7 +75,7 @@ def is_direct(fn: apache_beam.DoFn) -> bool:
     if any(spec.time_domain != userstate.TimeDomain.WATERMARK for spec in timers):
         # Those in processing time put out at a time of their own.
         return False
-    methods = [getattr(fn, spec._attached_callback.__name__) for spec in timers]
+    methods = [getattr(fn, timer_method(spec)) for spec in timers]
     element, *others = inspect.signature(fn.process).parameters.values()
     given = [parameter.default for parameter in others]
     fired = [parameter.default for method in methods for parameter in inspect.signature(method).parameters.values()]
@@ -99,16 +99,16 @@ def _named_sources(
     return tuple(
         (parameter.name, _source(parameter.default, specs, key))
         for parameter in inspect.signature(method).parameters.values()
-        if isinstance(parameter.default, core._DoFnParam)
+        if isinstance(parameter.default, DoFnParam)
     )
 
 
 def _source(default: Any, specs: dict[object, AnySpec], key: Source) -> Source:
-    if isinstance(default, core._TimerDoFnParam):
+    if isinstance(default, TimerParam):
         timer = specs[default.timer_spec]
         assert isinstance(timer, TimerSpec), "a timer is declared as one"
         return Converted(TimerArgument(timer), BeamTimer)
-    if isinstance(default, core._StateDoFnParam):
+    if isinstance(default, StateParam):
         state = specs[default.state_spec]
         assert not isinstance(state, TimerSpec), "a state is declared as one"
         return Converted(StateArgument(state), view_of) if has_view(state) else StateArgument(state)

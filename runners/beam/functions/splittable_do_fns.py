@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copyreg
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
 import apache_beam
-from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
 from apache_beam.runners import common
 from apache_beam.runners.sdf_utils import SplitResultResidual
 from apache_beam.transforms import core
@@ -27,14 +25,6 @@ from headrace.sdk.operators.splittable.work_item import Element
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.restriction_tracker import RestrictionTracker
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
-
-
-def _of_mark(callback: _FinalizeCheckpointOnce) -> tuple[type, tuple[object]]:
-    return _FinalizeCheckpointOnce, (callback._checkpoint_mark,)
-
-
-# The callback of Beam's unbounded sources has a lock, and goes from a worker to the driver.
-copyreg.pickle(_FinalizeCheckpointOnce, _of_mark)
 
 
 class BeamRestrictionProvider(RestrictionProvider):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 from apache_beam import coders
 from apache_beam.transforms import core
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.beam_private import created_coder
 from headrace.sdk.transforms.core.par_do import Map, ParDo
 
 
@@ -30,7 +31,7 @@ _EXACT = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.Boo
 def encoded_values(create: core.Create) -> tuple[list[object], ParDo | None]:
     """The encoded values of a `Create`, and the step that decodes them; the values and None if no step is needed."""
     # Beam has chosen the coder when the transform was made, before a type may have been given to it.
-    coder = cast(Any, create)._coder
+    coder = created_coder(create)
     if type(coder) in _EXACT:
         return list(create.values), None
     return [coder.encode(value) for value in create.values], Map(Decoder(coder))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 from apache_beam.io import iobase
@@ -15,6 +15,15 @@ from apache_beam.io.filesystems import FileSystems
 from apache_beam.transforms import window
 
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.beam_private import (
+    Renames,
+    drawn_directory,
+    draws_directory,
+    final_name,
+    finalizes_as_usual,
+    rename_by,
+    report_lineage,
+)
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.windowed_value import WindowedValue
 
@@ -27,15 +36,12 @@ def has_plain_directory(sink: iobase.Sink) -> bool:
     if not isinstance(sink, FileBasedSink) or not sink.file_path_prefix.is_accessible():
         return False
     kind = type(sink)
-    return kind.initialize_write is FileBasedSink.initialize_write and (
-        kind._create_temp_dir is FileBasedSink._create_temp_dir
-    )
+    return kind.initialize_write is FileBasedSink.initialize_write and draws_directory(kind)
 
 
 def directory_of(sink: FileBasedSink, identity: UUID, part: str = "") -> str:
     """The temporary directory of a sink for a part of the input, such as a pane; always the same one."""
-    drawn = cast(str, sink._create_temp_dir(sink.file_path_prefix.get()))
-    return drawn[:-_HEX] + uuid5(identity, part).hex
+    return drawn_directory(sink)[:-_HEX] + uuid5(identity, part).hex
 
 
 @named("BeamTemporaryDirectory")
@@ -106,16 +112,14 @@ class RepeatableSink:
         names, sink = sorted(results), copy.copy(self._sink)
         sink.shard_name_format = _NamesOfResults(sink.shard_name_format)
         sink.shard_name_format.results = names
-        sink._check_state_for_finalize_write = partial(_to_be_renamed, sink)
+        rename_by(sink, partial(_to_be_renamed, sink))
         for _ in sink.finalize_windowed_write(init_result, names, pre_finalized, w):
             pass
-        return [sink._get_final_name(number, len(names), w) for number in range(len(names))]
+        return [final_name(sink, number, len(names), w) for number in range(len(names))]
 
 
-def _to_be_renamed(
-    sink: FileBasedSink, names: Sequence[str], count: int, w: window.BoundedWindow | None = None
-) -> tuple[list[str], list[str], list[str], int]:
-    """Temporary files to rename, their new names, files to delete, and the number of files that have their new names.
+def _to_be_renamed(sink: FileBasedSink, names: Sequence[str], count: int, w: window.BoundedWindow | None) -> Renames:
+    """The files that are not renamed yet.
 
     Beam's own method looks for new names by a pattern, which finds none with windows or unique parts in them.
 
@@ -126,26 +130,20 @@ def _to_be_renamed(
         return [], [], [], 0
     [matched] = FileSystems.match([FileSystems.join(FileSystems.split(names[0])[0], "*")])
     existing = {file.path for file in matched.metadata_list}
-    new_names = {name: sink._get_final_name(number, count, w) for number, name in enumerate(names)}
+    new_names = {name: final_name(sink, number, count, w) for number, name in enumerate(names)}
     for name, new_name in new_names.items():
         if name not in existing and not FileSystems.exists(new_name):
             raise BeamIOError(f"there is neither the temporary file {name} nor {new_name}, which it was to become")
     left = [name for name in names if name in existing]
-    sink._report_sink_lineage(sink._get_final_name_glob(count, w), [new_names[name] for name in left])
-    return left, [new_names[name] for name in left], [], len(names) - len(left)
+    renamed = [new_names[name] for name in left]
+    report_lineage(sink, count, renamed, w)
+    return left, renamed, [], len(names) - len(left)
 
 
 def repeatable(sink: iobase.Sink) -> iobase.Sink | RepeatableSink:
     """A sink for finalization; the sink itself if it has a way of its own."""
-    kind = type(sink)
-    own = not isinstance(sink, FileBasedSink) or any(
-        getattr(kind, name) is not getattr(FileBasedSink, name)
-        for name in (
-            *("finalize_write", "finalize_windowed_write", "_get_final_name"),
-            "_check_state_for_finalize_write",
-        )
-    )
-    return sink if own else RepeatableSink(sink)
+    usual = isinstance(sink, FileBasedSink) and finalizes_as_usual(type(sink))
+    return RepeatableSink(sink) if usual else sink
 
 
 def remove_directory(directory: str, written: Iterable[str], moved: object) -> None:

@@ -14,8 +14,8 @@ from apache_beam.io import fileio, iobase
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.value_provider import StaticValueProvider
 from apache_beam.pipeline import AppliedPTransform
-from apache_beam.transforms import core
 
+from headrace.runners.beam.beam_private import MoveTemporaryFiles, MultiParDo, WriteRecords, temporary_directory
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.io.file_writes import (
     TemporaryDirectory,
@@ -101,13 +101,13 @@ def _write_to_files(made: Translation, step: AppliedPTransform) -> None:
 def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticValueProvider | None) -> None:
     for part in step.parts:
         fn = getattr(part.transform, "fn", None)
-        if isinstance(fn, fileio._MoveTempFilesIntoFinalDestinationFn):
+        if isinstance(fn, MoveTemporaryFiles):
             _stable(made, _with_fn(part, temporary_directory=directory))
             if directory is not None and made.source(part).is_bounded:
                 _clean_up(made, part, directory.get())
-        elif isinstance(fn, (fileio._WriteUnshardedRecordsFn, fileio._WriteShardedRecordsFn)):
+        elif isinstance(fn, WriteRecords):
             made.translate(_with_fn(part, base_path=directory))
-        elif type(part.transform) is core._MultiParDo:
+        elif type(part.transform) is MultiParDo:
             _write_parts(made, part, directory)
         else:
             made.translate(part)
@@ -115,7 +115,7 @@ def _write_parts(made: Translation, step: AppliedPTransform, directory: StaticVa
 
 def _directory_of_step(made: Translation, step: AppliedPTransform) -> str | None:
     """The directory for temporary files, beside the one that Beam has named; None if its place is not known yet."""
-    place = step.transform._temp_directory
+    place = temporary_directory(step.transform)
     if not isinstance(place, (str, StaticValueProvider)):
         return None
     path = place if isinstance(place, str) else place.get()

@@ -11,11 +11,12 @@ from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metric import MetricResults, MetricsFilter
 from apache_beam.metrics.metricbase import MetricName
 from apache_beam.portability.api import metrics_pb2
-from apache_beam.utils.histogram import Histogram, LinearBucket
+from apache_beam.utils.histogram import LinearBucket
 
 from headrace.lowlevel import metric_cells
 from headrace.lowlevel.bounded_trie import MOST_PATHS, Node
 from headrace.lowlevel.metric import ENGINE, Collector, Metric, MetricValues
+from headrace.runners.beam.beam_private import bucket_bounds, buckets_of, filled_histogram
 
 _KINDS = {
     beam.CounterCell: "counter",
@@ -48,8 +49,8 @@ class MetricsTracker:
         if metric is None:
             metric = _KNOWN[name] = _metric_of(name)
         if metric.kind == "histogram":
-            factory = cast(Any, name).cell_type
-            value = _bucket_of(factory._bucket_type, cast(float, value))
+            buckets = buckets_of(cast(Any, name).cell_type)
+            value = _bucket_of(cast(LinearBucket, buckets), cast(float, value))
         self._collector.report(metric, value)
 
     def current_state(self) -> MetricsTracker:
@@ -86,9 +87,9 @@ def _metric_of(name: object) -> Metric:
     """The metric for one of Beam's typed names."""
     cell, metric = name.cell_type, name.metric_name  # type: ignore[attr-defined]  # it is one of Beam's own
     if isinstance(cell, beam.HistogramCellFactory):
-        if not isinstance(cell._bucket_type, LinearBucket):
+        if not isinstance(buckets := buckets_of(cell), LinearBucket):
             raise TypeError(
-                f"the histogram {metric.name!r} has buckets of the class {type(cell._bucket_type).__name__}, which the "
+                f"the histogram {metric.name!r} has buckets of the class {type(buckets).__name__}, which the "
                 "runner cannot add up; use LinearBucket"
             )
         return Metric("histogram", metric.namespace, metric.name)
@@ -96,9 +97,9 @@ def _metric_of(name: object) -> Metric:
 
 
 def _bucket_of(buckets: LinearBucket, value: float) -> metric_cells.Bucket:
-    number = buckets.num_buckets()
+    start, width, number = bucket_bounds(buckets)
     position = -1 if value < buckets.range_from() else min(number, buckets.bucket_index(value))
-    return metric_cells.Bucket(buckets._start, buckets._width, number, position)
+    return metric_cells.Bucket(start, width, number, position)
 
 
 class BeamMetricResults(MetricResults):  # type: ignore[misc]  # Beam's types are not read
@@ -160,15 +161,5 @@ def _proto_of(node: Node) -> metrics_pb2.BoundedTrieNode:
 
 def _histograms(cell: metric_cells.HistogramCell) -> Iterator[beam.HistogramResult]:
     for start, width, number in dict.fromkeys(bucket[:3] for bucket in cell.counts):
-        histogram = Histogram(LinearBucket(start, width, number))
-        for bucket, count in cell.counts.items():
-            if bucket[:3] != (start, width, number):
-                continue
-            if bucket.position < 0:
-                histogram._num_bot_records += count
-            elif bucket.position >= number:
-                histogram._num_top_records += count
-            else:
-                histogram._buckets[bucket.position] += count
-                histogram._num_records += count
-        yield beam.HistogramData(histogram).get_result()
+        same = {b.position: count for b, count in cell.counts.items() if b[:3] == (start, width, number)}
+        yield beam.HistogramData(filled_histogram(start, width, number, same)).get_result()

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from apache_beam.options import pipeline_options as beam
 from apache_beam.options.value_provider import StaticValueProvider, ValueProvider
 
+from headrace.runners.beam.beam_private import flags_of
 from headrace.sdk.option_flags import defaults_of
 from headrace.sdk.options import EngineOptions, PipelineOptions
 
@@ -30,11 +31,12 @@ class HeadraceOptions(beam.PipelineOptions):  # type: ignore[misc]  # Beam's typ
             metavar="NAME",
             help="LocalRunner (in memory) or SparkRunner; else HEADRACE_RUNNER decides, else it is Spark",
         )
-        EngineOptions._add_argparse_args(parser)
+        EngineOptions._add_argparse_args(parser)  # noqa: SLF001  # the hook of all option classes, also Beam's
 
 
 def _names() -> list[str]:
-    return list(defaults_of(EngineOptions._parser()))
+    parser = EngineOptions._parser()  # noqa: SLF001  # ours; a public name could be that of an option
+    return list(defaults_of(parser))
 
 
 def engine_options(options: beam.PipelineOptions) -> PipelineOptions:
@@ -54,8 +56,8 @@ def refuse_misspelt(options: beam.PipelineOptions) -> None:
     foreign: list[str] = []
 
     def look(parser: argparse.ArgumentParser) -> None:
-        declared.update(action.dest for action in parser._actions)
-        foreign.extend(flag.partition("=")[0] for flag in parser.parse_known_args(options._flags)[1])
+        declared.update(action.dest for action in parser._actions)  # noqa: SLF001  # argparse has no public list
+        foreign.extend(flag.partition("=")[0] for flag in parser.parse_known_args(flags_of(options))[1])
 
     named = options.get_all_options(add_extra_args_fn=look, retain_unknown_options=True)
     own = {*_names(), "headrace_runner"}

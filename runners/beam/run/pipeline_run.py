@@ -40,7 +40,7 @@ def _wait_at_exit() -> None:
 
 
 # Functions of `atexit` are called later, when Spark may be stopped already and no thread can be given work.
-threading._register_atexit(_wait_at_exit)  # type: ignore[attr-defined]  # concurrent.futures does the same
+threading._register_atexit(_wait_at_exit)  # type: ignore[attr-defined]  # noqa: SLF001  # concurrent.futures does the same
 
 
 class StoppableRunner(Protocol):
