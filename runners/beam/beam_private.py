@@ -122,6 +122,11 @@ def created_coder(create: core.Create) -> coders.Coder:
     return cast(Any, create)._coder
 
 
+def component_coders(coder: coders.Coder) -> Sequence[coders.Coder]:
+    """The coders of the parts that a coder puts together. Relies on the method `_get_component_coders`."""
+    return cast("Sequence[coders.Coder]", coder._get_component_coders())
+
+
 def flags_of(options: PipelineOptions) -> list[str]:
     """The flags that options were made of, declared ones and others. Relies on the attribute `_flags`."""
     return cast("list[str]", options._flags)

@@ -15,6 +15,7 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import finalizer_callbacks, output_types, side_argument, side_options
+from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.do_fn import DoFn
@@ -234,11 +235,17 @@ def _tagged(tag: str | None, output: object) -> object:
 
 
 class BeamView:
-    """The contents of a side input as Beam gives them to user code."""
+    """The contents of a side input as Beam gives them to user code.
 
-    def __init__(self, side: apache_beam.pvalue.AsSideInput) -> None:
-        self._kind, self._options = type(side), side_options(side)
+    Args:
+        side: The side input.
+        coder: The coder with which the elements are encoded; None if they are as the program has them.
+    """
+
+    def __init__(self, side: apache_beam.pvalue.AsSideInput, coder: OwnCoder | None = None) -> None:
+        self._kind, self._options, self._coder = type(side), side_options(side), coder
 
     def __call__(self, values: list[object]) -> object:
         """The argument for the values of a side window."""
-        return side_argument(self._kind, values, self._options)
+        elements = values if self._coder is None else list(map(self._coder.decode, values))
+        return side_argument(self._kind, elements, self._options)

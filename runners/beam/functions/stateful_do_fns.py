@@ -14,6 +14,7 @@ from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
 from headrace.runners.beam.functions.do_fns import BeamDoFn
 from headrace.runners.beam.functions.keys import KeyCoder
+from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.functions.user_state import BeamTimer, declarations, spec_of, view_of
 from headrace.runners.beam.windows import to_beam
 from headrace.sdk.functions.arguments import Arguments, Constant, Given, Source, StateArgument, TimerArgument
@@ -49,13 +50,16 @@ class BeamStatefulDoFn(BeamDoFn):
 
     Args:
         keys: Coder with which the keys of the input are encoded; None if they are as the program has them.
+        values: Coder with which its values are encoded; None if they are as the program has them.
         is_bounded: Whether the input has an end. As in Beam, its end does not keep processing-time timers from firing.
     """
 
-    def __init__(self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, is_bounded: bool) -> None:
+    def __init__(
+        self, fn: apache_beam.DoFn, *rest: Any, keys: KeyCoder | None, values: OwnCoder | None, is_bounded: bool
+    ) -> None:
         super().__init__(fn, *rest)
         self._states, self._timers = declarations(fn)
-        self._keys, self._is_bounded = keys, is_bounded
+        self._keys, self._values, self._is_bounded = keys, values, is_bounded
 
     def declared(self, sides: Iterable[Source]) -> tuple[Arguments, DeclaredState]:
         """Sources of the arguments of `process`, and the state that the engine keeps.
@@ -93,9 +97,9 @@ class BeamStatefulDoFn(BeamDoFn):
         """Outputs of an element."""
         count = len(self._states) + len(self._timers)
         self._turn_to(cells[:count])
-        if self._keys is not None:
+        if self._keys is not None or self._values is not None:
             key, content = cast("tuple[object, object]", element)
-            element = self._key(key), content
+            element = self._key(key), content if self._values is None else self._values.decode(content)
         return super().process(element, *cells[count:], value=value)
 
     def fire(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.transforms import core, util
 
+from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.io.created_values import encoded_values
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.reshuffle import Reshuffle
 
 
@@ -39,7 +41,12 @@ def _reshuffle(made: Translation, step: AppliedPTransform) -> None:
         for part in step.parts:
             made.translate(part)
         return
-    made.put(step, made.source(step) | step.full_label >> Reshuffle())
+    own = OwnCoder.of(source.element_type)
+    if own is None:
+        made.put(step, made.source(step) | step.full_label >> Reshuffle())
+    else:
+        encoded = made.source(step) | f"{step.full_label}/Encode" >> Map(own.encode)
+        made.put(step, encoded | step.full_label >> Reshuffle() | f"{step.full_label}/Decode" >> Map(own.decode))
 
 
 RULES: dict[type, Rule] = {

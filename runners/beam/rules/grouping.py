@@ -7,10 +7,12 @@ from apache_beam.transforms import core
 
 from headrace.runners.beam.functions.combine_fns import combine_fn_of
 from headrace.runners.beam.functions.keys import KeyForm
+from headrace.runners.beam.functions.own_coders import DecodingCombineFn, OwnCoder
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.runners.beam.windowings import windowing_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
+from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.window_into import WindowInto
 
 
@@ -20,13 +22,23 @@ def _window_into(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _group_by_key(made: Translation, step: AppliedPTransform) -> None:
-    made.put(step, KeyForm.of(step).grouped(made.source(step), GroupByKey()))
+    keys, values, source = KeyForm.of(step), OwnCoder.of_values(step), made.source(step)
+    if values is None:
+        made.put(step, keys.grouped(source, GroupByKey()))
+    else:
+        groups = keys.grouped(source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value), GroupByKey())
+        made.put(step, groups | f"{step.full_label}/DecodeValues" >> Map(values.decode_values))
 
 
 def _combine_per_key(made: Translation, step: AppliedPTransform) -> None:
-    transform = step.transform
-    combine = CombinePerKey(combine_fn_of(transform.fn), *transform.args, **transform.kwargs)
-    made.put(step, KeyForm.of(step).grouped(made.source(step), combine))
+    transform, values, source = step.transform, OwnCoder.of_values(step), made.source(step)
+    if values is None:
+        fn = combine_fn_of(transform.fn)
+    else:
+        fn = DecodingCombineFn(transform.fn, values)
+        source = source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value)
+    combine = CombinePerKey(fn, *transform.args, **transform.kwargs)
+    made.put(step, KeyForm.of(step).grouped(source, combine))
 
 
 RULES: dict[type, Rule] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from apache_beam.pipeline import AppliedPTransform
+from apache_beam.pvalue import AsSideInput
 from apache_beam.runners import common
 from apache_beam.transforms import core
 from apache_beam.transforms.userstate import is_stateful_dofn
@@ -16,6 +17,7 @@ from headrace.runners.beam.functions.direct_fns import direct
 from headrace.runners.beam.functions.direct_stateful_fns import DirectStatefulParDo, is_direct
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.functions.keys import KeyForm
+from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.rules.streams import periodic_sequences
@@ -23,7 +25,7 @@ from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
-from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.transforms.core.par_do import Map, ParDo
 from headrace.sdk.transforms.core.write import Write
 
 
@@ -36,12 +38,14 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
     plain = None if step.side_inputs or finalizes else direct(transform.fn)
     source = made.source(step)
     if is_stateful_dofn(transform.fn):
-        keys = KeyForm.of_stateful(step)
-        is_plain = not step.side_inputs and not transform.args and not transform.kwargs
+        keys, values = KeyForm.of_stateful(step), OwnCoder.of_values(step)
+        is_plain = not step.side_inputs and not transform.args and not transform.kwargs and values is None
         if is_plain and not finalizes and is_direct(transform.fn):
             par_do: ParDo = DirectStatefulParDo(transform.fn, keys)
         else:
-            par_do = _stateful(made, step, keys)
+            par_do = _stateful(made, step, keys, values)
+        if values is not None:
+            source = source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value)
         source, par_do.key_encoding = keys.encoded(source), keys.name
     elif signature.is_splittable_dofn():
         par_do = _SplittableParDo(BeamSplittableDoFn(transform.fn, *_parts(step)), *_views(made, step))
@@ -61,10 +65,11 @@ def _tags(step: AppliedPTransform) -> list[str]:
     return [tag for tag in step.outputs if tag is not None]
 
 
-def _stateful(made: Translation, step: AppliedPTransform, keys: KeyForm) -> ParDo:
+def _stateful(made: Translation, step: AppliedPTransform, keys: KeyForm, values: OwnCoder | None) -> ParDo:
     """A `ParDo` of a DoFn with state or timers."""
     [given] = step.main_inputs.values()
-    fn = BeamStatefulDoFn(step.transform.fn, *_parts(step), keys=keys.coder, is_bounded=given.is_bounded)
+    bounded = given.is_bounded
+    fn = BeamStatefulDoFn(step.transform.fn, *_parts(step), keys=keys.coder, values=values, is_bounded=bounded)
     return _StatefulParDo(fn, *_views(made, step))
 
 
@@ -85,7 +90,15 @@ def _parts(step: AppliedPTransform) -> tuple[Any, ...]:
 
 def _views(made: Translation, step: AppliedPTransform) -> list[_View]:
     """The side inputs of a step."""
-    return [_View(made.collection(side.pvalue), BeamView(side)) for side in step.side_inputs]
+    return [_view(made, step, place, side) for place, side in enumerate(step.side_inputs)]
+
+
+def _view(made: Translation, step: AppliedPTransform, place: int, side: AsSideInput) -> _View:
+    """A side input of a step."""
+    contents, own = made.collection(side.pvalue), OwnCoder.of(side.pvalue.element_type)
+    if own is not None:
+        contents = contents | f"{step.full_label}/EncodeSide{place}" >> Map(own.encode)
+    return _View(contents, BeamView(side, own))
 
 
 class _StatefulParDo(ParDo):
