@@ -29,7 +29,7 @@ from headrace.sdk.compiler.side_inputs import add_gate, add_side_input
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.splitting import Splitting
 from headrace.sdk.graph.pvalue import BasePipeline, Step
-from headrace.sdk.model.element_form import ElementForm, GroupingInputForm
+from headrace.sdk.model.element_form import ElementForm, GroupingInputForm, plain_form
 from headrace.sdk.operators.fusion.stage import Stage
 from headrace.sdk.operators.fusion.stage_plan import Exit, StagePlan, WindowStep
 from headrace.sdk.operators.grouping.reshuffle import Route, Scatter, Shuffle
@@ -281,7 +281,7 @@ class _Compiler:
             plan.exits.append(replace(self._exit_to_side_input(collection), source=node))
 
     def _plan_step(self, plan: StagePlan, step: Step, node: int) -> None:
-        outputs = {tag: output for tag, output in step.outputs.items() if output in self._graph.readers}
+        outputs = {tag: output for tag, output in step.outputs.items() if self._is_seen(output)}
         numbers = {tag: len(plan.windowings) + i for i, tag in enumerate(outputs)}
         plan.windowings += [output.windowing for output in outputs.values()]
         if not isinstance(step.transform, WindowInto):
@@ -291,6 +291,10 @@ class _Compiler:
             plan.steps.append(WindowStep(step.full_label, node, numbers[None], retracts))
         for tag, output in outputs.items():
             self._plan_readers(plan, output, numbers[tag])
+
+    def _is_seen(self, output: Collection) -> bool:
+        """Whether anything sees the elements of an output: a step, or a window function of the user's own."""
+        return output in self._graph.readers or plain_form(output.windowing) is not ElementForm.PLAIN
 
     # Groupings
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from headrace import Create, Map, Pipeline, WindowInto
 from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MAX_TIMESTAMP, MIN_TIMESTAMP, SECOND, Duration, Timestamp
 from headrace.sdk.operators.grouping.merging import MergeError, merge_windows
 from headrace.sdk.windows import (
@@ -176,6 +177,24 @@ def test_what_is_no_list_of_windows_is_refused(assigned: object) -> None:
 
     with pytest.raises(TypeError, match=r"Wrong.assign returned .*; return a list of windows, each a BoundedWindow"):
         Wrong().assign_all([1], ["a"])
+
+
+@pytest.mark.parametrize("steps", [[], [Map(lambda number: TimestampedValue(number, 3))]], ids=["assigned", "moved"])
+def test_a_window_function_is_asked_even_if_nothing_reads_the_elements(steps: list[Map]) -> None:
+    class Fails(NonMergingWindowFn):
+        def assign(self, context: AssignContext) -> Iterable[BoundedWindow]:
+            # Elements are assigned windows once by WindowInto, and once more where a step moves them.
+            if context.timestamp == 3 or not steps:
+                raise ValueError("asked")
+            return [GlobalWindow()]
+
+        def get_window_coder(self) -> GlobalWindowCoder:
+            return GlobalWindowCoder()
+
+    with pytest.raises(ValueError, match="asked"), Pipeline("LocalRunner") as pipeline:
+        collection = pipeline | Create([1]) | WindowInto(Fails())
+        for step in steps:
+            collection = collection | step
 
 
 def test_frames_of_windows_of_ones_own() -> None:
