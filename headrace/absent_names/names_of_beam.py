@@ -230,10 +230,10 @@ ABSENT_NAMES = {
     TestDataflowOptions additional_option_ptransform_fn enable_all_additional_type_checks
     """,
     "pipeline": """
-    AppliedPTransform ComponentIdMap DisplayData ExternalTransformFinder HasDisplayData PTransformOverride
-    PipelineOptionsValidator PipelineRunner PipelineVisitor alter_label_if_ipython create_runner
-    encode_annotations get_sideinput_index is_in_ipython merge_resource_hints resource_hints_from_options
-    scoped_pipeline_options transform_annotations
+    ComponentIdMap DisplayData ExternalTransformFinder HasDisplayData PTransformOverride
+    PipelineOptionsValidator PipelineRunner alter_label_if_ipython create_runner encode_annotations
+    get_sideinput_index is_in_ipython merge_resource_hints resource_hints_from_options scoped_pipeline_options
+    transform_annotations
     """,
     "pvalue": "SideInputData T TagType ValueType",
     "runners": "DataflowRunner PipelineRunner TestDataflowRunner TestDirectRunner create_runner",

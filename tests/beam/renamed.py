@@ -37,21 +37,24 @@ def renamed(module: str) -> ModuleType:
     return made
 
 
-def classes(module: str, *names: str, without: str = "") -> list[type]:
+def classes(module: str, *names: str, without: str = "", only: str = "") -> list[type]:
     """Classes of tests in a module, for the namespace of a test module of ours.
 
     Args:
         module: The module of Beam, by its name below `apache_beam`.
         *names: The classes.
-        without: Names of tests that are left out, each with `Class.test`, divided by white space.
+        without: Tests that are left out, each as `Class.test`, divided by white space.
+        only: The tests that are kept; all if it is empty.
     """
     found = renamed(module)
     chosen = [getattr(found, name) for name in names]
     for kind in chosen:
-        for test in without.split():
-            owner, _, name = test.partition(".")
-            if owner == kind.__name__:
-                delattr(kind, name)
+        tests = {name for name in vars(kind) if name.startswith("test")}
+        left_out = {test.partition(".")[2] for test in without.split() if test.startswith(f"{kind.__name__}.")}
+        kept = {test.partition(".")[2] for test in only.split() if test.startswith(f"{kind.__name__}.")}
+        assert left_out | kept <= tests, f"{kind.__name__} has no {(left_out | kept) - tests}"
+        for name in left_out | (tests - kept if only else set()):
+            delattr(kind, name)
     return chosen
 
 
