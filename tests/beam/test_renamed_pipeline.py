@@ -3,5 +3,8 @@
 from tests.beam.renamed import classes, local  # noqa: F401 - a fixture
 
 PipelineTest, DoFnTest = classes(
-    "pipeline_test", "PipelineTest", "DoFnTest", only="PipelineTest.test_visit_entire_graph"
+    "pipeline_test",
+    "PipelineTest",
+    "DoFnTest",
+    only="PipelineTest.test_visit_entire_graph DoFnTest.test_context_params",
 )
