@@ -7,7 +7,7 @@ from headrace.sdk.combinefns import distribution, numeric, window_marks
 from headrace.sdk.expressions import element_schema, pane_schema
 from headrace.sdk.functions import changelog
 from headrace.sdk.io import dead_letters, timestamps
-from headrace.sdk.io.files import fileio, filesystems
+from headrace.sdk.io.files import fileio, filesystems, write_to_files
 from headrace.sdk.io.kafka import record, sink
 from headrace.sdk.io.parquet import parquet_source
 from headrace.sdk.io.text import line_ranges
@@ -52,5 +52,6 @@ MODULES = (
     window_marks,
     windowed_value,
     windowing,
+    write_to_files,
 )
 """A test compares them with all modules that register a class."""

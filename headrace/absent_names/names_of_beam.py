@@ -200,10 +200,7 @@ ABSENT_NAMES = {
     ReadStringsFromPubSub Sink TableRowJsonCoder UnsplittableRangeTracker WriteResult WriteStringsToPubSub
     WriteToAvro WriteToBigQuery WriteToMongoDB WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
     """,
-    "io.fileio": """
-    FileMetadata FileResult FileSink MatchContinuously PollFn PollResult TerminationCondition TextSink Watch
-    WriteToFiles default_file_naming destination_prefix_naming never prefix_naming single_file_naming
-    """,
+    "io.fileio": "PollFn PollResult TerminationCondition Watch never",
     "io.filesystem": "BeamPlugin CompressedFile FileSystem",
     "io.filesystems": "BlobStorageFileSystem FileSystem HadoopFileSystem Lineage LocalFileSystem S3FileSystem",
     "io.iobase": """
@@ -233,10 +230,10 @@ ABSENT_NAMES = {
     TestDataflowOptions additional_option_ptransform_fn enable_all_additional_type_checks
     """,
     "pipeline": """
-    AppliedPTransform ComponentIdMap DisplayData ExternalTransformFinder HasDisplayData PTransformOverride
-    PipelineOptionsValidator PipelineRunner PipelineVisitor alter_label_if_ipython create_runner
-    encode_annotations get_sideinput_index is_in_ipython merge_resource_hints resource_hints_from_options
-    scoped_pipeline_options transform_annotations
+    ComponentIdMap DisplayData ExternalTransformFinder HasDisplayData PTransformOverride
+    PipelineOptionsValidator PipelineRunner alter_label_if_ipython create_runner encode_annotations
+    get_sideinput_index is_in_ipython merge_resource_hints resource_hints_from_options scoped_pipeline_options
+    transform_annotations
     """,
     "pvalue": "SideInputData T TagType ValueType",
     "runners": "DataflowRunner PipelineRunner TestDataflowRunner TestDirectRunner create_runner",
@@ -254,8 +251,7 @@ ABSENT_NAMES = {
     LCGenerator PullResponseMessage cleanup_subscriptions cleanup_topics create_pull_response patch_retry
     """,
     "testing.util": """
-    AssertThat PANE_INFO_UNKNOWN SortLists contains_in_any_order has_at_least_one matches_all open_shards
-    row_namedtuple_equals_fn
+    AssertThat PANE_INFO_UNKNOWN SortLists contains_in_any_order has_at_least_one row_namedtuple_equals_fn
     """,
     "transforms": """
     AnnotationBasedPayloadBuilder BeamJarExpansionService DataclassBasedPayloadBuilder

@@ -9,7 +9,9 @@ from headrace.sdk.testing.assertions import (
     equal_to_per_window,
     is_empty,
     is_not_empty,
+    matches_all,
 )
+from headrace.sdk.testing.files import open_shards
 
 __all__ = [
     "BeamAssertException",
@@ -20,4 +22,6 @@ __all__ = [
     "equal_to_per_window",
     "is_empty",
     "is_not_empty",
+    "matches_all",
+    "open_shards",
 ]

@@ -24,6 +24,7 @@ class Given(Enum):
     PANE = "PaneInfoParam"
     WINDOWED_VALUE = "WindowedValueParam"
     DYNAMIC_TIMER_TAG = "DynamicTimerTagParam"
+    BUNDLE_FINALIZER = "BundleFinalizerParam"
 
     def __repr__(self) -> str:
         return f"DoFn.{self.value}"
@@ -86,6 +87,19 @@ class EstimatorArgument:
         return f"DoFn.WatermarkEstimatorParam({'' if self.provider is None else self.provider!r})"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ContextArgument:
+    """What a context manager gives that is entered for each bundle, or once in each process."""
+
+    make: Callable[..., object]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    of_bundle: bool
+
+    def __repr__(self) -> str:
+        return f"DoFn.{'Bundle' if self.of_bundle else 'Setup'}ContextParam({self.make!r})"
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """A side value as an argument: the contents of another collection in the side window of the element."""
@@ -94,10 +108,20 @@ class Side:
     """Index among the side values of the element."""
 
 
-Source = Given | Converted | StateArgument | TimerArgument | RestrictionArgument | EstimatorArgument | Constant | Side
+Source = (
+    Given
+    | Converted
+    | StateArgument
+    | TimerArgument
+    | RestrictionArgument
+    | EstimatorArgument
+    | ContextArgument
+    | Constant
+    | Side
+)
 Make: TypeAlias = Callable[[list[object]], object]
 """From the values of a side window to the argument."""
-_FROM_ENGINE = (Given, StateArgument, TimerArgument, RestrictionArgument, EstimatorArgument)
+_FROM_ENGINE = (Given, StateArgument, TimerArgument, RestrictionArgument, EstimatorArgument, ContextArgument)
 _FOREIGN: dict[type, Callable[[object], Source]] = {}
 
 
@@ -129,6 +153,12 @@ class Arguments:
     def sources(self) -> list[Source]:
         """The sources of all arguments."""
         return [*self.positional, *(source for _, source in self.named)]
+
+    def mapped(self, function: Callable[[Source], Source]) -> Arguments:
+        """The arguments from other sources."""
+        return Arguments(
+            tuple(map(function, self.positional)), tuple((name, function(source)) for name, source in self.named)
+        )
 
     def __contains__(self, given: Given) -> bool:
         return given in map(given_of, self.sources())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.functions.arguments import (
+    ContextArgument,
     EstimatorArgument,
     Given,
     RestrictionArgument,
@@ -24,6 +25,9 @@ from headrace.sdk.userstate.state_spec import StateSpec, StateT
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
 from headrace.sdk.windows import IntervalWindow
+
+if TYPE_CHECKING:
+    from headrace.sdk.functions.bundle_values import BundleFinalizer
 
 ProcessT = TypeVar("ProcessT", bound=Callable[..., object])
 
@@ -57,6 +61,47 @@ class DoFn:
     """Element, timestamp, windows and pane as one."""
     DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)
     """In a method with `on_timer`: the tag that the timer was set with."""
+
+    BundleFinalizerParam = cast("BundleFinalizer", Given.BUNDLE_FINALIZER)
+    """Takes callbacks (`register(callback)`) that are called on the driver when the epoch of the bundle is committed.
+    After a crash, those of the last epoch may be called again."""
+
+    @staticmethod
+    def BundleContextParam(
+        context_manager_constructor: Callable[..., object],
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Any:
+        """What a context manager gives that is entered for each bundle, as the default of a parameter.
+
+        Args:
+            context_manager_constructor: Makes the context manager, in the worker.
+            args: Its positional arguments.
+            kwargs: Its named arguments.
+            name: Without effect.
+        """
+        return _context("BundleContextParam", context_manager_constructor, args, kwargs, True)
+
+    @staticmethod
+    def SetupContextParam(
+        context_manager_constructor: Callable[..., object],
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        name: str | None = None,
+    ) -> Any:
+        """What a context manager gives that is entered once in each process, as the default of a parameter.
+
+        The arguments are those of `BundleContextParam`.
+
+        >>> from tempfile import TemporaryDirectory
+        >>> class Folders(DoFn):
+        ...     def process(self, name, folder=DoFn.SetupContextParam(TemporaryDirectory)):
+        ...         yield f"{folder}/{name}"
+        """
+        return _context("SetupContextParam", context_manager_constructor, args, kwargs, False)
 
     @staticmethod
     def StateParam(spec: StateSpec[StateT]) -> StateT:
@@ -161,6 +206,18 @@ class DoFn:
     def from_callable(function: Callable[..., object]) -> DoFn:
         """The DoFn of a function from an element to its outputs."""
         return FlatMapFn(function)
+
+
+def _context(
+    kind: str, make: object, args: Iterable[object], kwargs: Mapping[str, object] | None, of_bundle: bool
+) -> ContextArgument:
+    made_already = hasattr(make, "__enter__") and not isinstance(make, type)
+    if not callable(make) or made_already:
+        raise TypeError(
+            f"DoFn.{kind} takes a function that makes a context manager, got {make!r:.200}; write "
+            f"{kind}(tempfile.TemporaryDirectory, args=(...)), say, without calling it"
+        )
+    return ContextArgument(make, tuple(args), dict(kwargs or {}), of_bundle)
 
 
 class FunctionDoFn(DoFn):

@@ -94,7 +94,7 @@ class GuardedFn(FlatMapFn):
     """A guarded function."""
 
     def __init__(self, fn: FunctionDoFn, rules: GuardRules) -> None:
-        super().__init__(Guard(_Outputs(fn), rules))
+        super().__init__(Guard(Outputs(fn), rules))
         self._label = fn.default_label()
 
     def default_label(self) -> str:
@@ -102,7 +102,7 @@ class GuardedFn(FlatMapFn):
         return self._label
 
 
-class _Outputs:
+class Outputs:
     """The outputs of a `FunctionDoFn` for an element, by the same rules as the engine's."""
 
     def __init__(self, fn: FunctionDoFn) -> None:
@@ -110,6 +110,7 @@ class _Outputs:
         self._is_map, self._is_filter = isinstance(fn, MapFn), isinstance(fn, FilterFn)
 
     def __call__(self, *args: object, **kwargs: object) -> Iterable[object]:
+        """The outputs for an element and further arguments."""
         if self._spread:
             args = (*cast("Iterable[object]", args[0]), *args[1:])
         result = self._function(*args, **kwargs)

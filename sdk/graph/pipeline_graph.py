@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import cast
 
 from headrace.sdk.graph.build_checks import check_inputs, type_outputs
+from headrace.sdk.graph.pipeline_visitor import AppliedPTransform, PipelineVisitor
 from headrace.sdk.graph.ptransform import NamedPTransform, PTransform, named_values
 from headrace.sdk.graph.pvalue import (
     BasePipeline,
@@ -34,8 +35,8 @@ class PipelineGraph(BasePipeline):
         self.options = options
         self.steps: list[Step] = []
         self.checks: list[Callable[[], None]] = []
-        self._scope: list[str] = []
-        """The full label of the step that is being applied, if one is."""
+        self._root = self._around = AppliedPTransform(None, None)
+        """The pipeline itself; and the step that is being applied, or the pipeline."""
         self._labels: set[str] = set()
 
     def apply(self, transform: Transform[InT, OutT], inputs: object, label: str | None = None) -> OutT:
@@ -54,14 +55,14 @@ class PipelineGraph(BasePipeline):
         step = Step(self._claim(label or applied.label), applied, self._inputs_of(applied, inputs))
         self.steps.append(step)
         check_inputs(step, applied, inputs)
-        with self._inside(step.full_label):
+        with self._inside(AppliedPTransform(self._around, step, _by_name(inputs))) as node:
             result = applied.expand(cast(InT, inputs))
-        self._set_producer(step, result)
+        self._set_producer(step, node, result)
         type_outputs(step, applied, inputs, result)
         return result
 
     def _claim(self, label: str) -> str:
-        full_label = "/".join([*self._scope, label])
+        full_label = "/".join(filter(None, [self.current_label, label]))
         if full_label in self._labels:
             raise RuntimeError(
                 f"a step with the label {full_label!r} already exists in the pipeline; "
@@ -77,7 +78,7 @@ class PipelineGraph(BasePipeline):
     @property
     def current_label(self) -> str:
         """See `BasePipeline`."""
-        return self._scope[-1] if self._scope else ""
+        return self._around.full_label
 
     def _inputs_of(self, transform: PTransform[InT, OutT], inputs: object) -> list[PValue]:
         values = [value for _, value in named_values(inputs)]
@@ -92,17 +93,34 @@ class PipelineGraph(BasePipeline):
             )
         return values
 
-    @contextmanager
-    def _inside(self, full_label: str) -> Iterator[None]:
-        outer, self._scope = self._scope, [full_label]
-        try:
-            yield
-        finally:
-            self._scope = outer
+    def visit(self, visitor: PipelineVisitor) -> None:
+        """Show all steps and collections to a visitor; see `PipelineVisitor`. Raises `TypeError` for anything else."""
+        if not isinstance(visitor, PipelineVisitor):
+            raise TypeError(f"visit takes a PipelineVisitor, got {visitor!r:.200}; give an instance of a subclass")
+        self._root.visit(visitor, set())
 
-    def _set_producer(self, step: Step, result: object) -> None:
+    @contextmanager
+    def _inside(self, node: AppliedPTransform) -> Iterator[AppliedPTransform]:
+        outer, self._around = self._around, node
+        outer.parts.append(node)
+        try:
+            yield node
+        finally:
+            self._around = outer
+
+    def _set_producer(self, step: Step, node: AppliedPTransform, result: object) -> None:
         """Make the step the producer of what no inner step produced."""
-        values = result.all() if isinstance(result, DoOutputsTuple) else [value for _, value in named_values(result)]
-        for value in values:
-            if isinstance(value, PCollection) and value.producer is None:
-                step.add_output(value)
+        if isinstance(result, DoOutputsTuple):
+            values: dict[str | None, PValue] = {value.tag: value for value in result.all()}
+        else:
+            values = {name or None: value for name, value in named_values(result)}
+        for tag, value in values.items():
+            if isinstance(value, PCollection):
+                node.returned[tag] = value
+                if value.producer is None:
+                    step.add_output(value)
+
+
+def _by_name(inputs: object) -> dict[str, PValue]:
+    """Inputs by their names in text, as Beam has them."""
+    return {name or "None": value for name, value in named_values(inputs)}

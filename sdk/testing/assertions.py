@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from importlib import import_module
 from numbers import Real
 from typing import TypeAlias, cast
 
@@ -243,6 +244,21 @@ class _AssertThat(PTransform[PCollection[object], PCollection[object]]):
         if not self._global:
             actual = actual | "AddWindow" >> ParDo(_AddWindow())
         return actual | "Match" >> Map(matcher)
+
+
+def matches_all(expected: Iterable[object]) -> Matcher:
+    """A matcher: each element matches one of the values or Hamcrest matchers, and each of these one element.
+
+    It needs the package `pyhamcrest`.
+
+    >>> matches_all([2, 1])([1, 2])
+    """
+
+    def match(actual: list[object]) -> None:
+        hamcrest = import_module("hamcrest")
+        hamcrest.assert_that(list(actual), hamcrest.contains_inanyorder(*expected))
+
+    return match
 
 
 def assert_that(

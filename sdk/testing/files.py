@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
+import io
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from types import TracebackType
+from typing import IO
 
 from headrace.sdk.io.files.filesystems import FileSystems
 
@@ -66,6 +70,23 @@ def read_files_from_pattern(file_pattern: str) -> str:
         with FileSystems.open(found.path) as file:
             texts.append(file.read().decode().strip())
     return "\n".join(texts)
+
+
+def open_shards(glob_pattern: str, mode: str = "rt", encoding: str | None = "utf-8") -> IO[str] | IO[bytes]:
+    r"""The contents of local files, one after the other in the order of their paths, as a file to read.
+
+    Args:
+        glob_pattern: The pattern; see `glob.glob`.
+        mode: `rt`, or `rb` for bytes.
+        encoding: Encoding of text.
+
+    >>> with TempDir() as folder:
+    ...     path = folder.create_temp_file(lines=[b"a\n", b"b\n"])
+    ...     open_shards(f"{folder.get_path()}/*").read()
+    'a\nb\n'
+    """
+    whole = io.BytesIO(b"".join(Path(path).read_bytes() for path in sorted(glob.glob(glob_pattern))))
+    return whole if "b" in mode else io.TextIOWrapper(whole, encoding=encoding)
 
 
 def delete_files(file_paths: Sequence[str]) -> None:

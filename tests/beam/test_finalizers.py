@@ -14,7 +14,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 
 from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.run import finalizers
+from headrace.sdk.functions import finalizers
 
 
 def note(path, number):

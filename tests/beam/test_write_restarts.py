@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel import CallSink, ManualInjector, StepError, Topology
 from headrace.runners.beam import HeadraceRunner
-from headrace.runners.beam.io.stable_input import HoldUntilCommit
 from headrace.runners.beam.rules import RULES
 from headrace.runners.beam.translation import Translation
 from headrace.runners.engine.options import RunOptions
@@ -24,8 +23,8 @@ from headrace.runners.local.scheduler import RandomScheduler
 from headrace.runners.spark import SparkRunner
 from headrace.sdk.options import PipelineOptions
 from headrace.sdk.pipeline.pipeline import Pipeline
-
-LINES = [f"line {number} of {'x' * (number % 7)}" for number in range(40)]
+from headrace.sdk.transforms.core.stable_input import HoldUntilCommit
+from tests.restarts import LINES, FixedSize, prepared
 
 
 def read(pipeline, folder):
@@ -60,13 +59,6 @@ def files(pipeline, folder):
     _ = written | beam.Map(lambda result: result.file_name) | beam.io.WriteToText(f"{folder}/out/names", num_shards=1)
 
 
-class FixedSize(RandomScheduler):
-    """Random orders, but epochs of one size, so that they are the same in each life."""
-
-    def bundle_size(self, epoch: int, limit: int) -> int:
-        return 16
-
-
 def topology(build: Callable[[beam.Pipeline, Path], object], folder: Path) -> Topology:
     """A program of Beam's, compiled for its checkpoint."""
     pipeline = beam.Pipeline(runner=HeadraceRunner())
@@ -85,13 +77,6 @@ def life(build: Callable[[beam.Pipeline, Path], object], folder: Path, scheduler
     except Crash:
         return False
     return True
-
-
-def prepared(folder: Path) -> Path:
-    folder.mkdir()
-    for number in range(4):
-        (folder / f"in-{number}.txt").write_text("".join(f"{line}\n" for line in LINES[number::4]))
-    return folder
 
 
 def lines_of(path: Path) -> list[str]:

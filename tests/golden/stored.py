@@ -31,6 +31,7 @@ from headrace.sdk.functions.changelog import Change, ChangeKind
 from headrace.sdk.io.dead_letters import Failure, Unreadable
 from headrace.sdk.io.files.fileio import ReadableFile
 from headrace.sdk.io.files.filesystems import FileMetadata
+from headrace.sdk.io.files.write_to_files import FileResult
 from headrace.sdk.io.kafka.record import KafkaRecord
 from headrace.sdk.io.kafka.sink import Outgoing
 from headrace.sdk.io.parquet.parquet_source import FileRow
@@ -99,6 +100,7 @@ INSTANCES: Mapping[str, object] = {
     "FieldsShape": Fields(("a",), (Single(1),), FieldsKind.ROW),
     "FileLine": FileLine("/in", 7, "text"),
     "FileMetadata": FileMetadata("/in", 7, 1.5),
+    "FileResult": FileResult("out", 1, 3, IntervalWindow(0, 60), PANE, "red"),
     "FileRow": FileRow("/in", 7, {"a": 1}),
     "FixedBuckets": FixedSlices(FixedWindows(60, 15)),
     "GlobalBuckets": GlobalSlices(),

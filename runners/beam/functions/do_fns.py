@@ -16,8 +16,8 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import finalizer_callbacks, output_types, side_argument, side_options
 from headrace.runners.beam.functions.own_coders import OwnCoder
-from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.windows import pane_to_beam, to_beam, value_of_beam
+from headrace.sdk.functions import finalizers
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.model.windowed_value import WindowedValue

@@ -21,8 +21,8 @@ from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.rules.streams import periodic_sequences
-from headrace.runners.beam.run import finalizers
 from headrace.runners.beam.translation import Collection, Rule, Translation
+from headrace.sdk.functions import finalizers
 from headrace.sdk.functions.arguments import Side
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.transforms.core.par_do import Map, ParDo

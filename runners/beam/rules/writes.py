@@ -24,12 +24,13 @@ from headrace.runners.beam.io.file_writes import (
     remove_directory,
     repeatable,
 )
-from headrace.runners.beam.io.stable_input import StableDoFn, StableParDo
+from headrace.runners.beam.io.stable_input import StableDoFn
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.sdk.graph.side_inputs import AsList
 from headrace.sdk.options import checkpoint_of
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.par_do import FlatMap, Map, ParDo
+from headrace.sdk.transforms.core.stable_input import StableParDo
 
 
 def _identity(made: Translation, step: AppliedPTransform) -> UUID:

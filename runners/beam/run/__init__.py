@@ -1,1 +1,1 @@
-"""A run of a pipeline as users of Beam see it: options, result, metrics, errors, bundle finalizers."""
+"""A run of a pipeline as users of Beam see it: options, result, metrics, errors."""

@@ -71,11 +71,12 @@ class MatchAll(PTransform[PCollection[str], PCollection[FileMetadata]]):
 
     def expand(self, inputs: PCollection[str]) -> PCollection[FileMetadata]:
         """Look for files when a pattern comes. Raises `BeamIOError` then for an empty match that is not allowed."""
-        found = inputs | "Match" >> FlatMap(_matches, self._treatment).with_output_types(FileMetadata)
+        found = inputs | "Match" >> FlatMap(matching, self._treatment).with_output_types(FileMetadata)
         return cast("PCollection[FileMetadata]", found)
 
 
-def _matches(pattern: str, treatment: str) -> list[FileMetadata]:
+def matching(pattern: str, treatment: str) -> list[FileMetadata]:
+    """The files of a pattern. Raises `BeamIOError` if there are none and the treatment does not allow that."""
     [result] = FileSystems.match([pattern])
     if not result.metadata_list and not EmptyMatchTreatment.allow_empty_match(pattern, treatment):
         raise BeamIOError(f"no file matches {pattern!r}, which empty_match_treatment={treatment!r} does not allow")

@@ -12,10 +12,12 @@ from dataclasses import replace
 from typing import Protocol, cast
 
 from headrace.lowlevel.code_pickling import shipped
+from headrace.lowlevel.sinks.sink import CallSink
 from headrace.sdk.combinefns.combine_fn import AnyCombineFn
 from headrace.sdk.combinefns.tuples import TupleCombineFn
 from headrace.sdk.expressions.pair_functions import Second, UnderNone
 from headrace.sdk.functions.arguments import Arguments, Given, bind
+from headrace.sdk.functions.bundle_values import WithBundleValues, with_bundle_values
 from headrace.sdk.functions.declared_state import DeclaredState, declared_state_of
 from headrace.sdk.functions.do_fn import (
     DoFn,
@@ -27,6 +29,7 @@ from headrace.sdk.functions.do_fn import (
     MapTupleFn,
 )
 from headrace.sdk.functions.exception_guard import GuardedDoFn, GuardedFn, GuardRules, OnFailure, Threshold
+from headrace.sdk.functions.finalizers import TAG, finalize
 from headrace.sdk.functions.runtime_check import check_elements
 from headrace.sdk.functions.splitting import Splitting, splitting_of
 from headrace.sdk.functions.step_types import StepTyping, TypedStep
@@ -37,6 +40,7 @@ from headrace.sdk.graph.side_inputs import never_ready, refuse_bare, without_sid
 from headrace.sdk.transforms.core.combine_by_key import CombineByKey
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.transforms.core.write import Write
 from headrace.sdk.windows import WindowFn
 from headrace.sdk.windows.windowing import Windowing
 
@@ -80,7 +84,7 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         if not isinstance(fn, DoFn):
             fn = FlatMapFn(_callable("ParDo", fn))
         refuse_bare(fn.default_label(), (*args, *kwargs.values()))
-        self.fn = fn
+        self.fn, self._kind = fn, _KINDS.get(type(fn), type(self).__name__)
         self.declared_state: DeclaredState | None = None
         """The state and timers that the `DoFn` declares; None if it declares none."""
         called = fn.function if isinstance(fn, FunctionDoFn) else fn.process
@@ -105,8 +109,7 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
 
     def default_label(self) -> str:
         """The kind of step and the function's name."""
-        kind = _KINDS.get(type(self.fn), type(self).__name__)
-        return f"{kind}({self.fn.default_label()})"
+        return f"{self._kind}({self.fn.default_label()})"
 
     def check_elements(self, outputs: Mapping[str | None, object]) -> None:
         """See `PTransform`."""
@@ -129,9 +132,12 @@ class ParDo(TypedStep, PTransform[PCollection[object], PCollection[object]]):
         label = inputs.pipeline.current_label
         if self.declared_state is not None:
             check_stateful_input(inputs, label)
-        parts = (self.fn, self.arguments, self.declared_state, self.splitting)
+        parts = (*with_bundle_values(self.fn, self.arguments, self.declared_state), self.splitting)
         self.fn, self.arguments, self.declared_state, self.splitting = shipped(parts, label)
-        return PCollection(inputs.pipeline, inputs.windowing, inputs.is_bounded and not self.is_unbounded)
+        output: Collection = PCollection(inputs.pipeline, inputs.windowing, inputs.is_bounded and not self.is_unbounded)
+        if isinstance(self.fn, WithBundleValues) and self.fn.finalizes:
+            _finalize(output)
+        return output
 
     def with_outputs(self, *tags: str, main: str | None = None, allow_unknown_tags: bool | None = None) -> MultiParDo:
         """The same step with several outputs.
@@ -346,6 +352,15 @@ def _callable(kind: str, fn: Callable[..., object]) -> Callable[..., object]:
     if not callable(fn):
         raise TypeError(f"{kind} takes a function, got {fn!r:.200} of type {type(fn).__name__}")
     return fn
+
+
+def _finalize(output: Collection) -> None:
+    """Add an output of callbacks to the step that is being applied, and what calls them."""
+    pipeline = output.pipeline
+    [step] = [step for step in pipeline.steps if step.full_label == pipeline.current_label]
+    callbacks: Collection = PCollection.like(output, TAG)
+    step.add_output(callbacks)
+    _ = callbacks | "Finalize" >> Write(CallSink(finalize))
 
 
 def _check_guarded(step: ParDo, use_subprocess: bool, timeout: float | None) -> None:
