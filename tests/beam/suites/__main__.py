@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.beam.suites.tables import HERE, RECORDED, Suite, name_of, suites
+from tests.beam.suites.tally import Tally
 
 
 def main(argv: Sequence[str]) -> int:
@@ -28,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
     files = [str(root.joinpath("apache_beam", *suite.module.split("."))) + ".py" for suite in chosen]
     recorder = Recorder([suite.module for suite in chosen])
-    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *files], [recorder])
+    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *files], [recorder, Tally()])
     if known.record:
         recorder.write()
     return int(code)

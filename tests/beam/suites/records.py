@@ -1,0 +1,87 @@
+"""Lists in the classes of Beam's tests to which a test's DoFns append what they see, for workers of Spark, too.
+
+Beam's direct runners run a DoFn in the process of the test, so such a list can be an attribute of the test's class. Here
+the attribute stands for a file, to which all processes of the machine append.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tempfile
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from tests.beam.suites.tables import suites
+
+FOLDER = "HEADRACE_SUITE_RECORDS"
+"""Environment variable with the folder of the files; workers inherit it."""
+
+
+class Records(list[Any]):
+    """A list whose elements are in a file, so that each process that has the object sees and appends the same.
+
+    Args:
+        path: The file, of pickled elements.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self._path = path
+
+    def append(self, element: object) -> None:
+        """Add an element, in one write, which no other process interrupts."""
+        with open(self._path, "ab", buffering=0) as file:
+            file.write(pickle.dumps(element))
+
+    def __iter__(self) -> Iterator[object]:
+        """The elements in the order in which they were appended."""
+        if not os.path.exists(self._path):
+            return
+        with open(self._path, "rb") as file:
+            while file.peek(1):
+                yield pickle.load(file)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == other
+
+    def __repr__(self) -> str:
+        return repr(list(self))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Records, (self._path,)
+
+
+class _Recording(type):
+    """The type of a test class whose `all_records` is in a file, empty again after each assignment of an empty list."""
+
+    @property
+    def all_records(cls) -> Records:
+        return Records(_path_of(cls))
+
+    @all_records.setter
+    def all_records(cls, value: list[object]) -> None:
+        Path(_path_of(cls)).unlink(missing_ok=True)
+        for element in value:
+            cls.all_records.append(element)
+
+
+def _path_of(recording: type) -> str:
+    return os.path.join(os.environ[FOLDER], f"{recording.__module__}.{recording.__name__}")
+
+
+def share_records() -> None:
+    """Have the classes that the table of suites names keep their records in files, in this process.
+
+    A class is replaced in its module by one of the same name that inherits from it.
+    """
+    os.environ.setdefault(FOLDER, tempfile.mkdtemp(prefix="headrace-suites-"))
+    for suite in suites().values():
+        for name in suite.records:
+            module = import_module(f"apache_beam.{suite.module}")
+            setattr(module, name, _Recording(name, (getattr(module, name),), {"__module__": module.__name__}))
