@@ -1,7 +1,7 @@
-"""Lists in the classes of Beam's tests to which a test's DoFns append what they see, for workers of Spark, too.
+"""Lists and counts in Beam's test modules into which a test's DoFns write what they see, for workers of Spark, too.
 
-Beam's direct runners run a DoFn in the process of the test, so such a list can be an attribute of the test's class. Here
-the attribute stands for a file, to which all processes of the machine append.
+Beam's direct runners run a DoFn in the process of the test, so such a list can be an attribute of the test's class, and
+such counts a variable of its module. Here they stand for a file, to which all processes of the machine append.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ class Records(list[Any]):
         with open(self._path, "ab", buffering=0) as file:
             file.write(pickle.dumps(element))
 
-    def __iter__(self) -> Iterator[object]:
+    def clear(self) -> None:
+        """Remove all elements."""
+        Path(self._path).unlink(missing_ok=True)
+
+    def __iter__(self) -> Iterator[Any]:
         """The elements in the order in which they were appended."""
         if not os.path.exists(self._path):
             return
@@ -57,31 +61,58 @@ class Records(list[Any]):
         return Records, (self._path,)
 
 
+class Counts:
+    """Counts by key in a file: each process that has the object sees and changes the same.
+
+    Args:
+        path: The file, of pickled keys and counts; the last of a key holds.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._log = Records(path)
+
+    def __getitem__(self, key: object) -> object:
+        return dict(self._log).get(key, 0)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._log.append((key, value))
+
+    def clear(self) -> None:
+        """Remove all counts."""
+        self._log.clear()
+
+
 class _Recording(type):
     """The type of a test class whose `all_records` is in a file, empty again after each assignment of an empty list."""
 
     @property
     def all_records(cls) -> Records:
-        return Records(_path_of(cls))
+        return Records(_path_of(cls.__module__, cls.__name__))
 
     @all_records.setter
     def all_records(cls, value: list[object]) -> None:
-        Path(_path_of(cls)).unlink(missing_ok=True)
+        cls.all_records.clear()
         for element in value:
             cls.all_records.append(element)
 
 
-def _path_of(recording: type) -> str:
-    return os.path.join(os.environ[FOLDER], f"{recording.__module__}.{recording.__name__}")
+def _path_of(module: str, name: str) -> str:
+    return os.path.join(os.environ[FOLDER], f"{module}.{name}")
 
 
 def share_records() -> None:
-    """Have the classes that the table of suites names keep their records in files, in this process.
+    """Have the names that the table of suites lists stand for files, in this process.
 
-    A class is replaced in its module by one of the same name that inherits from it.
+    A class is replaced in its module by one of the same name that inherits from it; any other value by `Counts`.
     """
     os.environ.setdefault(FOLDER, tempfile.mkdtemp(prefix="headrace-suites-"))
     for suite in suites().values():
-        for name in suite.records:
+        for name in suite.shared:
             module = import_module(f"apache_beam.{suite.module}")
-            setattr(module, name, _Recording(name, (getattr(module, name),), {"__module__": module.__name__}))
+            setattr(module, name, _shared(getattr(module, name), module.__name__, name))
+
+
+def _shared(value: object, module: str, name: str) -> object:
+    if isinstance(value, type):
+        return _Recording(name, (value,), {"__module__": module})
+    return Counts(_path_of(module, name))

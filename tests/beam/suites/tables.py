@@ -36,8 +36,8 @@ class Suite:
     """Classes or tests that are run, all if empty."""
     leave_out: tuple[str, ...]
     """Classes or tests that are not run, for the reason that stands in the table."""
-    records: tuple[str, ...]
-    """Classes whose attribute `all_records` is a list to which DoFns append, see `records`."""
+    shared: tuple[str, ...]
+    """Classes with a list `all_records`, and dicts of counts, into which DoFns write, see `records`."""
 
     def has(self, test: str) -> bool:
         """Whether a test of the module, by its class and function, is part of the suite."""
@@ -56,7 +56,7 @@ def suites() -> Mapping[str, Suite]:
         row["module"]: Suite(
             row["module"],
             row.get("quick", False),
-            *(tuple(row.get(names, ())) for names in ("only", "leave_out", "records")),
+            *(tuple(row.get(names, ())) for names in ("only", "leave_out", "shared")),
         )
         for row in rows
     }
