@@ -109,7 +109,9 @@ def share_records() -> None:
     for suite in suites().values():
         for name in suite.shared:
             module = import_module(f"apache_beam.{suite.module}")
-            setattr(module, name, _shared(getattr(module, name), module.__name__, name))
+            owner, _, attribute = name.rpartition(".")
+            within = getattr(module, owner) if owner else module
+            setattr(within, attribute, _shared(getattr(within, attribute), module.__name__, name))
 
 
 def _shared(value: object, module: str, name: str) -> object:

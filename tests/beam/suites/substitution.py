@@ -40,7 +40,6 @@ def substitute(runner: str) -> None:
 def _prepare_workers() -> None:
     """Have the workers of the Spark session that the first pipeline makes forked from our daemon."""
     from headrace.runners.spark import session
-
     from tests.beam.suites.eager import collect_on_driver
 
     records.share_records()
