@@ -1,9 +1,10 @@
-"""The command: `python -m tests.beam.suites [--spark | --record] [--quick] [module...] [arguments of pytest]`."""
+"""The command: `python -m tests.beam.suites [--spark | --record] [--quick | --examples] [module...] [of pytest]`."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -11,12 +12,17 @@ from pathlib import Path
 
 import pytest
 
+from tests.beam.examples.programs import ALL_ON
+from tests.beam.examples.programs import TABLE as PROGRAMS
 from tests.beam.suites.tables import HERE, RECORDED, Suite, name_of, suites
+from tests.beam.suites.tally import Tally
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the suites; the exit code is that of pytest."""
     known, others = _parser().parse_known_args(argv)
+    if known.examples:
+        return _run_examples(known.modules, "spark" if known.spark else "local", others)
     chosen = _chosen(known.modules, known.quick)
     runner = "beam" if known.record else "spark" if known.spark else "local"
     package = find_spec("apache_beam")
@@ -28,7 +34,7 @@ def main(argv: Sequence[str]) -> int:
     arguments = ["-c", str(HERE / "pytest.ini"), f"--rootdir={root}", "-q", *spread, f"--suite-runner={runner}"]
     files = [str(root.joinpath("apache_beam", *suite.module.split("."))) + ".py" for suite in chosen]
     recorder = Recorder([suite.module for suite in chosen])
-    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *files], [recorder])
+    code = pytest.main([*arguments, f"--suite-seconds={seconds}", *others, *files], [recorder, Tally()])
     if known.record:
         recorder.write()
     return int(code)
@@ -42,8 +48,16 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("modules", nargs="*", help="parts of names of test modules; all if none is given")
     parser.add_argument("--spark", action="store_true", help="run the pipelines on Spark")
     parser.add_argument("--quick", action="store_true", help="only what the ordinary tests run")
+    parser.add_argument("--examples", action="store_true", help="Beam's example programs instead of its tests")
     parser.add_argument("--record", action="store_true", help="run on Beam's runner, and record what fails there")
     return parser
+
+
+def _run_examples(parts: Sequence[str], runner: str, others: Sequence[str]) -> int:
+    """Run the example programs whose modules have one of the parts, or all; the exit code is that of pytest."""
+    os.environ[ALL_ON] = runner
+    names = ["-k", " or ".join(parts)] if parts else []
+    return int(pytest.main(["-q", str(PROGRAMS.parent), *names, *others]))
 
 
 def _chosen(parts: Sequence[str], quick: bool) -> list[Suite]:

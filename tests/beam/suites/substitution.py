@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import unittest.mock
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
 import apache_beam
@@ -14,6 +11,8 @@ from apache_beam.options.pipeline_options import PipelineOptions, StandardOption
 from apache_beam.runners.direct.direct_runner import BundleBasedDirectRunner, SwitchingDirectRunner
 from apache_beam.runners.portability import prism_runner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+from tests.beam.suites import daemon, records
 
 RUNNERS = (SwitchingDirectRunner, BundleBasedDirectRunner, FnApiRunner)
 NAMES = {"directrunner", "switchingdirectrunner", "bundlebaseddirectrunner", "fnapirunner"}
@@ -25,18 +24,27 @@ def substitute(runner: str) -> None:
     Args:
         runner: "local" or "spark" for HeadraceRunner; "beam" for Beam's, without looking for Prism on the network.
     """
-    # The package `mock` is the standard library's module for old versions of Python, where `parameterized`, which comes
-    # first for this reason, would treat it otherwise.
-    import_module("parameterized")
-    sys.modules.setdefault("mock", unittest.mock)
+    daemon.use_mock()
     prism_runner.PrismRunner.run_pipeline = _no_prism
     if runner == "beam":
         return
     os.environ["HEADRACE_RUNNER"] = runner
+    if runner == "spark":
+        _prepare_workers()
     from headrace.runners.beam import HeadraceRunner
 
     StandardOptions.DEFAULT_RUNNER = "headrace.runners.beam.HeadraceRunner"
     apache_beam.Pipeline.__init__ = _with_runner(apache_beam.Pipeline.__init__, HeadraceRunner)
+
+
+def _prepare_workers() -> None:
+    """Have the workers of the Spark session that the first pipeline makes forked from our daemon."""
+    from headrace.runners.spark import session
+    from tests.beam.suites.eager import collect_on_driver
+
+    records.share_records()
+    collect_on_driver()
+    session._QUIET["spark.python.daemon.module"] = daemon.__name__
 
 
 def _no_prism(*arguments: object) -> None:

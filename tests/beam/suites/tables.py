@@ -36,6 +36,8 @@ class Suite:
     """Classes or tests that are run, all if empty."""
     leave_out: tuple[str, ...]
     """Classes or tests that are not run, for the reason that stands in the table."""
+    shared: tuple[str, ...]
+    """Classes with a list `all_records`, and dicts of counts, into which DoFns write, see `records`."""
 
     def has(self, test: str) -> bool:
         """Whether a test of the module, by its class and function, is part of the suite."""
@@ -52,7 +54,9 @@ def suites() -> Mapping[str, Suite]:
     rows = tomllib.loads((HERE / "suites.toml").read_text(encoding="utf-8"))["suite"]
     return {
         row["module"]: Suite(
-            row["module"], row.get("quick", False), tuple(row.get("only", ())), tuple(row.get("leave_out", ()))
+            row["module"],
+            row.get("quick", False),
+            *(tuple(row.get(names, ())) for names in ("only", "leave_out", "shared")),
         )
         for row in rows
     }
