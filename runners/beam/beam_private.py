@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import apache_beam
 from apache_beam import coders
-from apache_beam.io import fileio
+from apache_beam.io import fileio, parquetio
 from apache_beam.io.filebasedsink import FileBasedSink
 from apache_beam.io.unbounded_source import _FinalizeCheckpointOnce
 from apache_beam.metrics import cells
@@ -35,6 +35,8 @@ WriteRecords = (fileio._WriteUnshardedRecordsFn, fileio._WriteShardedRecordsFn)
 """Classes of the DoFns by which `fileio.WriteToFiles` writes temporary files; `base_path` is their directory."""
 MoveTemporaryFiles = fileio._MoveTempFilesIntoFinalDestinationFn
 """Class of the DoFn that gives these files their names; `temporary_directory` is their directory."""
+RowsOfTables = parquetio._ArrowTableToRowDictionaries
+"""Class of the DoFn by which `ReadFromParquet` makes a dict of each row of an Arrow table."""
 Never = trigger._Never
 """Class of the trigger that only fires when a window closes; Beam has no public way to name it."""
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from headrace.lowlevel.errors import TopologyError
 from headrace.sdk.compiler.retraction_check import Retractions
-from headrace.sdk.expressions.udf_translation import TranslatedFunction, translate_function
+from headrace.sdk.expressions.translated_function import TranslatedFunction
+from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.graph.pvalue import PCollection, Step
 from headrace.sdk.model.element_form import ElementForm

@@ -40,6 +40,7 @@ class BatchView:
     panes: Callable[[], tuple[Numbers, Numbers]] = _without_panes
     """Index and timing of the pane of each element. Raises `Unable`."""
     _new_columns: list[pa.Array] = field(default_factory=list)
+    _new_times: Times | None = None
 
     def column(self, shape: ValueSchema) -> pa.Array:
         """The column of a shape that is a single column. Raises `Unable`."""
@@ -81,15 +82,21 @@ class BatchView:
         index: int = self.table.num_columns + len(self._new_columns) - 1
         return index
 
+    def stamp(self, times: Times) -> None:
+        """Give the results event times of their own."""
+        self._new_times = times
+
     def result(self, shape: ValueSchema) -> ColumnBatch:
         """A batch of a shape, with only the columns that the shape uses."""
-        columns = [*self.table.columns, *self._new_columns]
+        columns, times = [*self.table.columns, *self._new_columns], self.times
+        if self._new_times is not None:
+            times = self._new_times
         needed = list(dict.fromkeys(shape.columns()))
         if not needed:
             # A table without columns would have no number of rows.
-            return ColumnBatch(pa.record_batch([pa.nulls(len(self.times))], ["0"]), self.times, shape)
+            return ColumnBatch(pa.record_batch([pa.nulls(len(self.times))], ["0"]), times, shape)
         table = pa.RecordBatch.from_arrays([columns[place] for place in needed], list(map(str, needed)))
-        return ColumnBatch(table, self.times, shape.moved({place: index for index, place in enumerate(needed)}))
+        return ColumnBatch(table, times, shape.moved({place: index for index, place in enumerate(needed)}))
 
 
 @runtime_checkable

@@ -9,100 +9,16 @@ from __future__ import annotations
 import ast
 import builtins
 import typing
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence, Set
 from types import FunctionType
-from typing import TypeAlias, cast
+from typing import cast
 
-import pyarrow as pa
-
-from headrace.lowlevel.records.column_batch import ValueSchema
-from headrace.sdk.expressions.batch_view import BatchView, Unable
-from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.expression_tree import Attribute, FromEngine, ItemOf, Literal, Node, Operation
+from headrace.sdk.expressions.translated_function import EventTime, Made, TranslatedFunction, Value
 from headrace.sdk.functions.arguments import Arguments, Converted, Given, given_of
-from headrace.sdk.functions.function_ast import returned_by, tree_of
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A tuple, or a dict if it has names, of other values."""
-
-    values: tuple[Value, ...]
-    names: tuple[str, ...] | None = None
-
-
-Value: TypeAlias = Node | Made
-
-
-@dataclass(frozen=True, slots=True)
-class TranslatedFunction:
-    """The result of a function for an element, as a `ColumnFunction`."""
-
-    value: Value
-    spread: int | None = None
-    """Number of parameters that an element is spread over; None if it is not."""
-    names: tuple[tuple[str, object], ...] = ()
-    """The global names in its source, with their values at the time of translation."""
-
-    def is_still(self, function: object) -> bool:
-        """Whether the translation still holds: the global names have the same values."""
-        return isinstance(function, FunctionType) and all(
-            _global_value(function, name) is value for name, value in self.names
-        )
-
-    def node(self) -> Node | None:
-        """The result, if it is a single value; else None."""
-        return None if isinstance(self.value, Made) else self.value
-
-    def on_columns(self, view: BatchView) -> ValueSchema:
-        """See `ColumnFunction`."""
-        self.check_width(view)
-        shape = _shape_of(self.value, view)
-        _refuse_shared(self.value, view)
-        return shape
-
-    def check_width(self, view: BatchView) -> None:
-        """Raise `Unable` for elements that cannot be spread over the parameters."""
-        if self.spread is not None and len(view.items(view.shape)) != self.spread:
-            raise Unable("the function has another number of parameters than elements have items")
-
-    def column_parts(self) -> tuple[()]:
-        """See `ColumnFunction`."""
-        return ()
-
-
-def _shape_of(value: Value, view: BatchView) -> ValueSchema:
-    if isinstance(value, Made):
-        shapes = tuple(_shape_of(each, view) for each in value.values)
-        return Tuple(shapes) if value.names is None else Fields(value.names, shapes, FieldsKind.DICT)
-    if value == Literal(None):
-        return view.nothing()
-    # Arrow's functions take a tenth of a second to load, which a program without columns need not wait for.
-    from headrace.sdk.expressions.arrow_evaluation import shape_of
-
-    return shape_of(value, view)
-
-
-def _refuse_shared(value: Value, view: BatchView) -> None:
-    """Raise `Unable` where two parts of the result are the same mutable object, as columns would copy it."""
-    from headrace.sdk.expressions.arrow_evaluation import item
-
-    used_columns: set[int] = set()
-    for each in _items(value):
-        shape = item(view.shape, each)
-        if not isinstance(shape, (Single, Instant)) or pa.types.is_nested(view.column(shape).type):
-            if used_columns.intersection(shape.columns()):
-                raise Unable("two parts of what the function returns are the same object")
-            used_columns.update(shape.columns())
-
-
-def _items(value: Value) -> Iterator[ItemOf]:
-    if isinstance(value, ItemOf):
-        yield value
-    elif isinstance(value, Made):
-        for each in value.values:
-            yield from _items(each)
+from headrace.sdk.functions.function_ast import is_assigned_inside, returned_by, tree_of
+from headrace.sdk.functions.outer_names import CONSTANTS, outer_value
+from headrace.sdk.model.special_outputs import INSTANTS, STAMPED
 
 
 def translate_function(
@@ -148,14 +64,14 @@ def _translation_or_reason(
         return "its parameters are more than the element, its timestamp, window and pane"
     reading = _Translator(values, cast(FunctionType, function))
     try:
-        value = reading.truth(returned) if as_truth else reading.value(returned)
+        value, event_time = (reading.truth(returned), None) if as_truth else reading.result(returned)
     except _Untranslatable as untranslatable:
         return f"columns cannot do {_source_text(untranslatable.tree)}"
     width = sum(isinstance(each, ItemOf) for each in values.values()) if spread else None
     return (
         "it returns a constant"
         if isinstance(value, Literal)
-        else TranslatedFunction(value, width, tuple(reading.names.items()))
+        else TranslatedFunction(value, width, tuple(reading.names.items()), event_time)
     )
 
 
@@ -191,6 +107,16 @@ def _values_of_parameters(
     return values if len(values) == len(names) else None
 
 
+def _path(tree: ast.expr) -> str | None:
+    """A name, or attributes of one, with dots between them; None for other expressions."""
+    match tree:
+        case ast.Name(name):
+            return name
+        case ast.Attribute(of, name):
+            return None if (path := _path(of)) is None else f"{path}.{name}"
+    return None
+
+
 class _Untranslatable(Exception):
     """An expression has no translation to columns."""
 
@@ -205,13 +131,6 @@ def _is_too_deep(tree: ast.AST) -> bool:
     for _ in range(_DEEPEST):
         level = [child for node in level for child in ast.iter_child_nodes(node)]
     return bool(level)
-
-
-def _global_value(function: FunctionType, name: str) -> object:
-    """The value of a global name in a function now; None if it is not defined."""
-    scope = function.__globals__
-    own = scope.get("__builtins__", builtins)
-    return scope.get(name, (own if isinstance(own, dict) else vars(own)).get(name))
 
 
 _FROM_ENGINE = {
@@ -237,7 +156,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], str] = {
 }
 _CALLS = {"int": "cast_int", "float": "cast_float", "str": "cast_str", "len": "length", "abs": "absolute"}
 _METHODS = {"lower": 0, "upper": 0, "strip": 0, "startswith": 1, "endswith": 1, "replace": 2}
-_CONSTANTS = (str, int, float, bool)
+_SECOND = 1_000_000
 _DEEPEST = 60
 """Greatest depth of a syntax tree; Python allows a thousand nested calls, and a level may need several."""
 
@@ -248,7 +167,22 @@ class _Translator:
     def __init__(self, given: Mapping[str, Value | Given | Converted], function: FunctionType) -> None:
         self._given, self._function = given, function
         self.names: dict[str, object] = {}
-        """The global names in translated expressions, with their values."""
+        """The names from outside in translated expressions, with their values."""
+
+    def result(self, tree: ast.expr) -> tuple[Value, EventTime | None]:
+        """The translation of what the function returns, and its event time, if it has one. Raises `_Untranslatable`."""
+        match tree:
+            case ast.Call(of, [behind, at], []) if self._is_one_of(of, STAMPED):
+                return self.value(behind), self._event_time(at)
+        return self.value(tree), None
+
+    def _event_time(self, tree: ast.expr) -> EventTime:
+        match tree:
+            case ast.Call(of, [], [ast.keyword("micros", number)]) if self._is_one_of(of, INSTANTS):
+                return EventTime(self.node(number), 1)
+            case ast.Call(of, [seconds], []) if self._is_one_of(of, INSTANTS):
+                return EventTime(self.node(seconds), _SECOND)
+        return EventTime(self.node(tree), _SECOND)
 
     def value(self, tree: ast.expr) -> Value:
         """The translation of an expression. Raises `_Untranslatable`."""
@@ -270,7 +204,9 @@ class _Translator:
         match tree:
             case ast.Name(name) if isinstance(found := self._given.get(name), ItemOf):
                 return found
-            case ast.Constant(value) if type(value) in _CONSTANTS:
+            case ast.Name(name) if (constant := self._constant(name)) is not None:
+                return constant
+            case ast.Constant(value) if type(value) in CONSTANTS:
                 return Literal(value)
             case ast.Subscript(of, ast.Constant(place)) if type(place) is str or (type(place) is int and place >= 0):
                 return self._item(of, place)
@@ -347,10 +283,31 @@ class _Translator:
             raise _Untranslatable(right)
         return Operation(_COMPARISONS[type(operator)], (self.node(left), self.node(right)))
 
+    def _constant(self, name: str) -> Literal | None:
+        """The constant that a name from outside stands for; None for other names."""
+        if name in self._given or is_assigned_inside(self._function, name):
+            return None
+        value = outer_value(self._function, name)
+        if type(value) not in CONSTANTS:
+            return None
+        self.names[name] = value
+        return Literal(value)
+
+    def _is_one_of(self, tree: ast.expr, classes: Set[type]) -> bool:
+        """Whether an expression is a name from outside, perhaps of a module, and stands for one of some classes."""
+        path = _path(tree)
+        if path is None or path.partition(".")[0] in self._given:
+            return False
+        value = outer_value(self._function, path)
+        if not isinstance(value, type) or value not in classes:
+            return False
+        self.names[path] = value
+        return True
+
     def _is_global(self, name: str, value: object) -> bool:
         """Whether a name is global and has this value."""
         is_global = name not in self._given and name not in self._function.__code__.co_freevars
-        if not is_global or _global_value(self._function, name) is not value:
+        if not is_global or outer_value(self._function, name) is not value:
             return False
         self.names[name] = value
         return True

@@ -61,6 +61,16 @@ def is_watched() -> bool:
     return any(monitoring.get_tool(each) is not None for each in others)
 
 
+def is_assigned_inside(function: FunctionType, name: str) -> bool:
+    """Whether a function in the same file may assign a new value to a global name or to an outer function's variable.
+
+    True also if the file is not found.
+    """
+    name_of_file = function.__code__.co_filename
+    file = _file(name_of_file, "".join(linecache.getlines(name_of_file, function.__globals__)))
+    return file is None or name in file.assigned_inside
+
+
 def returned_by(tree: Tree) -> ast.expr | None:
     """The returned expression of a function that does nothing else; None for other functions."""
     if isinstance(tree, ast.Lambda):
@@ -74,9 +84,13 @@ class _File:
 
     def __init__(self, module: ast.Module, code: CodeType) -> None:
         self._trees: dict[int, list[Tree]] = {}
+        self.assigned_inside: set[str] = set()
+        """Names in `global` and `nonlocal` statements."""
         for node in ast.walk(module):
             if isinstance(node, ast.Lambda) or (isinstance(node, ast.FunctionDef) and not node.decorator_list):
                 self._trees.setdefault(node.lineno, []).append(node)
+            elif isinstance(node, (ast.Global, ast.Nonlocal)):
+                self.assigned_inside.update(node.names)
         self.codes: dict[CodeType, list[CodeType]] = {}
         """Code -> all code objects equal to it; code of another column on the same line may be equal."""
         for each in _codes(code):

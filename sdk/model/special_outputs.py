@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.windows import TimestampedValue
@@ -12,7 +13,9 @@ Convert = Callable[[object], object]
 SPECIAL: set[type] = {TaggedOutput, TimestampedValue, WindowedValue}
 """Classes of outputs that carry a tag, a timestamp or windows."""
 STAMPED: set[type] = {TimestampedValue}
-"""Those of them that are a `value` with a `timestamp.micros`."""
+"""Those of them that are a `value` with a `timestamp.micros`, made of a value and an instant or seconds."""
+INSTANTS: set[type] = {Timestamp}
+"""Classes of instants, which are made of whole seconds, or of whole microseconds by the argument `micros`."""
 _CONVERSIONS: dict[type, Convert] = {}
 
 
@@ -28,6 +31,11 @@ def register_output(kind: type, convert: Convert, *, stamped: bool = False) -> N
     if stamped:
         STAMPED.add(kind)
     SPECIAL.add(kind)
+
+
+def register_instant(kind: type) -> None:
+    """Treat instances of another SDK's class as the instants of this one."""
+    INSTANTS.add(kind)
 
 
 def converted(output: object) -> object:

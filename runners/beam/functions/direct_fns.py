@@ -12,6 +12,7 @@ import apache_beam
 from apache_beam import pvalue
 from apache_beam.runners import common
 from apache_beam.transforms import core, userstate, window
+from apache_beam.utils.timestamp import Timestamp as BeamTimestamp
 from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
@@ -20,13 +21,14 @@ from headrace.runners.beam.beam_private import DoFnParam, output_types, takes_or
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
-from headrace.sdk.model.special_outputs import converted, register_output
+from headrace.sdk.model.special_outputs import converted, register_instant, register_output
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.windows import TimestampedValue
 
 register_output(BeamValue, lambda value: value_of_beam(cast(BeamValue, value)))
 register_output(pvalue.TaggedOutput, lambda output: _tagged(output))
 register_output(window.TimestampedValue, lambda value: _timestamped(value), stamped=True)
+register_instant(BeamTimestamp)
 register_parameter(DoFnParam, lambda parameter: SOURCES[parameter])
 SOURCES: dict[object, Source] = {
     apache_beam.DoFn.ElementParam: Given.ELEMENT,

@@ -12,7 +12,11 @@ from apache_beam.options.pipeline_options import PipelineOptions, TypeOptions
 from apache_beam.pipeline import AppliedPTransform
 from apache_beam.typehints import typehints
 
+from headrace.lowlevel.records.column_batch import ValueSchema
 from headrace.lowlevel.stored_names import named
+from headrace.runners.beam.functions.plain_keys import NoKeys, Tuples, plain_keys
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import pair
 from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection
 from headrace.sdk.transforms.core.par_do import Map
@@ -21,64 +25,81 @@ _SAME = (coders.StrUtf8Coder, coders.BytesCoder, coders.VarIntCoder, coders.Bool
 """Coders of keys for which Headrace's encoding separates the same keys."""
 
 
-_OF_ANY = (
-    coders.FastPrimitivesCoder,
-    coders.coders.DeterministicFastPrimitivesCoder,
-    coders.coders.DeterministicFastPrimitivesCoderV2,
-)
-"""Coders of keys of any type, which tell text from all else."""
-
-
 @named("BeamKeyCoder")
 class KeyCoder:
-    """Beam's coder of keys; text stays as it is where keys may be of any type, as most are text.
+    """Beam's coder of keys; what it need not encode goes as it is, as most keys are text or numbers.
 
     Args:
         coder: Beam's coder.
     """
 
     def __init__(self, coder: coders.Coder) -> None:
-        self._coder, self._keeps_text = coder, isinstance(coder, _OF_ANY)
+        self._coder = coder
+        self.plain = plain_keys(coder)
+        """The keys that go as they are. No others do, and others become bytes, so that none is taken for another."""
+        self._kinds = self.plain.kinds
+        self._may_become_plain = isinstance(self.plain, Tuples)
 
-    def encode(self, key: object) -> str | bytes:
+    def encode(self, key: object) -> object:
         """The key that stands for a key of the program."""
-        if self._keeps_text and key.__class__ is str:
+        if key.__class__ in self._kinds or key in self.plain:
             return key
-        return cast(bytes, self._coder.encode(key))
+        encoded = cast(bytes, self._coder.encode(key))
+        if self._may_become_plain and (same := self._coder.decode(encoded)) in self.plain:
+            # A coder of certain types takes what is like them, such as True for 1.
+            return cast(object, same)
+        return encoded
 
     def decode(self, encoded: object) -> object:
         """The key of the program."""
-        return encoded if encoded.__class__ is str else cast(object, self._coder.decode(encoded))
+        return cast(object, self._coder.decode(encoded)) if encoded.__class__ is bytes else encoded
 
     def __repr__(self) -> str:
         # The name in fingerprints.
-        return repr(self._coder)
+        return repr(self._coder) if self.plain == NoKeys() else f"{self._coder!r} (plain keys as they are)"
+
+
+class _OfPairs:
+    """A function of pairs, which columns with plain keys pass as they are.
+
+    Args:
+        coder: The coder of the keys.
+    """
+
+    def __init__(self, coder: KeyCoder) -> None:
+        self._coder = coder
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        key, value = view.pair()
+        if not self._coder.plain.holds_all(key, view):
+            raise Unable("some keys are encoded one by one")
+        return pair(key, value)
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
 
 
 @named("BeamKeyEncoder")
-class Encode:
+class Encode(_OfPairs):
     """(key, value) -> (encoded key, value)."""
 
-    def __init__(self, coder: KeyCoder) -> None:
-        self._coder = coder
-
-    def __call__(self, pair: tuple[object, object]) -> tuple[str | bytes, object]:
+    def __call__(self, pair: tuple[object, object]) -> tuple[object, object]:
         """The pair with its key encoded."""
         key, value = pair
-        return self._coder.encode(key), value
+        encoded = self._coder.encode(key)
+        return pair if encoded is key and pair.__class__ is tuple else (encoded, value)
 
 
 @named("BeamKeyDecoder")
-class Decode:
+class Decode(_OfPairs):
     """(encoded key, value) -> (key, value)."""
-
-    def __init__(self, coder: KeyCoder) -> None:
-        self._coder = coder
 
     def __call__(self, pair: tuple[object, object]) -> tuple[object, object]:
         """The pair with its key decoded."""
         key, value = pair
-        return self._coder.decode(key), value
+        return (self._coder.decode(key), value) if key.__class__ is bytes else pair
 
 
 @dataclass(frozen=True, slots=True)

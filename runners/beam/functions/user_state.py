@@ -131,15 +131,16 @@ class BeamTimer(beam.BaseTimer):  # type: ignore[misc]  # Beam's types are not r
     def set(self, timestamp: object, dynamic_timer_tag: str = "") -> None:
         """Set the timer."""
         output = None if self._output is None else Timestamp(micros=max(self._output, self._timer.least_output))
-        self._timer.set(_of_beam(BeamTimestamp.of(timestamp)), dynamic_timer_tag, output)
+        self._timer.set(_of_beam(timestamp), dynamic_timer_tag, output)
 
     def clear(self, dynamic_timer_tag: str = "") -> None:
         """Clear the timer."""
         self._timer.clear(dynamic_timer_tag)
 
 
-def _of_beam(timestamp: object) -> Timestamp:
-    return Timestamp.of_micros(BeamTimestamp.of(timestamp).micros)
+def _of_beam(timestamp: Any) -> Timestamp:
+    at = timestamp if timestamp.__class__ is BeamTimestamp else BeamTimestamp.of(timestamp)
+    return Timestamp.of_micros(at.micros)
 
 
 _VIEWS: dict[type, Callable[[Any], object]] = {BagState: _Bag, OrderedListState: _OrderedList}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
@@ -26,6 +26,8 @@ _BATCH = 10_000
 Position: TypeAlias = tuple[tuple[bytes, ...] | None, int, int]
 """Bundles that are still to be read, pickled (None if the source is not split yet), and how many bundles and elements
 were read."""
+Batches: TypeAlias = Callable[[Iterator[object]], Iterator[Batch]]
+"""From what a source reads to batches of elements."""
 
 
 def bundles_of(source: iobase.BoundedSource) -> list[iobase.SourceBundle]:
@@ -60,11 +62,17 @@ class ReadSourceBundle(apache_beam.DoFn):  # type: ignore[misc]  # Beam's types 
         return read_bundle(pickler.loads(element))
 
 
+def batches_of(elements: Iterator[object]) -> Iterator[Batch]:
+    """The elements in batches, at their timestamps."""
+    while values := list(islice(elements, _BATCH)):
+        yield _batch(values)
+
+
 class _BundleSplit:
     """Reads a bundle, which is pickled, and tells how many elements it has."""
 
-    def __init__(self, bundle: bytes) -> None:
-        self._bundle = bundle
+    def __init__(self, bundle: bytes, batches: Batches) -> None:
+        self._bundle, self._batches_of = bundle, batches
         self._elements = 0
 
     def read(self) -> Iterator[Batch]:
@@ -72,10 +80,9 @@ class _BundleSplit:
         return self._batches(pickler.loads(self._bundle))
 
     def _batches(self, bundle: iobase.SourceBundle) -> Iterator[Batch]:
-        elements = read_bundle(bundle)
-        while values := list(islice(elements, _BATCH)):
-            self._elements += len(values)
-            yield _batch(values)
+        for batch in self._batches_of(read_bundle(bundle)):
+            self._elements += len(batch)
+            yield batch
 
     def told(self) -> Position:
         """See `TellingSplit`: what is to be added to the position."""
@@ -116,10 +123,15 @@ class SourceInjector(BaseInjector):
     The source is split in a worker, in the first epoch, which also reads the first bundle. The other bundles are part
     of the position, so that a run that goes on from a checkpoint reads them even if the source would be split otherwise
     by then.
+
+    Args:
+        source: The source.
+        batches: What makes batches of elements of what the source reads, if that is not the elements themselves.
     """
 
-    def __init__(self, source: iobase.BoundedSource) -> None:
+    def __init__(self, source: iobase.BoundedSource, batches: Batches = batches_of) -> None:
         self._source: bytes = pickler.dumps(source)
+        self._batches = batches
 
     def start(self) -> object:
         """The source is not split yet."""
@@ -129,10 +141,11 @@ class SourceInjector(BaseInjector):
         """The next bundles: as many as are likely to have `limit` elements."""
         bundles, read, elements = cast(Position, position)
         if bundles is None:
-            return Delivery([_SourceSplit(self._source)], position)
+            return Delivery([_SourceSplit(self._source, self._batches)], position)
         likely = limit * read // elements if elements else splits
         now, rest = bundles[: max(likely, 1)], bundles[max(likely, 1) :]
-        return Delivery([*map(_BundleSplit, now)], (rest, read, elements), done=not rest)
+        splits_now = [_BundleSplit(bundle, self._batches) for bundle in now]
+        return Delivery(splits_now, (rest, read, elements), done=not rest)
 
     def learned(self, position: object, told: Sequence[object]) -> object:
         """The position behind the bundles that were read."""

@@ -100,7 +100,7 @@ def _in_range(times: Times) -> bool:
     return not len(times) or bool(times.min() >= MIN_TIMESTAMP and times.max() < END_OF_GLOBAL_WINDOW)
 
 
-def _rows_at_once(columns: Sequence[str]) -> int:
+def rows_at_once(columns: Sequence[str]) -> int:
     """Rows to read at once: many, as columns are faster so, but fewer with many columns, as dicts take memory."""
     return max(BATCH, min(_MOST_ROWS, _MOST_VALUES // max(1, len(columns))))
 
@@ -150,7 +150,7 @@ class RowRange:
         with pq.ParquetFile(path, filesystem=system) as file:
             columns = self._columns(file)
             for first, group in self._groups(file.metadata):
-                for table in file.iter_batches(_rows_at_once(columns), [group], columns):
+                for table in file.iter_batches(rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
                     if low < high:
                         yield with_constants(table.slice(low, high - low), folders)

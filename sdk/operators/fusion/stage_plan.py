@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from headrace.sdk.expressions.udf_translation import TranslatedFunction
+from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.functions.arguments import Arguments, Given, Side
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, MapFn
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form

@@ -21,11 +21,12 @@ from headrace.sdk.expressions.batch_view import BatchView, ColumnFunction, Unabl
 from headrace.sdk.expressions.element_schema import pair
 from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.expressions.pane_schema import Fired, index_and_timing
-from headrace.sdk.expressions.udf_translation import TranslatedFunction, why_not_translated
+from headrace.sdk.expressions.translated_function import TranslatedFunction
+from headrace.sdk.expressions.udf_translation import why_not_translated
 from headrace.sdk.functions.arguments import Given, given_of
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.functions.function_ast import CALLED, is_watched
-from headrace.sdk.model.element_form import ElementForm, always_one_window
+from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.operators.fusion.element_counts import Throughput
 from headrace.sdk.operators.fusion.stage_plan import ElementStep, Exit, StagePlan, Step, WindowStep
@@ -80,7 +81,7 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str 
     ):
         return "its function takes the window, and elements may be in several windows"
     if reader.seen is not None:
-        return None
+        return _obstacle_to_times(plan, reader, form) if reader.seen.event_time else None
     function = _function(reader)
     if not isinstance(function, ColumnFunction):
         return _called(function)
@@ -89,6 +90,15 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str 
     if isinstance(reader.fn, MapTupleFn) is not getattr(function, "takes_items", False):
         return "its function does not take the element as the step passes it (as one argument, or item by item)"
     return why_not_vectorized(function)
+
+
+def _obstacle_to_times(plan: StagePlan, step: ElementStep, form: ElementForm) -> str | None:
+    """Why outputs with event times of their own can never be columns; None if they may be."""
+    before, after = plan.windowings[step.source], plan.windowings[step.outputs.get(None, step.source)]
+    is_one = form is ElementForm.PLAIN and always_one_window(before)
+    if is_one and plain_form(after) is ElementForm.PLAIN:
+        return None
+    return "its function gives elements other timestamps, and windows are not made of these"
 
 
 def _is_replaceable(step: ElementStep, seen: TranslatedFunction) -> bool:

@@ -39,6 +39,8 @@ class Call:
         self.method = _spreading(method) if spread else method
         if not spread:
             arguments = _in_order(method, arguments)
+        self.convert, arguments = _without_conversion(arguments)
+        """What makes the method's elements of the engine's; None if they are the same."""
         self._positions = [(i, s) for i, s in enumerate(arguments.positional) if _is_by_element(s)]
         self._names = [(name, source) for name, source in arguments.named if _is_by_element(source)]
         self._only_element = not self._names and self._positions == [(0, Given.ELEMENT)]
@@ -115,6 +117,14 @@ def _in_order(method: Callable[..., object], arguments: Arguments) -> Arguments:
             break
         positional.append(named.pop(parameter.name))
     return Arguments(tuple(positional), tuple(named.items()))
+
+
+def _without_conversion(arguments: Arguments) -> tuple[Callable[..., object] | None, Arguments]:
+    """The conversion of a first argument that is the element, and the arguments for elements that are converted."""
+    match arguments.positional:
+        case (Converted(Given.ELEMENT, convert), *others):
+            return convert, Arguments((Given.ELEMENT, *others), arguments.named)
+    return None, arguments
 
 
 def _same(source: Source) -> object:

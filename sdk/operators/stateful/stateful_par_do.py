@@ -187,6 +187,8 @@ class _LiveFn:
         known: dict[int, list[_Target]] = {}
         pair: object = None
         try:
+            if call.convert is not None:
+                pairs = cast("list[Pair]", list(map(call.convert, pairs)))
             for pair, timestamp, assigned, pane in zip(pairs, timestamps, windows, panes, strict=True):
                 if assigned is not before:
                     before = assigned

@@ -20,7 +20,7 @@ RUNNERS: Mapping[str, Sequence[str]] = {
 }
 """Name of a runner -> flags that choose it."""
 ALL_ON = "HEADRACE_BEAM_PROGRAMS"
-"""Environment variable with the runner on which tests run all programs, "local" or "spark" (`./dev beam --examples`)."""
+"""Environment variable: the runner on which tests run all programs, "local" or "spark" (`./dev beam --examples`)."""
 Output = Mapping[str, Sequence[Sequence[str]]]
 """Name of an output without its shards -> its lines in order, of each the parts that are compared."""
 

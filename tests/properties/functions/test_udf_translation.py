@@ -15,14 +15,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as beam
+from headrace import window
 from headrace.lowlevel.errors import StepError
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.time import Timestamp
 from headrace.sdk.expressions.arrow_evaluation import mask_of
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Single, Tuple
 from headrace.sdk.expressions.udf_translation import translate_function
 from headrace.sdk.functions.arguments import bind
 from headrace.sdk.functions.function_ast import is_watched, tree_of
+from headrace.sdk.windows import TimestampedValue
 from tests.properties.functions.test_vectorized_stage import anything, run, stage_of
 
 NAMES = ("word", "number", "share", "list")
@@ -31,6 +34,13 @@ NAMES = ("word", "number", "share", "list")
 def documented(row):
     """What it does."""
     return row["number"] * 2, row["word"]
+
+
+SHARED, LETTER = 3, "a"
+
+
+def scaled(factor):
+    return lambda row: (row["number"] * factor, LETTER)
 
 
 OF_DICTS = [
@@ -54,6 +64,8 @@ OF_DICTS = [
     lambda row: row["word"] + row["word"],
     lambda row: (1, "constant"),
     documented,
+    lambda row: (row["number"] + SHARED, SHARED, row["word"] == LETTER),
+    scaled(2),
 ]
 OF_ROWS = [
     lambda row: (row.word, row.number),
@@ -166,11 +178,18 @@ def hidden(int):
     return int["number"]
 
 
-HIDDEN = 3
+counted_up = 0
 outer = {"number": 1}
+
+
+def count_up():
+    global counted_up
+    counted_up += 1
+
+
 NOT_SEEN = [
     lambda row: print(row["word"]),
-    lambda row: row["number"] + HIDDEN,
+    lambda row: row["number"] + counted_up,
     lambda row: outer["number"],
     lambda row: row[-1],
     lambda row: row["number"] if row["word"] else 0,
@@ -312,6 +331,91 @@ def test_nothing_is_said_of_a_source_that_was_not_said_when_it_was_loaded(tmp_pa
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert tree_of(function) is not None
+
+
+@pytest.mark.parametrize("other", [4, 3.0, True, None])
+def test_constants_from_outside_are_looked_at_again(other):
+    scope = dict(globals())
+    function = FunctionType((lambda row: row["number"] + SHARED).__code__, scope)
+    through = translate_function(function, bind(function, (), {}))
+    # As after a way through a pickle, the same number is another object.
+    scope["SHARED"] = int("3")
+    assert through.is_still(function)
+    scope["SHARED"] = other
+    assert not through.is_still(function)
+
+
+def test_variables_of_outer_functions_are_looked_at_again():
+    factor = 2
+    function = lambda row: row["number"] * factor  # noqa: E731 - its variable is assigned below
+    through = translate_function(function, bind(function, (), {}))
+    assert through.is_still(function)
+    factor = 3
+    assert not through.is_still(function)
+
+
+def test_what_an_inner_function_assigns_is_no_constant():
+    count = 1
+
+    def up():
+        nonlocal count
+        count += 1
+
+    function = lambda row: row["number"] * count  # noqa: E731 - one that is looked into
+    up()
+    assert translate_function(function, bind(function, (), {})) is None
+
+
+STAMPS = [
+    lambda row: window.TimestampedValue(row, row["number"]),
+    lambda row: TimestampedValue((row["word"], 1), Timestamp(row["number"])),
+    lambda row: TimestampedValue(row["word"], Timestamp(micros=row["number"] * 1000)),
+    lambda row: TimestampedValue(row["word"], row["share"]),
+    lambda row: TimestampedValue(row["word"], SHARED),
+    lambda row: TimestampedValue(TimestampedValue(row["word"], 1), row["number"]),
+]
+"""The first three are computed by column where numbers are known; of the others some elements are, or none."""
+
+
+def stamped_by_column(function, table):
+    """Values and microseconds; None where columns cannot tell."""
+    through = translate_function(function, bind(function, (), {}))
+    if through is None:
+        return None
+    shape = Fields(NAMES, SINGLES, FieldsKind.DICT)
+    view = BatchView(table, np.zeros(table.num_rows, np.int64), shape, lambda: (None, None))
+    try:
+        batch = view.result(through.on_columns(view))
+    except Unable:
+        return None
+    return list(zip(map(repr, batch.values), batch.timestamps, strict=True))
+
+
+@given(table=tables())
+def test_event_times_by_column_are_those_of_calls(table):
+    rows = Fields(NAMES, SINGLES, FieldsKind.DICT).values(table)
+    for function in STAMPS:
+        found = stamped_by_column(function, table)
+        if found is not None:
+            results = list(map(function, rows))
+            assert found == [(repr(result.value), result.timestamp.micros) for result in results]
+
+
+def test_which_event_times_are_computed_by_column():
+    assert [stamped_by_column(function, TABLE) is not None for function in STAMPS] == [True] * 3 + [False, True, False]
+    beyond = TABLE.set_column(1, "number", pa.array([1 << 62]))
+    assert stamped_by_column(STAMPS[0], beyond) is None
+    without = TABLE.set_column(1, "number", pa.array([None], pa.int64()))
+    assert stamped_by_column(STAMPS[0], without) is None
+
+
+def test_another_class_of_the_same_name_is_called():
+    scope = {**globals(), "TimestampedValue": lambda value, at: value}
+    function = FunctionType(STAMPS[1].__code__, scope)
+    assert translate_function(function, bind(function, (), {})) is None
+    through = translate_function(STAMPS[1], bind(STAMPS[1], (), {}))
+    assert through.is_still(STAMPS[1])
+    assert not through.is_still(function)
 
 
 def test_global_names_are_looked_at_again():

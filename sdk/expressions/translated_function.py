@@ -1,0 +1,124 @@
+"""What: the result of a user function that was translated, and how columns give it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.columnar.arrow_arrays import numbers_in
+from headrace.lowlevel.records.column_batch import Times, ValueSchema
+from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
+from headrace.sdk.expressions.batch_view import BatchView, Unable
+from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
+from headrace.sdk.expressions.expression_tree import ItemOf, Literal, Node
+from headrace.sdk.functions.outer_names import is_still
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A tuple, or a dict if it has names, of other values."""
+
+    values: tuple[Value, ...]
+    names: tuple[str, ...] | None = None
+
+
+Value: TypeAlias = Node | Made
+
+
+@dataclass(frozen=True, slots=True)
+class EventTime:
+    """A whole number as an event time."""
+
+    number: Node
+    unit: int
+    """Microseconds of one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedFunction:
+    """The result of a function for an element, as a `ColumnFunction`."""
+
+    value: Value
+    spread: int | None = None
+    """Number of parameters that an element is spread over; None if it is not."""
+    names: tuple[tuple[str, object], ...] = ()
+    """The names from outside in its source, with their values at the time of translation."""
+    event_time: EventTime | None = None
+    """The event time of the result, if the function gives it one."""
+
+    def is_still(self, function: object) -> bool:
+        """Whether the translation still holds: the names from outside have the same values."""
+        return isinstance(function, FunctionType) and all(is_still(function, name, value) for name, value in self.names)
+
+    def node(self) -> Node | None:
+        """The result, if it is a single value; else None."""
+        return None if isinstance(self.value, Made) else self.value
+
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        self.check_width(view)
+        shape = _shape_of(self.value, view)
+        _refuse_shared(self.value, view)
+        if self.event_time is not None:
+            view.stamp(_micros(self.event_time, view))
+        return shape
+
+    def check_width(self, view: BatchView) -> None:
+        """Raise `Unable` for elements that cannot be spread over the parameters."""
+        if self.spread is not None and len(view.items(view.shape)) != self.spread:
+            raise Unable("the function has another number of parameters than elements have items")
+
+    def column_parts(self) -> tuple[()]:
+        """See `ColumnFunction`."""
+        return ()
+
+
+def _micros(event_time: EventTime, view: BatchView) -> Times:
+    """The event times of a batch. Raises `Unable` for what may not be one, so that the function is called."""
+    column = view.column(_shape_of(event_time.number, view))
+    least, beyond = (bound // event_time.unit for bound in (MIN_TIMESTAMP, END_OF_GLOBAL_WINDOW))
+    if column.null_count or not pa.types.is_signed_integer(column.type):
+        raise Unable("the event times are not all whole numbers")
+    numbers = numbers_in(column).astype(np.int64)
+    if len(numbers) and not (least < numbers.min() and numbers.max() < beyond):
+        raise Unable("some event times are too near to the ends of the time scale")
+    times: Times = numbers * event_time.unit
+    return times
+
+
+def _shape_of(value: Value, view: BatchView) -> ValueSchema:
+    if isinstance(value, Made):
+        shapes = tuple(_shape_of(each, view) for each in value.values)
+        return Tuple(shapes) if value.names is None else Fields(value.names, shapes, FieldsKind.DICT)
+    if value == Literal(None):
+        return view.nothing()
+    # Arrow's functions take a tenth of a second to load, which a program without columns need not wait for.
+    from headrace.sdk.expressions.arrow_evaluation import shape_of
+
+    return shape_of(value, view)
+
+
+def _refuse_shared(value: Value, view: BatchView) -> None:
+    """Raise `Unable` where two parts of the result are the same mutable object, as columns would copy it."""
+    from headrace.sdk.expressions.arrow_evaluation import item
+
+    used_columns: set[int] = set()
+    for each in _items(value):
+        shape = item(view.shape, each)
+        if not isinstance(shape, (Single, Instant)) or pa.types.is_nested(view.column(shape).type):
+            if used_columns.intersection(shape.columns()):
+                raise Unable("two parts of what the function returns are the same object")
+            used_columns.update(shape.columns())
+
+
+def _items(value: Value) -> Iterator[ItemOf]:
+    if isinstance(value, ItemOf):
+        yield value
+    elif isinstance(value, Made):
+        for each in value.values:
+            yield from _items(each)
