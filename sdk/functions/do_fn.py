@@ -21,6 +21,7 @@ from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
+from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.userstate.state_spec import StateSpec, StateT
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 ProcessT = TypeVar("ProcessT", bound=Callable[..., object])
 
 
-class DoFn:
+class DoFn(WithTypeHints):
     """A function on elements with a life cycle. Subclass it and define `process`.
 
     `process` returns the outputs as an iterable (usually it is a generator), or None for none. An output is a value,

@@ -33,7 +33,7 @@ def renamed(module: str) -> ModuleType:
     # Pickling looks for classes in their module.
     sys.modules[made.__name__] = made
     made.__file__ = str(path)
-    exec(compile(text, str(path), "exec"), vars(made))
+    exec(compile(text, str(path), "exec", dont_inherit=True), vars(made))
     return made
 
 
