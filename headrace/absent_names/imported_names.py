@@ -6,8 +6,8 @@ IMPORTED_NAMES = {
     "": """
     coders.row_coder.RowCoder options.pipeline_options transforms.core transforms.ptransform
     transforms.ptransform.label_from_callable transforms.stats transforms.timeutil
-    transforms.timeutil.TimeDomain transforms.userstate transforms.util typehints.row_type
-    typehints.typehints.Union
+    transforms.timeutil.TimeDomain transforms.userstate transforms.util typehints.decorators.WithTypeHints
+    typehints.row_type typehints.typehints.Union
     """,
     "coders.coders": "typehints.typehints utils.windowed_value",
     "coders.row_coder": """
@@ -88,7 +88,8 @@ IMPORTED_NAMES = {
     """,
     "transforms": """
     coders.row_coder.RowCoder options.pipeline_options pvalue transforms.ptransform.label_from_callable
-    transforms.timeutil.TimeDomain typehints.row_type typehints.typehints.Union
+    transforms.timeutil.TimeDomain typehints.decorators.WithTypeHints typehints.row_type
+    typehints.typehints.Union
     """,
     "transforms.combiners": """
     transforms.core transforms.ptransform transforms.window typehints typehints.decorators.with_input_types
@@ -100,9 +101,9 @@ IMPORTED_NAMES = {
     transforms.ptransform transforms.ptransform.PTransform transforms.userstate transforms.userstate.StateSpec
     transforms.userstate.TimerSpec transforms.window.GlobalWindows transforms.window.SlidingWindows
     transforms.window.TimestampCombiner transforms.window.TimestampedValue transforms.window.WindowFn typehints
-    typehints.decorators.TypeCheckError typehints.decorators.with_input_types
-    typehints.decorators.with_output_types typehints.row_type utils.timestamp.Duration
-    utils.windowed_value.WindowedValue
+    typehints.decorators.TypeCheckError typehints.decorators.WithTypeHints typehints.decorators.get_type_hints
+    typehints.decorators.with_input_types typehints.decorators.with_output_types typehints.row_type
+    utils.timestamp.Duration utils.windowed_value.WindowedValue
     """,
     "transforms.deduplicate": """
     coders.coders.BooleanCoder transforms.core transforms.ptransform transforms.timeutil.TimeDomain
@@ -116,7 +117,8 @@ IMPORTED_NAMES = {
     utils.timestamp.Duration utils.timestamp.MAX_TIMESTAMP utils.timestamp.Timestamp
     """,
     "transforms.ptransform": """
-    error pvalue pvalue.DoOutputsTuple typehints.decorators.TypeCheckError typehints.typehints
+    error pvalue pvalue.DoOutputsTuple typehints.decorators.IOTypeHints typehints.decorators.TypeCheckError
+    typehints.decorators.WithTypeHints typehints.decorators.get_type_hints typehints.typehints
     """,
     "transforms.stats": """
     coders transforms.core.CombineFn transforms.core.CombineGlobally transforms.core.CombinePerKey
@@ -152,6 +154,10 @@ IMPORTED_NAMES = {
     "transforms.window": """
     coders.coders transforms.timeutil utils.timestamp.Duration utils.timestamp.MIN_TIMESTAMP
     utils.timestamp.Timestamp utils.windowed_value
+    """,
+    "typehints": """
+    typehints.decorators.WithTypeHints typehints.decorators.disable_type_annotations
+    typehints.decorators.no_annotations
     """,
     "typehints.decorators": "pvalue.TaggedOutput typehints.typehints",
     "typehints.row_type": "typehints.typehints",

@@ -167,10 +167,9 @@ ABSENT_NAMES = {
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
     ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read SchemaAwareExternalTransform
-    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint
-    WithTypeHints Write annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize
-    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema transform_annotations
-    typing_from_runner_api
+    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint Write
+    annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema
+    named_tuple_from_schema named_tuple_to_schema transform_annotations typing_from_runner_api
     """,
     "coders": """
     AvroGenericCoder ByteCoder DillCoder PaneInfoCoder ParamWindowedValueCoder ProtoCoder ProtoPlusCoder
@@ -259,9 +258,9 @@ ABSENT_NAMES = {
     ExternalTransform GcpHsmGeneratedSecret GcpSecret GroupByEncryptedKey ImplicitSchemaPayloadBuilder
     JavaClassLookupPayloadBuilder JavaExternalTransform JavaJarExpansionService ManagedReplacement
     ManagedTransforms NamedTupleBasedPayloadBuilder PayloadBuilder Read SchemaAwareExternalTransform
-    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint
-    WithTypeHints Write annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize
-    named_fields_to_schema named_tuple_from_schema named_tuple_to_schema typing_from_runner_api
+    SchemaBasedPayloadBuilder SchemaTransformPayloadBuilder SchemaTransformsConfig Secret UnionConstraint Write
+    annotate_yaml convert_to_typing_type instance_to_type iter_urns memoize named_fields_to_schema
+    named_tuple_from_schema named_tuple_to_schema typing_from_runner_api
     """,
     "transforms.combiners": """
     CombinerWithoutDefaults ConcatListCombineFn DisplayDataItem K LiftedCombinePerKey PhasedCombineFnExecutor T
@@ -271,16 +270,14 @@ ABSENT_NAMES = {
     BatchConverter CallableWrapperCombineFn CallableWrapperDoFn CallableWrapperPartitionFn CombineValuesDoFn
     DeadLetter DisplayDataItem DoFnContext DoFnInfo DoFnProcessContext ExceptionInfo HasDisplayData K
     NoSideInputsCallableWrapperCombineFn PTransformWithSideInputs PickledDoFnInfo ProcessContinuation
-    StatelessDoFnInfo T TypeConstraint V WindowIntoFn WithTypeHints element_type get_function_args_defaults
-    get_function_arguments get_sideinput_index get_signature get_type_hints identity is_consistent_with
-    visit_inner_types
+    StatelessDoFnInfo T TypeConstraint V WindowIntoFn element_type get_function_args_defaults
+    get_function_arguments get_sideinput_index get_signature identity is_consistent_with visit_inner_types
     """,
     "transforms.deduplicate": "K V",
     "transforms.periodicsequence": "ImpulseSeqGenDoFn ImpulseSeqGenRestrictionProvider",
     "transforms.ptransform": """
-    DisplayDataItem HasDisplayData IOTypeHints InputT OutputT PTransformT PTransformWithSideInputs T
-    WithTypeHints annotate_yaml get_named_nested_pvalues get_signature get_type_hints getcallargs_forhints
-    instance_to_type validate_composite_type_param
+    DisplayDataItem HasDisplayData InputT OutputT PTransformT PTransformWithSideInputs T annotate_yaml
+    get_named_nested_pvalues get_signature getcallargs_forhints instance_to_type validate_composite_type_param
     """,
     "transforms.stats": "DisplayDataItem",
     "transforms.timeutil": """
@@ -303,11 +300,10 @@ ABSENT_NAMES = {
     restore_metadata_default_window
     """,
     "transforms.window": "V",
-    "typehints": "BatchConverter TypeVariable WindowedValue WithTypeHints disable_type_annotations no_annotations",
+    "typehints": "BatchConverter TypeVariable WindowedValue",
     "typehints.decorators": """
-    CompositeTypeHintError GeneratorWrapper IOTypeHints SimpleTypeHintError T WithTypeHints WithTypeHintsT
-    check_constraint convert_to_beam_type disable_type_annotations get_signature get_type_hints
-    getcallargs_forhints no_annotations validate_composite_type_param
+    CompositeTypeHintError GeneratorWrapper SimpleTypeHintError T WithTypeHintsT check_constraint
+    convert_to_beam_type get_signature getcallargs_forhints validate_composite_type_param
     """,
     "typehints.row_type": """
     GeneratedClassRowTypeConstraint SchemaTypeRegistry match_dataclass_for_row match_is_named_tuple

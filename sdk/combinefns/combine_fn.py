@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar, cast
 
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.model.labels import label_of
+from headrace.sdk.typehints.io_type_hints import WithTypeHints
 
 ElementT = TypeVar("ElementT")
 AccumulatorT = TypeVar("AccumulatorT")
@@ -19,7 +20,7 @@ _KNOWN_CALLABLES: list[tuple[object, Callable[[], object]]] = []
 """Pairs of a built-in function and a maker of its CombineFn; `computes` adds to the list."""
 
 
-class CombineFn(Generic[ElementT, AccumulatorT, ResultT]):
+class CombineFn(WithTypeHints, Generic[ElementT, AccumulatorT, ResultT]):
     """An associative and commutative function of values, which are combined in any order and in parts.
 
     An accumulator holds the values of a part. Accumulators are kept as state, so they must be picklable. `add_input`

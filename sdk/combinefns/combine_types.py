@@ -8,6 +8,7 @@ from typing import Any
 from headrace.sdk.combinefns.combine_fn import CallableCombineFn, CombineFn, CurriedCombineFn, WithArguments
 from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.hints import item, normal
+from headrace.sdk.typehints.io_type_hints import stated_input, stated_output
 
 
 def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object, object]:
@@ -27,8 +28,8 @@ def combine_types(combine_fn: CombineFn[object, object, object]) -> tuple[object
 
 def _stated(stating: object, taken: object, given: object) -> tuple[object, object]:
     """The types that decorators declare, else the given types from annotations."""
-    hints, _ = getattr(stating, "input_hints", ((), {}))
-    result, _ = getattr(stating, "output_hints", (None, {}))
+    hints, _ = stated_input(stating)
+    result, _ = stated_output(stating)
     return normal(hints[0] if hints else taken), normal(given if result is None else result)
 
 

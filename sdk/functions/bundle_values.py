@@ -15,7 +15,7 @@ from headrace.sdk.functions.arguments import Arguments, Constant, ContextArgumen
 from headrace.sdk.functions.declared_state import DeclaredState
 from headrace.sdk.functions.do_fn import DoFn, FunctionDoFn
 from headrace.sdk.functions.exception_guard import Outputs
-from headrace.sdk.functions.finalizers import TAG, Callback, Finalizers
+from headrace.sdk.functions.finalizers import TAG, BundleFinalizer, Finalizers
 from headrace.sdk.model.tagged_output import TaggedOutput
 
 _NO_OUTPUTS = (str, bytes, dict)
@@ -27,19 +27,6 @@ class _Slot:
     """The place of an argument whose value changes from bundle to bundle."""
 
     number: int
-
-
-class BundleFinalizer:
-    """Takes callbacks that are called once the bundle is committed; what a `DoFn.BundleFinalizerParam` gets."""
-
-    def __init__(self) -> None:
-        self.callbacks: list[Callback] = []
-
-    def register(self, callback: Callback) -> None:
-        """Have a function without parameters called on the driver, after the commit of the epoch."""
-        if not callable(callback):
-            raise TypeError(f"a bundle finalizer takes a function without parameters, got {callback!r:.200}; give one")
-        self.callbacks.append(callback)
 
 
 class WithBundleValues(DoFn):

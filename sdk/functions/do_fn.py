@@ -14,6 +14,7 @@ from headrace.sdk.functions.arguments import (
     StateArgument,
     TimerArgument,
 )
+from headrace.sdk.functions.finalizers import BundleFinalizer
 from headrace.sdk.functions.step_types import Gives
 from headrace.sdk.model.labels import label_of
 from headrace.sdk.model.panes import PaneInfo
@@ -21,18 +22,16 @@ from headrace.sdk.model.windowed_value import WindowedValue
 from headrace.sdk.splittable.restriction_provider import RestrictionProvider
 from headrace.sdk.splittable.tracker_view import RestrictionTrackerView
 from headrace.sdk.splittable.watermark_estimator import WatermarkEstimator, WatermarkEstimatorProvider
+from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.userstate.state_spec import StateSpec, StateT
 from headrace.sdk.userstate.timer_spec import TimerSpec
 from headrace.sdk.userstate.user_timer import UserTimer
 from headrace.sdk.windows import IntervalWindow
 
-if TYPE_CHECKING:
-    from headrace.sdk.functions.bundle_values import BundleFinalizer
-
 ProcessT = TypeVar("ProcessT", bound=Callable[..., object])
 
 
-class DoFn:
+class DoFn(WithTypeHints):
     """A function on elements with a life cycle. Subclass it and define `process`.
 
     `process` returns the outputs as an iterable (usually it is a generator), or None for none. An output is a value,
@@ -62,7 +61,7 @@ class DoFn:
     DynamicTimerTagParam = cast(str, Given.DYNAMIC_TIMER_TAG)
     """In a method with `on_timer`: the tag that the timer was set with."""
 
-    BundleFinalizerParam = cast("BundleFinalizer", Given.BUNDLE_FINALIZER)
+    BundleFinalizerParam = cast(BundleFinalizer, Given.BUNDLE_FINALIZER)
     """Takes callbacks (`register(callback)`) that are called on the driver when the epoch of the bundle is committed.
     After a crash, those of the last epoch may be called again."""
 

@@ -26,6 +26,19 @@ _PROCESS = uuid4().hex
 """Tells the process of the driver from those of workers."""
 
 
+class BundleFinalizer:
+    """Takes callbacks that are called once the bundle is committed; what a `DoFn.BundleFinalizerParam` gets."""
+
+    def __init__(self) -> None:
+        self.callbacks: list[Callback] = []
+
+    def register(self, callback: Callback) -> None:
+        """Have a function without parameters called on the driver, after the commit of the epoch."""
+        if not callable(callback):
+            raise TypeError(f"a bundle finalizer takes a function without parameters, got {callback!r:.200}; give one")
+        self.callbacks.append(callback)
+
+
 class Finalizers:
     """Makes rows of the callbacks of a step.
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from headrace.sdk.functions.arguments import Arguments
-from headrace.sdk.functions.type_signature import Hints, TypeSignature, type_signature_of
+from headrace.sdk.functions.type_signature import TypeSignature, type_signature_of
 from headrace.sdk.typehints.consistency import is_consistent_with
-from headrace.sdk.typehints.hints import element, item, pair
+from headrace.sdk.typehints.hints import element, item, pair, tagged_types
+from headrace.sdk.typehints.io_type_hints import Hints, IOTypeHints, Stated, stated_input, stated_output
 from headrace.sdk.typehints.type_names import type_name
 from headrace.sdk.typehints.values import conforms, type_of
 from headrace.sdk.typehints.variables import match, substituted
-
-Stated = tuple[object, Mapping[str | None, object]]
-"""Type of the main output, and of tagged ones by tag."""
 
 
 class Gives(Enum):
@@ -46,8 +44,7 @@ class StepTyping:
 
     def signature(self, hints: Hints) -> TypeSignature:
         """Types of the function's parameters and result; `hints` of the transform take precedence."""
-        stated: Hints = getattr(self.stating, "input_hints", ((), {}))
-        return type_signature_of(self.function, self.arguments, self.spread, stated, hints)
+        return type_signature_of(self.function, self.arguments, self.spread, stated_input(self.stating), hints)
 
     def takes(self, hints: Hints, given: object) -> bool:
         """Whether the step takes elements of a type; any type that unpacks can be spread over parameters."""
@@ -58,20 +55,27 @@ class StepTyping:
 
     def stated_output(self, hints: Stated) -> Stated:
         """The types of outputs, as stated by the transform, else by decorators of its function."""
-        hint, tagged = getattr(self.stating, "output_hints", (None, {}))
-        if hint is not None and self.gives is Gives.ITEMS:
-            hint = item(hint)
+        hint, tagged = stated_output(self.stating)
+        if self.gives is Gives.ITEMS:
+            hint = None if hint is None else item(hint)
+            tagged = {tag: item(kind) or kind for tag, kind in tagged.items()}
         if self.gives is Gives.KEPT:
             hint = None
-        return (hint if hints[0] is None else hints[0]), {**tagged, **hints[1]}
+        annotated = tagged_types(self._result(self.signature(((), {}))))
+        return (hint if hints[0] is None else hints[0]), {**annotated, **tagged, **hints[1]}
+
+    def _result(self, signature: TypeSignature) -> object:
+        """The type of outputs with or without tags, by annotations."""
+        if self.gives is Gives.KEPT:
+            return Any
+        return signature.result if self.gives is Gives.VALUE else item(signature.result)
 
     def inferred_output(self, hints: Hints, input_type: object) -> object:
         """The type of the main output for an input of a type."""
         signature = self.signature(hints)
         if self.gives is Gives.KEPT:
             return signature.element if input_type is Any else input_type
-        result: object = signature.result if self.gives is Gives.VALUE else item(signature.result)
-        return element(substituted(result, match(signature.element, input_type)))
+        return element(substituted(self._result(signature), match(signature.element, input_type)))
 
     def problem(self, hints: Hints) -> str | None:
         """What is wrong with the type of the function's result or of its arguments; None if nothing is."""
@@ -112,6 +116,14 @@ class TypedStep:
     def infer_output_type(self, input_type: object) -> object:
         """See `PTransform`."""
         return self.typing.inferred_output(self.input_hints, input_type)
+
+    def default_type_hints(self) -> IOTypeHints:
+        """The types that the function states."""
+        hints = IOTypeHints.of(stated_input(self.typing.stating), self.output_type())
+        annotated = IOTypeHints.from_callable(self.typing.function) or IOTypeHints.empty()
+        main = self.typing.inferred_output(((), {}), Any)
+        inferred = IOTypeHints.of(annotated.input_types or ((), {}), (None if main is Any else main, {}))
+        return hints.with_defaults(inferred)
 
     def argument_problem(self) -> str | None:
         """See `PTransform`."""

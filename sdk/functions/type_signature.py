@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.sdk.functions.arguments import Arguments, Constant, Given
 from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.hints import normal, tuple_of
-
-Hints = tuple[tuple[object, ...], Mapping[str, object]]
-"""Types by position and by name, as `with_input_types` takes them."""
+from headrace.sdk.typehints.io_type_hints import Hints
 
 
 @dataclass(frozen=True, slots=True)

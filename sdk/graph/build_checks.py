@@ -52,7 +52,9 @@ def type_outputs(step: Step, transform: SomeTransform, inputs: object, result: o
     inferred = transform.infer_output_type(_type_of(inputs))
     values = result.all() if isinstance(result, DoOutputsTuple) else collections_of(result)
     for value in values:
-        is_main = value is result or (isinstance(result, DoOutputsTuple) and value.tag is None)
+        # A value of a dict may be made of the outputs of an inner step, which has types of its own.
+        is_own = isinstance(result, DoOutputsTuple) or (isinstance(result, dict) and value.producer is step)
+        is_main = value is result or (is_own and value.tag is None)
         stated = tagged.get(value.tag, hint if is_main else None)
         if stated is not None:
             _check_output(step, value, stated)

@@ -24,6 +24,7 @@ from headrace.sdk.model.labels import label_of
 from headrace.sdk.typehints.annotations import annotations_of
 from headrace.sdk.typehints.consistency import is_consistent_with
 from headrace.sdk.typehints.hints import normal
+from headrace.sdk.typehints.io_type_hints import IOTypeHints
 
 P = ParamSpec("P")
 
@@ -102,6 +103,15 @@ class PTransform(Generic[InT, OutT]):
     def infer_output_type(self, input_type: object) -> object:
         """The type of the main output, inferred from the type of the input."""
         return Any
+
+    def default_type_hints(self) -> IOTypeHints | None:
+        """Types that count where none are stated: the annotations of `expand`, or of a step's function."""
+        given, made = collection_types(type(self).expand)
+        return IOTypeHints.of(((() if given is Any else (given,)), {}), (None if made is Any else made, {}))
+
+    def get_type_hints(self) -> IOTypeHints:
+        """The types of input and output, as stated, else `default_type_hints`."""
+        return IOTypeHints.of(self.input_hints, self.output_hints).with_defaults(self.default_type_hints())
 
     def argument_problem(self) -> str | None:
         """What is wrong with the types of the transform's arguments; None if nothing is."""

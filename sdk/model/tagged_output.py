@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import GenericAlias
+from typing import Literal, get_args, get_origin
+
 from headrace.lowlevel.stored_names import stored_as
 
 
@@ -17,6 +20,18 @@ class TaggedOutput:
     """
 
     __slots__ = ("tag", "value")
+
+    def __class_getitem__(cls, parameters: object) -> GenericAlias:
+        """The type of values with a tag, for annotations: `TaggedOutput[Literal["odd"], int]`."""
+        tag, *types = parameters if isinstance(parameters, tuple) else (parameters,)
+        kind: object = get_origin(tag)
+        names = get_args(tag)
+        if len(types) != 1 or kind is not Literal or len(names) != 1 or not isinstance(names[0], str):
+            raise TypeError(
+                f"TaggedOutput takes the Literal of one tag and a type, got {parameters!r:.200}; write "
+                'TaggedOutput[Literal["odd"], int], say'
+            )
+        return GenericAlias(cls, (tag, *types))
 
     def __init__(self, tag: str, value: object) -> None:
         if not isinstance(tag, str):

@@ -5,10 +5,33 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+FunctionT = TypeVar("FunctionT", bound=Callable[..., object])
 _RESULTS: dict[object, type] = {len: int, repr: str, ascii: str, hash: int, id: int, callable: bool, chr: str, ord: int}
 """Built-in function, which has no annotations -> type of its result."""
+
+_NONE = "_headrace_no_annotations"
+_disabled = False
+
+
+def no_annotations(fn: FunctionT) -> FunctionT:
+    """Decorator: the annotations of the function are not looked at.
+
+    >>> @no_annotations
+    ... def text(number: int) -> str: ...
+    >>> annotations_of(text)
+    ({}, typing.Any)
+    """
+    setattr(fn, _NONE, True)
+    return fn
+
+
+def disable_type_annotations() -> None:
+    """Have no annotation of any function looked at, from now on in this process."""
+    global _disabled
+    _disabled = True
 
 
 def annotations_of(function: object) -> tuple[dict[str, object], object]:
@@ -16,6 +39,8 @@ def annotations_of(function: object) -> tuple[dict[str, object], object]:
 
     Parameters without an annotation are left out; a result without an annotation is `Any`. A class is its own result.
     """
+    if _disabled or getattr(function, _NONE, False):
+        return {}, Any
     if isinstance(function, type):
         return {}, function
     if isinstance(function, functools.partial):

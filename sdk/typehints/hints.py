@@ -60,6 +60,8 @@ def _generic(origin: object, arguments: tuple[object, ...]) -> object:
         return origin if isinstance(origin, type) else Any
     if origin is tuple:
         return _tuple(arguments)
+    if origin is TaggedOutput:
+        return types.GenericAlias(origin, (arguments[0], normal(arguments[1])))
     if not arguments:
         return origin
     inner = tuple(argument if argument is ... else normal(argument) for argument in arguments)
@@ -153,7 +155,17 @@ def _item(hint: object) -> object | None:
 def element(hint: object) -> object:
     """The element type of a step's output type; for `TimestampedValue[int]` it is int."""
     members = [_element(member) for member in union_members(normal(hint))]
-    return union(member for member in members if member is not TaggedOutput)
+    return union(member for member in members if (get_origin(member) or member) is not TaggedOutput)
+
+
+def tagged_types(hint: object) -> dict[str | None, object]:
+    """The types of the tagged outputs that are among a step's output types, by tag.
+
+    >>> tagged_types(int | TaggedOutput[typing.Literal["odd"], str])
+    {'odd': <class 'str'>}
+    """
+    arguments = [get_args(member) for member in union_members(normal(hint)) if get_origin(member) is TaggedOutput]
+    return {str(get_args(tag)[0]): kind for tag, kind in arguments}
 
 
 def _element(hint: object) -> object:

@@ -18,6 +18,9 @@ _OF_TESTS = re.compile(r"headrace((?:\.\w+)*_test\b)")
 _MARK = re.compile(r"^ *@pytest\.mark\.\w+\n", re.MULTILINE)
 """Marks that only Beam's configuration of pytest knows."""
 
+_PRIVATE = re.compile(r"^from headrace[\w.]* import _\w+( as \w+)?\n", re.MULTILINE)
+"""Imports of private names, which only some tests need."""
+
 
 def renamed(module: str) -> ModuleType:
     """A test module of Beam's, by its name below `apache_beam`, as one of Headrace."""
@@ -28,12 +31,12 @@ def renamed(module: str) -> ModuleType:
     assert package is not None and package.origin is not None
     path = Path(package.origin).parent.joinpath(*module.split(".")).with_suffix(".py")
     text = _OF_TESTS.sub(r"apache_beam\1", path.read_text().replace("apache_beam", "headrace"))
-    text = _MARK.sub("", text)
+    text = _PRIVATE.sub("", _MARK.sub("", text))
     made = ModuleType(f"renamed_{'_'.join(module.split('.'))}")
     # Pickling looks for classes in their module.
     sys.modules[made.__name__] = made
     made.__file__ = str(path)
-    exec(compile(text, str(path), "exec"), vars(made))
+    exec(compile(text, str(path), "exec", dont_inherit=True), vars(made))
     return made
 
 

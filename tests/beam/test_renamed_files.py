@@ -1,4 +1,4 @@
-"""Beam's own tests of `fileio`, with the package's name changed."""
+"""Beam's own tests of `fileio`, and some of `textio`, with the package's name changed."""
 
 from tests.beam.renamed import classes, local  # noqa: F401 - a fixture
 
@@ -26,3 +26,12 @@ MatchContinuouslyTest.test_timestamp_cursor_rejects_missing_mtime
 MatchTest, ReadTest, MatchContinuouslyTest, WriteFilesTest = classes(
     "io.fileio_test", "MatchTest", "ReadTest", "MatchContinuouslyTest", "WriteFilesTest", without=_LEFT_OUT
 )
+
+_READS = """
+TextSourceTest.test_custom_delimiter_read_from_text
+TextSinkTest.test_write_pipeline_auto_compression_unsharded
+TextSinkTest.test_write_pipeline_header
+TextSinkTest.test_write_pipeline_footer
+"""
+
+TextSourceTest, TextSinkTest = classes("io.textio_test", "TextSourceTest", "TextSinkTest", only=_READS)

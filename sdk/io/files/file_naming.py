@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
+from uuid import uuid4
 
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.panes import PaneInfo
@@ -43,6 +45,62 @@ class _Naming:
         prefix = str(destination) if self.prefix is None else self.prefix
         end = f".{compression}" if compression else ""
         return f"{prefix}{_times(window)}{shard}{self.suffix or ''}{end}"
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTemplate:
+    """Names by a template with letters for what changes, as `WriteToText` takes it.
+
+    Runs of S stand for the number of the shard, N for the number of shards, U for a random number, W and V for the
+    window (`[0.0, 60.0)`, or its bounds as UTC times); a number has at least as many digits as its run has letters.
+
+    Raises:
+        ValueError: The template has no S, and so one name for all shards.
+
+    >>> ShardTemplate("out", "-SSS-of-NN", ".txt")(GlobalWindow(), None, 7, 12, "", None)
+    'out-007-of-12.txt'
+    """
+
+    prefix: str
+    template: str
+    """Empty for a single file."""
+    suffix: str
+
+    def __post_init__(self) -> None:
+        if self.template and "S" not in self.template:
+            raise ValueError(
+                f"shard_name_template {self.template!r:.200} has no S for the number of the shard, so all shards would "
+                "have one name; give such as '-SSSSS-of-NNNNN', or '' for a single file"
+            )
+
+    def tells_windows(self) -> bool:
+        """Whether files of different windows have different names."""
+        return bool({"W", "V", "U"} & {*self.template})
+
+    def __call__(
+        self, window: BoundedWindow, pane: PaneInfo | None, shard: int | None, shards: int | None, *_: object
+    ) -> str:
+        """The name of a file."""
+        name = self.template
+        values = {"S": shard or 0, "N": shards or 0, "U": uuid4().int, "W": window, "V": _bounds(window)}
+        # The letters of what is filled in are no part of the template.
+        found = {run[0] for run in re.finditer(r"([SNUWV])\1*", name) if run.start() == name.index(run[1])}
+        parts = re.split(f"({'|'.join(sorted(found, key=len, reverse=True))})", name) if found else [name]
+        filled = (_filled(part, values) if part in found else part for part in parts)
+        return f"{self.prefix}{''.join(filled)}{self.suffix}"
+
+
+def _filled(run: str, values: Mapping[str, object]) -> str:
+    value = values[run[0]]
+    return f"{value:0{len(run)}d}" if isinstance(value, int) else f"{value!s:>{len(run)}}"
+
+
+def _bounds(window: BoundedWindow) -> str:
+    if isinstance(window, GlobalWindow):
+        return "None"
+    start = getattr(window, "start_us", window.end_us)
+    times = [Timestamp(micros=micros).to_utc_datetime() for micros in (start, window.end_us)]
+    return "[{:%Y-%m-%dT%H-%M-%S}, {:%Y-%m-%dT%H-%M-%S})".format(*times)
 
 
 def _times(window: BoundedWindow) -> str:

@@ -21,8 +21,9 @@ from headrace.lowlevel.errors import HeadraceError
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MAGIC = re.compile(r"[*?\[]")
-_COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd"}
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".lzma": "lzma", ".zst": "zstd"}
 _NAMES = ("auto", "uncompressed", *_COMPRESSIONS.values())
+_MIME_TYPES = {"bzip2": "x-bz2", "gzip": "x-gzip", "zstd": "zstd", "lzma": "lzma", "xz": "lzma"}
 _ATTEMPTS = 10
 _LISTING, _PATIENCE = 5, 60
 """Seconds for which requests for lists of files, and other requests, are repeated (`gs://` only)."""
@@ -30,7 +31,7 @@ _KEY = re.compile(r"://[^/@]+:[^/@]+@")
 """The credentials in a URL."""
 _LONG = re.compile(r"\s+|error_info=.*", re.DOTALL)
 _Opener = Callable[[object, str], AbstractContextManager[object]]
-_OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open})
+_OPENERS = cast(dict[str, _Opener], {"gzip": gzip.open, "bzip2": bz2.open, "xz": lzma.open, "lzma": lzma.open})
 
 
 class CompressionTypes:
@@ -42,7 +43,34 @@ class CompressionTypes:
     GZIP = "gzip"
     BZIP2 = "bzip2"
     XZ = "xz"
+    LZMA = "lzma"
+    """Beam's name of `XZ`."""
     ZSTD = "zstd"
+
+    @classmethod
+    def is_valid_compression_type(cls, compression_type: object) -> bool:
+        """Whether it is one of the names."""
+        return compression_type in _NAMES
+
+    @classmethod
+    def mime_type(cls, compression_type: str, default: str = "application/octet-stream") -> str:
+        """The MIME type of a compression.
+
+        >>> CompressionTypes.mime_type("gzip"), CompressionTypes.mime_type("auto")
+        ('application/x-gzip', 'application/octet-stream')
+        """
+        name = _MIME_TYPES.get(compression_type)
+        return default if name is None else f"application/{name}"
+
+    @classmethod
+    def detect_compression_type(cls, file_path: str) -> str:
+        """The compression that the suffix of a file's name states, in any case.
+
+        >>> [CompressionTypes.detect_compression_type(name) for name in ("a.GZ", "a.xz", "a.txt")]
+        ['gzip', 'lzma', 'uncompressed']
+        """
+        found = compression_of(file_path.lower())
+        return cls.LZMA if found == cls.XZ else found
 
 
 Path: TypeAlias = str | PathLike[str]

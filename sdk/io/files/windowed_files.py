@@ -11,7 +11,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.graph.ptransform import PTransform
-from headrace.sdk.graph.pvalue import BasePipeline, PCollection, PDone, PValue, Step
+from headrace.sdk.graph.pvalue import BasePipeline, PCollection, PValue, Step
 from headrace.sdk.io.files.file_sink import FileSink
 from headrace.sdk.io.files.file_source import FileSource
 from headrace.sdk.io.files.output_files import PaneMark, StagedFile
@@ -65,7 +65,7 @@ class WriteFiles(Write):
         is_global = isinstance(windowing.window_fn, GlobalWindows)
         return self._windowed and not (is_global and isinstance(windowing.trigger, DefaultTrigger))
 
-    def expand(self, inputs: Collection) -> PDone:
+    def expand(self, inputs: Collection) -> PValue:
         """The end of a branch. Raises `ValueError` if another step writes files with the same names."""
         if isinstance(inputs, PCollection):
             self._check_clashes(inputs.pipeline)

@@ -150,10 +150,9 @@ class WriteToFiles(PTransform[Collection, PCollection[FileResult]]):
     >>> def team(line):
     ...     return line.split()[0]
     >>> with TemporaryDirectory() as folder, beam.Pipeline("LocalRunner") as pipeline:
-    ...     lines = pipeline | beam.Create(["red 5", "blue 7"])
+    ...     lines = pipeline | beam.Create(["red 5", "red 7"])
     ...     files = lines | WriteToFiles(folder, destination_prefix_naming(".txt"), team)
     ...     _ = files | beam.Map(lambda file: print(file.file_name))
-    blue-00000-of-00001.txt
     red-00000-of-00001.txt
     """
 

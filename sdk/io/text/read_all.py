@@ -57,6 +57,22 @@ def _split(file: BinaryIO, delimiter: bytes) -> Iterator[tuple[bytes, bytes]]:
         yield rest, b""
 
 
+def check_delimiter(delimiter: object) -> None:
+    """Raise `ValueError` unless it is None, or bytes that do not end as they begin.
+
+    >>> check_delimiter(b"||-")
+    """
+    if delimiter is None:
+        return
+    if not isinstance(delimiter, bytes) or not delimiter:
+        raise ValueError(f"delimiter is {delimiter!r:.200}; give one or more bytes")
+    if any(delimiter.startswith(delimiter[start:]) for start in range(1, len(delimiter))):
+        raise ValueError(
+            f"delimiter {delimiter!r:.200} ends as it begins, so it is not clear where several in a row are; it must "
+            "not self-overlap, so give other bytes"
+        )
+
+
 class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
     """Lines of the text files of each pattern; each file is read by one task.
 
@@ -88,8 +104,7 @@ class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
     ) -> None:
         super().__init__()
         refuse_unless("ReadAllFromText", "escapechar", escapechar, None, "each delimiter ends a line")
-        if delimiter == b"" or isinstance(delimiter, str):
-            raise ValueError(f"delimiter is {delimiter!r:.200}; give one or more bytes")
+        check_delimiter(delimiter)
         compression_of("", compression_type)
         self._compression = compression_type
         self._read = _Lines(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Unpack, cast
+from typing import Self, Unpack, cast
 
 from headrace.lowlevel.records.record import Batch
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import StrUtf8Coder
+from headrace.sdk.graph.pvalue import PBegin, PCollection
 from headrace.sdk.io.files.beam_arguments import refuse_unless
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import CompressionTypes, MatchedFile, Path
 from headrace.sdk.io.files.read_options import OtherReadOptions
 from headrace.sdk.io.text.line_ranges import UTF_8, BadLine, LineFormat, checked_encoding
 from headrace.sdk.io.text.line_source import LineSource
+from headrace.sdk.io.text.read_all import ReadAllFromText
 from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
+from headrace.sdk.transforms.core.create import Create
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ class ReadFromText(LineSource):
         coder: Decodes the bytes of a line; by default lines are text, see `encoding`.
         validate: Whether a file must match when the pipeline is built.
         skip_header_lines: Number of lines at the beginning of each file to leave out.
-        delimiter: Not supported: lines end in LF or CR LF. `ReadAllFromText` supports it.
+        delimiter: Bytes that end a line, instead of LF and CR LF. Each file is then read by one task; `encoding` and
+            the options of `FileSource` are not supported.
         escapechar: Not supported.
         encoding: Encoding of the text: UTF-8, or another encoding that contains ASCII, such as `latin-1`.
         **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
@@ -99,7 +103,7 @@ class ReadFromText(LineSource):
         coder: Coder | None = None,
         validate: bool = True,
         skip_header_lines: int = 0,
-        delimiter: None = None,
+        delimiter: bytes | None = None,
         escapechar: None = None,
         *,
         encoding: str = UTF_8,
@@ -108,14 +112,31 @@ class ReadFromText(LineSource):
         if coder is not None and not isinstance(coder, Coder):
             raise TypeError(f"coder is {coder!r:.200}; give an instance of a Coder, such as BytesCoder()")
         self._coder = None if isinstance(coder, StrUtf8Coder) else coder
-        refuse_unless("ReadFromText", "delimiter", delimiter, None, "ReadAllFromText has it, and ReadFromCsv has sep")
         refuse_unless("ReadFromText", "escapechar", escapechar, None, "each LF ends a line")
+        given = [*options, *(["encoding"] if encoding != UTF_8 else [])]
+        if delimiter is not None and given:
+            raise TypeError(f"ReadFromText with a delimiter takes no {given[0]}; leave one of them out")
         if type(skip_header_lines) is not int or skip_header_lines < 0:
             raise TypeError(f"skip_header_lines is a number of lines, got {skip_header_lines!r:.200}; give 0 or more")
         super().__init__(file_pattern, compression_type, validate=validate, **options)
         self._strip = strip_trailing_newlines
         self._header = skip_header_lines
         self._encoding = checked_encoding(encoding)
+        self._all: ReadAllFromText | None = None
+        if delimiter is not None:
+            lines = (strip_trailing_newlines, False, coder, skip_header_lines, False, delimiter)
+            self._all = ReadAllFromText(0, 0, compression_type, *lines)
+
+    def expand(self, inputs: PBegin) -> PCollection[object]:
+        """See `Source`."""
+        begin = super().expand(inputs)
+        return begin if self._all is None else inputs.pipeline | Create([self.pattern]) | "Read" >> self._all
+
+    def tolerant(self) -> Self:
+        """See `Tolerant.tolerant`. Raises `ValueError` if there is a delimiter."""
+        if self._all is not None:
+            raise ValueError(f"{self.label} has a delimiter, and cannot go on after a bad line; leave one of them out")
+        return super().tolerant()
 
     def file_format(self) -> LineFormat:
         """Text, with one record for each line."""

@@ -5,19 +5,30 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from functools import partial
+from os import fspath
+from typing import BinaryIO, cast
 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import Timestamp
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import ToBytesCoder
-from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.graph.ptransform import PTransform
+from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.files.file_naming import ShardTemplate
 from headrace.sdk.io.files.file_sink import FileSink, IfExists
-from headrace.sdk.io.files.filesystem import CompressionTypes, Path, compression_of, open_output
+from headrace.sdk.io.files.filesystem import CompressionTypes, Path, absolute, compression_of, open_output
+from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.io.files.windowed_files import WriteFiles
+from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, WriteToFiles
+from headrace.sdk.io.files.write_to_files import FileSink as WriterSink
 from headrace.sdk.io.records import as_record
+from headrace.sdk.transforms.core.par_do import Map
+from headrace.sdk.transforms.core.window_into import WindowInto
+from headrace.sdk.windows import GlobalWindows
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +65,21 @@ class WriteToText(WriteFiles):
         num_shards: Greatest number of files for a pane of elements that come from no grouping; see `WriteFiles`.
             Without effect otherwise: each task that has rows writes a file.
         compression_type: One of `CompressionTypes`.
-        shard_name_template: Not supported: see `WriteFiles` for the names.
+        shard_name_template: What stands between prefix and suffix, as `-SSSSS-of-NNNNN`: runs of S stand for the number
+            of the shard, N for the number of shards, W or V for the window, U for a random number. Files are then
+            written as `WriteToFiles` does: they appear with their epoch, `num_shards` is the number of files of a
+            window (0 for as many as the engine has bundles), and the output of the transform is a collection of the
+            paths of the files. With an empty template each window has one file. None for the names of `WriteFiles`.
         coder: Encodes an element as the bytes of a line; by default `ToBytesCoder`.
         header: A first line for each file.
         footer: A last line for each file.
         windowed_writes: Whether each window has files of its own; False for files as in the global window.
         if_exists: What a run with an empty checkpoint does with files of an earlier run: `replace` removes them, as
-            Beam does, `error` raises `FileExistsError`, `append` leaves them; see `FileSink`.
+            Beam does, `error` raises `FileExistsError`, `append` leaves them; see `FileSink`. With a template only
+            files of equal names are replaced.
 
     Raises:
-        TypeError: An argument that is not supported differs from Beam's default.
+        ValueError: `shard_name_template` has no letter S, or `if_exists` is given with it.
     """
 
     def __init__(
@@ -72,7 +88,7 @@ class WriteToText(WriteFiles):
         file_name_suffix: str = "",
         append_trailing_newlines: bool = True,
         num_shards: int = 0,
-        shard_name_template: None = None,
+        shard_name_template: str | None = None,
         coder: Coder | None = None,
         compression_type: str = CompressionTypes.AUTO,
         header: str | None = None,
@@ -81,15 +97,86 @@ class WriteToText(WriteFiles):
         windowed_writes: bool = True,
         if_exists: IfExists = "replace",
     ) -> None:
-        refuse_unless(
-            "WriteToText", "shard_name_template", shard_name_template, None, "files are named by shard or epoch"
-        )
         if coder is not None and not isinstance(coder, Coder):
             raise TypeError(f"coder is {coder!r:.200}; give an instance of a Coder, such as StrUtf8Coder()")
         compression_of("", compression_type)
         end = b"\n" if append_trailing_newlines else b""
         writer = TextWriter(end, header, footer, compression_type, coder or ToBytesCoder())
         super().__init__(FileSink(file_path_prefix, file_name_suffix, writer, if_exists), num_shards, windowed_writes)
+        self._named: _NamedFiles | None = None
+        if shard_name_template is not None:
+            if if_exists != "replace":
+                raise ValueError(
+                    f"if_exists is {if_exists!r:.200}, which files with a shard_name_template cannot have; leave it out"
+                )
+            folder, name = FileSystems.split(absolute(fspath(file_path_prefix)))
+            names = ShardTemplate(name, shard_name_template, file_name_suffix)
+            compression = compression_of(f"{name}{shard_name_template}{file_name_suffix}", compression_type)
+            self._named = _NamedFiles(folder, names, partial(LineSink, writer, compression), num_shards)
+
+    def is_whole(self, inputs: Sequence[PValue]) -> bool:
+        """See `Write.is_whole`."""
+        return self._named is None and super().is_whole(inputs)
+
+    def expand(self, inputs: PCollection[object]) -> PValue:
+        """The end of a branch, or with a `shard_name_template` the paths of the files."""
+        if self._named is None:
+            return super().expand(inputs)
+        return (inputs if self._windowed else inputs | "Whole" >> WindowInto(GlobalWindows())) | self._named
+
+
+class LineSink(WriterSink):
+    """Writes elements as lines of a file of `WriteToFiles`."""
+
+    def __init__(self, writer: TextWriter, compression: str, destination: object) -> None:
+        self._writer, self._compression = writer, compression
+
+    def create_metadata(self, destination: object, full_file_name: str) -> FileMetadata:
+        """Compressed as the final name states."""
+        return FileMetadata("text/plain", self._compression)
+
+    def open(self, fh: BinaryIO) -> None:
+        """Begin with the header."""
+        self._file = fh
+        self._write(self._writer.header)
+
+    def _write(self, line: str | None) -> None:
+        if line is not None:
+            self._file.write(line.encode() + self._writer.newline)
+
+    def write(self, record: object) -> None:
+        """Write a line."""
+        self._file.write(self._writer.coder.encode(record) + self._writer.newline)
+
+    def flush(self) -> None:
+        """End with the footer."""
+        self._write(self._writer.footer)
+        self._file.flush()
+
+
+class _NamedFiles(PTransform[PCollection[object], PCollection[object]]):
+    """Files with names by a template; the output is their paths."""
+
+    def __init__(self, folder: str, names: ShardTemplate, sink: Callable[[object], LineSink], shards: int) -> None:
+        super().__init__("Files")
+        shards = shards if names.template else 1
+        self._folder, self._names = folder, names
+        most = 0 if shards else WriteToFiles.MAX_NUM_WRITERS_PER_BUNDLE
+        self._write = WriteToFiles(folder, names, sink=sink, shards=shards, max_writers_per_bundle=most)
+
+    def expand(self, inputs: PCollection[object]) -> PCollection[object]:
+        """The paths. Raises `ValueError` if files of several windows would have equal names."""
+        if not isinstance(inputs.windowing.window_fn, GlobalWindows) and not self._names.tells_windows():
+            raise ValueError(
+                f"step {inputs.pipeline.current_label!r} writes windows, but shard_name_template "
+                f"{self._names.template!r:.200} gives all windows the same names; add W or V for the window"
+            )
+        files = cast("PCollection[object]", inputs | "Write" >> self._write)
+        return files | "Path" >> Map(_path_of, self._folder).with_output_types(str)
+
+
+def _path_of(file: FileResult, folder: str) -> str:
+    return FileSystems.join(folder, file.file_name)
 
 
 @dataclass(frozen=True, slots=True)

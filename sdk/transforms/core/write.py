@@ -9,7 +9,7 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import PCollection, PDone, PValue
 
 
-class Write(PTransform[PCollection[object], PDone]):
+class Write(PTransform[PCollection[object], PValue]):
     """Passes elements with their timestamps to a sink after the commit of the epoch that made them.
 
     Outputs of a `DoFn` with weak productions are passed to the sink at once; the sink must support that, as `SendSink`
@@ -31,7 +31,7 @@ class Write(PTransform[PCollection[object], PDone]):
         """Whether the sink receives the elements of these inputs; False if `expand` applies other steps instead."""
         return True
 
-    def expand(self, inputs: PCollection[object]) -> PDone:
+    def expand(self, inputs: PCollection[object]) -> PValue:
         """The end of a pipeline's branch."""
         if not isinstance(inputs, PCollection):
             raise TypeError(f"{self.label} was applied to {inputs!r:.200}; apply it to a collection")

@@ -11,10 +11,11 @@ from headrace.sdk.graph.ptransform import PTransform
 from headrace.sdk.graph.pvalue import DoOutputsTuple, PCollection
 from headrace.sdk.model.tagged_output import TaggedOutput
 from headrace.sdk.transforms.core.par_do import ParDo
+from headrace.sdk.typehints.io_type_hints import WithTypeHints
 from headrace.sdk.typehints.values import is_whole
 
 
-class PartitionFn:
+class PartitionFn(WithTypeHints):
     """Base of objects that choose the partition of an element; `Partition` takes a plain function, too."""
 
     def default_label(self) -> str:

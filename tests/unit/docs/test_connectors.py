@@ -55,6 +55,17 @@ def test_lines_that_are_no_record(monkeypatch, tmp_path):
     assert [(line.line, line.text) for line, _ in names["bad"]] == [(2, '{"product": ')]
 
 
+def test_names_and_formats(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Names and formats of one's own", monkeypatch)
+    names = ["coffee-00000-of-00001.txt", "tea-00000-of-00001.txt"]
+    orders = tmp_path / "drinks/orders"
+    assert sorted(path.name for path in orders.iterdir()) == names
+    assert (orders / names[1]).read_text() == "tea 3\ntea 4\n"
+    told = [line for path in tmp_path.glob("drinks/names*") for line in path.read_text().splitlines()]
+    assert sorted(told) == names
+
+
 def test_parquet_in_folders(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     run("Parquet in folders", monkeypatch)

@@ -195,10 +195,6 @@ class TestArgumentsInTheOrderOfBeams:
                 "coder is 1; give an instance of a Coder",
             ),
             (
-                lambda: beam.io.WriteToText("x", "", True, 0, "gzip"),
-                "WriteToText has no shard_name_template, got 'gzip'",
-            ),
-            (
                 lambda: beam.io.ReadFromParquet("x", 0, ["a"]),
                 r"validate is True or False, got \['a'\]; .* order of Beam",
             ),
@@ -209,8 +205,12 @@ class TestArgumentsInTheOrderOfBeams:
             # As Beam's are called.
             (lambda: beam.io.ReadFromText("x", coder=BytesCoder), "give an instance of a Coder"),
             (
-                lambda: beam.io.ReadFromText("x", delimiter=b"|"),
-                r"has no delimiter, got b'\|' for it; .*ReadFromCsv has sep",
+                lambda: beam.io.ReadFromText("x", delimiter=b"|", validate=False, max_delay=1),
+                "with a delimiter takes no max_delay",
+            ),
+            (
+                lambda: beam.io.ReadFromText("x", delimiter=b"|", validate=False, encoding="latin-1"),
+                "with a delimiter takes no encoding",
             ),
             (lambda: beam.io.ReadFromText("x", escapechar=b"!"), "has no escapechar, got b'!'"),
             (
@@ -218,7 +218,6 @@ class TestArgumentsInTheOrderOfBeams:
                 "skip_header_lines is a number of lines, got '1'",
             ),
             (lambda: beam.io.WriteToText("x", coder=BytesCoder), "give an instance of a Coder"),
-            (lambda: beam.io.WriteToText("x", shard_name_template=""), "has no shard_name_template, got '' for it"),
             (lambda: beam.io.WriteToParquet("x", row_group_buffer_size=1024), "got 1024 for it; give row_group_size"),
             (
                 lambda: beam.io.WriteToParquet("x", record_batch_size="1"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import lzma
 from pathlib import Path
 
 import pyarrow as pa
@@ -39,6 +40,16 @@ def test_files_are_written_and_read(folder: Path) -> None:
     made.write(b"7")
     made.close()
     assert (folder / "new/d.txt").read_bytes() == b"7"
+
+
+def test_compressions_have_beams_names(folder: Path) -> None:
+    with FileSystems.create(f"{folder}/x", compression_type=CompressionTypes.LZMA) as file:
+        file.write(b"packed")
+    assert lzma.decompress((folder / "x").read_bytes()) == b"packed"
+    (folder / "y.lzma").write_bytes(lzma.compress(b"alone", lzma.FORMAT_ALONE))
+    assert FileSystems.open(f"{folder}/y.lzma").read() == b"alone"
+    assert CompressionTypes.is_valid_compression_type("lzma")
+    assert not CompressionTypes.is_valid_compression_type("zip")
 
 
 def test_patterns_match_files(folder: Path) -> None:
