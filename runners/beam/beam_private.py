@@ -14,6 +14,7 @@ import apache_beam
 from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream
 from apache_beam.transforms import core, trigger
+from apache_beam.typehints import row_type
 
 DoFnParam = core._DoFnParam
 """Class of the defaults that ask for what Beam gives: `DoFn.WindowParam` and its like."""
@@ -92,3 +93,11 @@ def read_events(address: str, tags: object, coder: object, events: SimpleQueue[A
 def periodic_data(transform: object) -> Sequence[object] | None:
     """The elements that a `PeriodicImpulse` repeats. Relies on the attribute `_data` of its DoFn."""
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
+
+
+def is_generated_row_type(kind: type) -> bool:
+    """Whether Beam has made up a class for rows, as the process does not know one for their schema.
+
+    Relies on the function `_user_type_is_generated`.
+    """
+    return bool(row_type._user_type_is_generated(kind))
