@@ -21,6 +21,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream
 from apache_beam.transforms import core, trigger, userstate, window
+from apache_beam.typehints import row_type
 from apache_beam.utils.histogram import Histogram, LinearBucket
 
 DoFnParam = core._DoFnParam
@@ -112,6 +113,14 @@ def read_events(address: str, tags: object, coder: object, events: SimpleQueue[A
 def periodic_data(transform: object) -> Sequence[object] | None:
     """The elements that a `PeriodicImpulse` repeats. Relies on the attribute `_data` of its DoFn."""
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
+
+
+def is_generated_row_type(kind: type) -> bool:
+    """Whether Beam has made up a class for rows, as the process does not know one for their schema.
+
+    Relies on the function `_user_type_is_generated`.
+    """
+    return bool(row_type._user_type_is_generated(kind))
 
 
 def timer_method(spec: userstate.TimerSpec) -> str:

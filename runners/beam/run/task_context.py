@@ -1,4 +1,4 @@
-"""What Beam's code expects around it in a task: the options of the pipeline, and where metrics go."""
+"""What Beam's code expects around it in a task: options of the pipeline, classes of rows, and where metrics go."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from apache_beam.runners.worker.statesampler import set_current_tracker
 
 from headrace.lowlevel.metric import collector
 from headrace.runners.beam.run.metrics import MetricsTracker
+from headrace.runners.beam.run.row_types import pickled_row_types, register_row_types
 
 
 class TaskContext:
@@ -23,14 +24,16 @@ class TaskContext:
     def __init__(self, options: Mapping[str, object]) -> None:
         self._options = options
         self._is_sent = False
+        self._row_types: Mapping[str, bytes] = {}
 
     def __call__(self) -> None:
-        """Set options and metrics up."""
+        """Set options, classes of rows and metrics up."""
         if self._is_sent and RuntimeValueProvider.runtime_options is not self._options:
             # A worker process may have run tasks of another pipeline before.
             RuntimeValueProvider.set_runtime_options(self._options)
             FileSystems.set_options(PipelineOptions([], **self._options))
+            register_row_types(self._row_types)
         set_current_tracker(MetricsTracker(collector()))
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {"_options": self._options, "_is_sent": True}
+        return {"_options": self._options, "_is_sent": True, "_row_types": pickled_row_types()}

@@ -20,7 +20,7 @@ RUNNERS: Mapping[str, Sequence[str]] = {
 }
 """Name of a runner -> flags that choose it."""
 ALL_ON = "HEADRACE_BEAM_PROGRAMS"
-"""Environment variable: the runner on which tests run all programs, "local" or "spark" (`./dev beam --examples`)."""
+"""Environment variable with the runner on which the tests run all programs, "local" or "spark"."""
 Output = Mapping[str, Sequence[Sequence[str]]]
 """Name of an output without its shards -> its lines in order, of each the parts that are compared."""
 
@@ -35,6 +35,8 @@ class Program:
     """Its arguments, with `{inputs}` and `{outputs}` for folders."""
     parts: str = r"^.*$"
     """Pattern of the parts of a line that are compared."""
+    header: bool = False
+    """Whether each file begins with a header, so that there are as many as files."""
     quick: bool = False
     """Whether the ordinary tests run it."""
 
@@ -51,8 +53,9 @@ class Program:
         # Beam's own runner may leave a temporary folder.
         for file in filter(Path.is_file, folder.iterdir()):
             name = re.sub(r"-\d{5}-of-\d{5}", "", file.name)
-            for line in file.read_text(encoding="utf-8").splitlines():
-                lines.setdefault(name, []).append(sorted(re.findall(self.parts, line)))
+            found = lines.setdefault(name, [])
+            for line in file.read_text(encoding="utf-8").splitlines()[self.header and bool(found) :]:
+                found.append(sorted(re.findall(self.parts, line)))
         return {name: sorted(found) for name, found in lines.items()}
 
 

@@ -8,9 +8,20 @@ import sys
 import pytest
 
 
-@pytest.mark.slow
-def test_quick_suites() -> None:
-    command = [sys.executable, "-m", "tests.beam.suites", "--quick"]
+def run_suites(*arguments: str) -> str:
+    """What the command of the suites prints."""
+    command = [sys.executable, "-m", "tests.beam.suites", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stdout[-5000:]
-    assert " passed" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_quick_suites() -> None:
+    assert " passed" in run_suites("--quick")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_state_and_timers_on_spark() -> None:
+    assert " passed" in run_suites("--spark", "transforms.userstate_test")
