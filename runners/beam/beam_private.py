@@ -11,9 +11,12 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 import apache_beam
+import pyarrow as pa
+from apache_beam.io import parquetio
 from apache_beam.runners.direct import test_stream_impl
 from apache_beam.testing import test_stream
 from apache_beam.transforms import core, trigger
+from apache_beam.transforms import window as beam_window
 
 DoFnParam = core._DoFnParam
 """Class of the defaults that ask for what Beam gives: `DoFn.WindowParam` and its like."""
@@ -92,3 +95,31 @@ def read_events(address: str, tags: object, coder: object, events: SimpleQueue[A
 def periodic_data(transform: object) -> Sequence[object] | None:
     """The elements that a `PeriodicImpulse` repeats. Relies on the attribute `_data` of its DoFn."""
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
+
+
+def is_table_maker(fn: apache_beam.DoFn) -> bool:
+    """Whether a DoFn is that of `WriteToParquet`, which makes Arrow tables of rows.
+
+    Relies on the class `_RowDictionariesToArrowTable`.
+    """
+    return type(fn) is parquetio._RowDictionariesToArrowTable
+
+
+def schema_of_tables(fn: apache_beam.DoFn) -> pa.Schema:
+    """The schema of the tables that a `_RowDictionariesToArrowTable` makes. Relies on its attribute `_schema`."""
+    return fn._schema
+
+
+def take_rows(fn: apache_beam.DoFn, table: pa.Table, window: beam_window.BoundedWindow) -> list[pa.Table]:
+    """Have a `_RowDictionariesToArrowTable` take rows that are a table already; the table that is full before, if any.
+
+    Relies on the attributes `_window`, `_buffer`, `_record_batches`, `_record_batches_byte_size` and
+    `_row_group_buffer_size`, and on the methods `_flush_buffer` and `_create_table`.
+    """
+    fn._window = window
+    if fn._buffer and fn._buffer[0]:
+        fn._flush_buffer()
+    full = [fn._create_table()] if fn._record_batches_byte_size >= fn._row_group_buffer_size else []
+    fn._record_batches += table.to_batches()
+    fn._record_batches_byte_size += table.nbytes
+    return full
