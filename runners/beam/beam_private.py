@@ -97,6 +97,14 @@ def periodic_data(transform: object) -> Sequence[object] | None:
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
 
 
+def puts_under_none(fn: apache_beam.DoFn) -> bool:
+    """Whether a DoFn is that of `CombineGlobally`, which makes pairs of None and the element.
+
+    Relies on the class `_KeyWithNone`.
+    """
+    return type(fn) is core._KeyWithNone
+
+
 def is_table_maker(fn: apache_beam.DoFn) -> bool:
     """Whether a DoFn is that of `WriteToParquet`, which makes Arrow tables of rows.
 

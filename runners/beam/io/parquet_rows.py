@@ -43,7 +43,8 @@ class DictsOfTables:
         """The batches. Raises `StepError` for a value that Python does not have."""
         for table in cast("Iterator[pa.Table]", tables):
             for part in table.to_batches(rows_at_once(table.column_names)):
-                yield self._columns(part) or self._called(part)
+                columns = self._columns(part)
+                yield self._called(part) if columns is None else columns
 
     def _columns(self, part: pa.RecordBatch) -> Batch | None:
         shape = shape_of_rows(part, as_rows=False)
