@@ -12,6 +12,7 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 import apache_beam
+import pyarrow as pa
 from apache_beam import coders
 from apache_beam.io import fileio, parquetio
 from apache_beam.io.filebasedsink import FileBasedSink
@@ -113,6 +114,42 @@ def read_events(address: str, tags: object, coder: object, events: SimpleQueue[A
 def periodic_data(transform: object) -> Sequence[object] | None:
     """The elements that a `PeriodicImpulse` repeats. Relies on the attribute `_data` of its DoFn."""
     return cast("Sequence[object] | None", cast(Any, transform).fn._data)
+
+
+def puts_under_none(fn: apache_beam.DoFn) -> bool:
+    """Whether a DoFn is that of `CombineGlobally`, which makes pairs of None and the element.
+
+    Relies on the class `_KeyWithNone`.
+    """
+    return type(fn) is core._KeyWithNone
+
+
+def is_table_maker(fn: apache_beam.DoFn) -> bool:
+    """Whether a DoFn is that of `WriteToParquet`, which makes Arrow tables of rows.
+
+    Relies on the class `_RowDictionariesToArrowTable`.
+    """
+    return type(fn) is parquetio._RowDictionariesToArrowTable
+
+
+def schema_of_tables(fn: apache_beam.DoFn) -> pa.Schema:
+    """The schema of the tables that a `_RowDictionariesToArrowTable` makes. Relies on its attribute `_schema`."""
+    return fn._schema
+
+
+def take_rows(fn: apache_beam.DoFn, table: pa.Table, w: window.BoundedWindow) -> list[pa.Table]:
+    """Have a `_RowDictionariesToArrowTable` take rows that are a table already; the table that is full before, if any.
+
+    Relies on the attributes `_window`, `_buffer`, `_record_batches`, `_record_batches_byte_size` and
+    `_row_group_buffer_size`, and on the methods `_flush_buffer` and `_create_table`.
+    """
+    fn._window = w
+    if fn._buffer and fn._buffer[0]:
+        fn._flush_buffer()
+    full = [fn._create_table()] if fn._record_batches_byte_size >= fn._row_group_buffer_size else []
+    fn._record_batches += table.to_batches()
+    fn._record_batches_byte_size += table.nbytes
+    return full
 
 
 def is_generated_row_type(kind: type) -> bool:

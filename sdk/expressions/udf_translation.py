@@ -70,7 +70,7 @@ def _translation_or_reason(
     width = sum(isinstance(each, ItemOf) for each in values.values()) if spread else None
     return (
         "it returns a constant"
-        if isinstance(value, Literal)
+        if isinstance(value, Literal) and not as_truth
         else TranslatedFunction(value, width, tuple(reading.names.items()), event_time)
     )
 

@@ -30,15 +30,18 @@ def table_of(batch: Batch, schema: pa.Schema | None = None) -> pa.Table:
     >>> table_of(Batch([{"carrier": "UA", "at": Timestamp(1)}], [0])).schema.names
     ['carrier', 'at']
     """
-    tables = [_of_columns(part, schema) for part in batch.parts()]
+    tables = [table_of_columns(part, schema) for part in batch.parts()]
     converted = [table for table in tables if table is not None]
     if converted and len(converted) == len(tables) and all(table.schema == converted[0].schema for table in converted):
         return pa.concat_tables(converted)
     return _of_values(batch.values, schema)
 
 
-def _of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
-    """The table of a column batch; None unless its Python values would give a table of the same types."""
+def table_of_columns(batch: Batch, schema: pa.Schema | None) -> pa.Table | None:
+    """The table of a column batch; None unless its Python values are certain to give the same table.
+
+    Columns that the elements do not have are null. Arguments as of `table_of`.
+    """
     if not isinstance(batch, ColumnBatch) or not isinstance(batch.shape, (Fields, Named)):
         return None
     columns = [_column(shape, batch.table) for shape in batch.shape.shapes]

@@ -1,7 +1,10 @@
-"""Beam's `ReadFromParquet` gives the same rows as columns as by Beam's own DoFn, and the same errors."""
+"""Beam's transforms for Parquet do the same with columns as by Beam's own DoFns, row by row, with the same errors."""
 
 from __future__ import annotations
 
+import copy
+import glob
+import os
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from unittest.mock import patch
@@ -12,13 +15,19 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.io import parquetio
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from hypothesis import given
+from apache_beam.transforms.window import GlobalWindow
+from apache_beam.utils.windowed_value import WindowedValue as BeamValue
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
 from headrace.runners.beam import HeadraceRunner
 from headrace.runners.beam.io import parquet_rows
-from headrace.runners.beam.io.parquet_rows import DictsOfTables
+from headrace.runners.beam.io.parquet_rows import DictsOfTables, TablesOfRows
+from headrace.sdk.expressions.element_schema import Single
+from headrace.sdk.model.windowed_value import WindowedValue
+from tests.depth import examples
 
 INSTANTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))
 COLUMNS = {
@@ -54,6 +63,7 @@ def tables(draw):
     return pa.concat_tables(chunks)
 
 
+@settings(max_examples=examples(60, 2000))
 @given(table=tables())
 def test_rows_are_those_of_beams_own_function(table):
     batches = list(DictsOfTables("Rows")(iter([table])))
@@ -61,6 +71,89 @@ def test_rows_are_those_of_beams_own_function(table):
     assert repr(rows) == repr(list(parquetio._ArrowTableToRowDictionaries().process(table)))
     plain = not {"list", "inside"} & set(table.column_names)
     assert {isinstance(batch, ColumnBatch) for batch in batches} <= {plain}
+
+
+KINDS = [pa.int64(), pa.int8(), pa.float64(), pa.string(), pa.large_string(), pa.bool_(), pa.binary(), pa.date32()]
+KINDS += [pa.timestamp("us"), pa.timestamp("s", "UTC"), pa.decimal128(9, 2), pa.list_(pa.int64()), pa.null()]
+
+
+@st.composite
+def schemas(draw, table):
+    """A schema for rows of a table: types of its columns or others, columns that it lacks, some that must be there."""
+    fields = []
+    for name in draw(st.lists(st.sampled_from([*table.column_names, "missing"]), max_size=4, unique=True)):
+        known = table.schema.field(name).type if name in table.column_names else pa.int64()
+        kind = draw(st.just(known) | st.sampled_from(KINDS))
+        must = name == "missing" and kind != pa.null() and draw(st.booleans())
+        fields.append(pa.field(name, kind, nullable=not must))
+    return pa.schema(fields)
+
+
+def tables_or_error(fn, batches):
+    """What the DoFn of `WriteToParquet` makes of batches in one bundle, with timestamps; or the error."""
+    outputs = []
+    try:
+        for batch in batches:
+            taken = fn.take_columns(batch) if isinstance(fn, TablesOfRows) and isinstance(batch, ColumnBatch) else None
+            if taken is not None:
+                outputs += taken
+                continue
+            for row in batch.values:
+                outputs += fn.process(row, GlobalWindow(), None)
+        outputs += fn.finish_bundle() or ()
+    except Exception as error:
+        return type(error), str(error)
+    return [each.value if isinstance(each, WindowedValue | BeamValue) else each for each in outputs]
+
+
+@settings(max_examples=examples(60, 2000))
+@given(table=tables(), data=st.data(), limit=st.sampled_from([1, 60, 1 << 26]))
+def test_rows_in_columns_become_the_same_tables(table, data, limit):
+    fn = parquetio._RowDictionariesToArrowTable(data.draw(schemas(table)), limit, 2)
+    batches = list(DictsOfTables("Rows")(iter([table])))
+    # Rows that do not come as columns go before and between those that do.
+    singles = [Batch(batch.values[:1], batch.timestamps[:1]) for batch in batches]
+    mixed = [each for both in zip(singles, batches, strict=True) for each in both]
+    expected = tables_or_error(copy.deepcopy(fn), mixed)
+    found = tables_or_error(TablesOfRows(fn), mixed)
+    if isinstance(expected, tuple):
+        assert found == expected
+        return
+    assert [each.schema for each in found] == [fn._schema] * len(found)
+    whole, by_row = (pa.concat_tables([fn._schema.empty_table(), *each]).combine_chunks() for each in (found, expected))
+    assert whole.equals(by_row)
+    if limit == 1 << 26:
+        assert len(found) == len(expected)
+
+
+def test_a_full_table_goes_before_the_next_columns():
+    fn = TablesOfRows(parquetio._RowDictionariesToArrowTable(pa.schema([("number", pa.int64())]), 800, 10))
+    [batch] = DictsOfTables("Rows")(iter([pa.table({"number": range(100)})]))
+    assert fn.take_columns(batch) == []
+    [full] = fn.take_columns(batch)
+    assert full["number"].to_pylist() == list(range(100))
+    assert fn.take_columns(ColumnBatch(batch.table, batch.times, Single(0))) is None
+
+
+def written(runner, files, **options):
+    with beam.Pipeline(runner=runner) as pipeline:
+        rows = pipeline | beam.io.ReadFromParquet(f"{files}/*.parquet", columns=["number", "text"])
+        changed = rows | beam.Map(lambda row: {"number": row["number"] * 2, "text": row["text"]})
+        schema = pa.schema([("text", pa.string()), ("number", pa.float64()), ("none", pa.int8())])
+        _ = changed | beam.io.WriteToParquet(f"{files}/out", schema, **options)
+    tables = [pq.read_table(path) for path in glob.glob(f"{files}/out*")]
+    for path in glob.glob(f"{files}/out*"):
+        os.remove(path)
+    return {str(table.schema) for table in tables}, sorted(str(row) for table in tables for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("options", [{}, {"record_batch_size": 2, "row_group_buffer_size": 20}, {"num_shards": 2}])
+def test_files_are_those_of_rows_one_by_one_and_beams(files, options):
+    ours = written(HeadraceRunner("LocalRunner"), files, **options)
+    assert len(ours[1]) == 21
+    assert ours == written(FnApiRunner(), files, **options)
+    with patch.object(parquet_rows, "table_of_columns", lambda batch, schema: None):
+        assert ours == written(HeadraceRunner("LocalRunner"), files, **options)
 
 
 def rows_of(runner, files, **options):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import apache_beam
@@ -38,6 +39,13 @@ class BeamCombineFn(CombineFn[object, object, object]):
     def add_input(self, accumulator: object, element: object, *args: object, **kwargs: object) -> object:
         """See `CombineFn`."""
         return self._fn.add_input(accumulator, element, *args, **kwargs)
+
+    def add_inputs(self, accumulator: object, elements: Iterable[object]) -> object:
+        """See `CombineFn`."""
+        # Most functions have no way of their own for many elements.
+        if type(self._fn).add_inputs is apache_beam.CombineFn.add_inputs:
+            return super().add_inputs(accumulator, elements)
+        return self._fn.add_inputs(accumulator, elements)
 
     def merge_accumulators(self, accumulators: object, *args: object, **kwargs: object) -> object:
         """See `CombineFn`."""

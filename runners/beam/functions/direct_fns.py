@@ -17,8 +17,15 @@ from apache_beam.utils.windowed_value import WindowedValue as BeamValue
 
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import Timestamp
-from headrace.runners.beam.beam_private import DoFnParam, output_types, takes_or_gives_batches, wrapped_function
+from headrace.runners.beam.beam_private import (
+    DoFnParam,
+    output_types,
+    puts_under_none,
+    takes_or_gives_batches,
+    wrapped_function,
+)
 from headrace.runners.beam.windows import pane_to_beam, timestamp_to_beam, to_beam, value_of_beam
+from headrace.sdk.expressions.pair_functions import UnderNone
 from headrace.sdk.functions.arguments import Converted, Given, Source, register_parameter
 from headrace.sdk.functions.do_fn import DoFn, FilterFn, FlatMapFn, FlatMapTupleFn, MapFn, MapTupleFn
 from headrace.sdk.model.special_outputs import converted, register_instant, register_output
@@ -138,6 +145,8 @@ def direct(fn: apache_beam.DoFn) -> DoFn | None:
         return None
     if output_types(fn) is not None or not _has_known_parameters(signature):
         return None
+    if puts_under_none(fn):
+        return MapFn(UnderNone())
     if type(fn) is not core.CallableWrapperDoFn:
         return BeamPlainDoFn(fn) if _says_parameters(fn, signature) else None
     function = wrapped_function(fn)

@@ -20,6 +20,7 @@ from headrace.runners.beam.functions.keys import KeyForm
 from headrace.runners.beam.functions.own_coders import OwnCoder
 from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
+from headrace.runners.beam.io.parquet_rows import by_column
 from headrace.runners.beam.rules.streams import periodic_sequences
 from headrace.runners.beam.translation import Collection, Rule, Translation
 from headrace.sdk.functions import finalizers
@@ -35,7 +36,7 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
         return
     signature = common.DoFnSignature(transform.fn)
     finalizes = signature.has_bundle_finalization()
-    plain = None if step.side_inputs or finalizes else direct(transform.fn)
+    plain = None if step.side_inputs or finalizes else by_column(transform.fn, direct(transform.fn))
     source = made.source(step)
     if is_stateful_dofn(transform.fn):
         keys, values = KeyForm.of_stateful(step), OwnCoder.of_values(step)

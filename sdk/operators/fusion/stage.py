@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
@@ -20,6 +20,7 @@ from headrace.lowlevel.topology.computation import InlineComputation
 from headrace.lowlevel.user_errors import failed_step
 from headrace.lowlevel.user_exceptions import packed
 from headrace.sdk.functions.changelog import ChangelogFn
+from headrace.sdk.functions.column_do_fn import ColumnDoFn
 from headrace.sdk.functions.do_fn import DoFn
 from headrace.sdk.functions.lifecycle import call_hook, last_outputs, set_up, start_bundle
 from headrace.sdk.model.element_form import ElementForm, plain_form
@@ -80,8 +81,9 @@ class Stage(InlineComputation):
 
     @property
     def is_pure(self) -> bool:
-        """Whether all steps may take columns: then only translated functions are called, which have no side effects."""
-        return all(reason is None for _, reason in self.paths())
+        """Whether all steps may take columns by translated functions, which have no side effects."""
+        takes = any(isinstance(step.fn, ColumnDoFn) for step in self.plan.element_steps())
+        return not takes and all(reason is None for _, reason in self.paths())
 
     def paths(self) -> Paths:
         """Each step and exit with the reason why it never takes columns, or None if it may."""
@@ -118,7 +120,7 @@ class _LiveStage:
         self._deferred: dict[tuple[int, ElementForm], tuple[list[object], list[int]]] = {}
         self._finishing = [step for step in plan.element_steps() if step.finishes()]
         self._throughput = Throughput(plan)
-        self._columns = ColumnRun(plan, self._throughput, self._run_batch)
+        self._columns = ColumnRun(plan, self._throughput, self._run_batch, self._put_plain)
 
     def start_bundle(self) -> None:
         self._throughput.clear()
@@ -242,6 +244,10 @@ class _LiveStage:
             self._put(step, result, timestamp, windows, pane, form)
 
         return divert
+
+    def _put_plain(self, step: ElementStep, results: Iterable[object], timestamp: int) -> None:
+        for result in results:
+            self._put(step, result, timestamp, None, None, ElementForm.PLAIN)
 
     def _put(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -23,7 +23,8 @@ from headrace.sdk.expressions.expression import Expression
 from headrace.sdk.expressions.pane_schema import Fired, index_and_timing
 from headrace.sdk.expressions.translated_function import TranslatedFunction
 from headrace.sdk.expressions.udf_translation import why_not_translated
-from headrace.sdk.functions.arguments import Given, given_of
+from headrace.sdk.functions.arguments import Constant, Given, given_of
+from headrace.sdk.functions.column_do_fn import ColumnDoFn
 from headrace.sdk.functions.do_fn import FilterFn, FunctionDoFn, MapFn, MapTupleFn
 from headrace.sdk.functions.function_ast import CALLED, is_watched
 from headrace.sdk.model.element_form import ElementForm, always_one_window, plain_form
@@ -56,6 +57,10 @@ class RunLoop(Protocol):
         """Run the loop over a batch's elements; `only` are indices of the readers that get them, None for all."""
 
 
+Put = Callable[[ElementStep, Iterable[object], int], None]
+"""Takes outputs of a step that are single elements; their timestamp is microseconds UTC."""
+
+
 def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str | None:
     """Why a reader of a collection can never take elements of a form as columns; None if it may."""
     if form not in (ElementForm.PLAIN, ElementForm.FIRED):
@@ -67,6 +72,9 @@ def obstacle_to(plan: StagePlan, reader: Step | Exit, form: ElementForm) -> str 
         one_window = form is ElementForm.FIRED or always_one_window(plan.windowings[reader.source])
         plain = reader.output_form(form, plan.windowings[reader.output]) is ElementForm.PLAIN
         return None if one_window and plain else "elements may be in several windows, or windows may depend on values"
+    if isinstance(reader.fn, ColumnDoFn):
+        is_global = form is ElementForm.PLAIN and type(plan.windowings[reader.source].window_fn) is GlobalWindows
+        return None if is_global else f"{type(reader.fn).__name__} takes columns in the global window only"
     if type(reader.fn) not in (MapFn, FilterFn, MapTupleFn):
         return f"{type(reader.fn).__name__} runs Python code for each element"
     arguments = list(map(given_of, reader.arguments.sources()))
@@ -101,6 +109,14 @@ def _obstacle_to_times(plan: StagePlan, step: ElementStep, form: ElementForm) ->
     return "its function gives elements other timestamps, and windows are not made of these"
 
 
+def _is_last(reader: Step | Exit) -> bool:
+    """Whether a reader is a step without windows: nothing reads what it puts out, and it takes none."""
+    if not isinstance(reader, ElementStep) or reader.outputs:
+        return False
+    sources = [given_of(source) for source in reader.arguments.sources()]
+    return all(isinstance(source, Constant) or source in (Given.ELEMENT, Given.TIMESTAMP) for source in sources)
+
+
 def _is_replaceable(step: ElementStep, seen: TranslatedFunction) -> bool:
     """Whether the translation can stand for the step's function without anyone noticing."""
     return not is_watched() and seen.is_still(_function(step))
@@ -129,8 +145,8 @@ class _Output:
 class ColumnRun:
     """Runs column batches through the steps of a stage; readers that need single elements get the generated loop."""
 
-    def __init__(self, plan: StagePlan, throughput: Throughput, run_loop: RunLoop) -> None:
-        self._plan, self._throughput, self._run_loop = plan, throughput, run_loop
+    def __init__(self, plan: StagePlan, throughput: Throughput, run_loop: RunLoop, put: Put) -> None:
+        self._plan, self._throughput, self._run_loop, self._put = plan, throughput, run_loop, put
         self._readers: dict[tuple[int, ElementForm], list[Step | Exit | None]] = {}
 
     def run(self, node: int, form: ElementForm, batch: ColumnBatch, emit: Emit) -> None:
@@ -152,7 +168,26 @@ class ColumnRun:
             elif len(output.batch):
                 self.run(output.node, output.form, output.batch, emit)
         if others:
+            form, batch = self._for_loop(node, form, batch, others)
             self._run_loop(node, form, batch, emit, None if len(others) == len(readers) else frozenset(others))
+
+    def _for_loop(
+        self, node: int, form: ElementForm, batch: ColumnBatch, others: set[int]
+    ) -> tuple[ElementForm, ColumnBatch]:
+        """A batch for a loop: without windows and panes if no reader in the loop could tell, as making them takes time.
+
+        Args:
+            node: Number of the collection.
+            form: The form of its elements.
+            batch: The elements.
+            others: Indices of the readers that get them in the loop.
+        """
+        shape, readers = batch.shape, self._plan.consumers(node)
+        if not isinstance(shape, Fired) or not always_one_window(self._plan.windowings[node]):
+            return form, batch
+        if not all(_is_last(readers[index][1]) for index in others):
+            return form, batch
+        return ElementForm.PLAIN, ColumnBatch(batch.table, batch.times, shape.value)
 
     def _outputs(self, reader: Step | Exit, form: ElementForm, batch: ColumnBatch) -> list[_Output] | None:
         """What a reader makes of a batch; None if the reader needs single elements.
@@ -189,6 +224,8 @@ class ColumnRun:
             yield _Output(_with_schema(batch, schema), stream=reader.stream)
         elif isinstance(reader, WindowStep):
             yield _Output(_with_schema(batch, self._view(reader.source, form, batch).shape), reader.output)
+        elif isinstance(reader.fn, ColumnDoFn):
+            self._take(reader, reader.fn, batch)
         elif isinstance(reader.fn, FilterFn):
             passed = filtered(batch, self._mask(reader, form, batch))
             if None in reader.outputs:
@@ -197,6 +234,13 @@ class ColumnRun:
             mapped = self._mapped(reader, form, batch)
             if None in reader.outputs:
                 yield _Output(mapped, reader.outputs[None], form)
+
+    def _take(self, step: ElementStep, fn: ColumnDoFn, batch: ColumnBatch) -> None:
+        if len(batch):
+            outputs = fn.take_columns(batch)
+            if outputs is None:
+                raise Unable("its elements are taken one by one")
+            self._put(step, outputs, int(batch.times[0]))
 
     def _mask(self, step: ElementStep, form: ElementForm, batch: ColumnBatch) -> pa.Array:
         # Arrow's functions take a tenth of a second to load, which programs without columns need not wait for.
