@@ -35,6 +35,7 @@ from headrace.lowlevel.injectors.injector import (
     MemorySplit,
     Split,
     TellingSplit,
+    WakingInjector,
 )
 from headrace.lowlevel.injectors.injector_process import InjectorProcess
 from headrace.lowlevel.injectors.process_injector import ProcessInjector
@@ -105,6 +106,7 @@ __all__ = [
     "Topology",
     "TopologyChangeError",
     "TopologyError",
+    "WakingInjector",
     "Watermarks",
     "by_record_id",
 ]

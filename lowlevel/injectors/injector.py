@@ -8,7 +8,7 @@ from the timestamps that the tasks have read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Protocol, Self, runtime_checkable
@@ -75,6 +75,9 @@ class Delivery:
     """The wall-clock time of this epoch, microseconds UTC; None for the runner's clock. Tests set it."""
     idle: bool = False
     """Whether there is nothing to read and nothing has changed; an epoch is then needed only if a timer is due."""
+    quiet_seconds: float | None = None
+    """Seconds for which an idle injector need not be asked again, unless it wakes the driver (`WakingInjector`). With
+    None it is asked again after `RunOptions.poll_seconds`."""
 
 
 class Injector(Protocol):
@@ -113,6 +116,18 @@ class LearningInjector(Injector, Protocol):
         Args:
             position: `Delivery.position` of the epoch.
             told: What `TellingSplit.told` of the delivery's splits has returned.
+        """
+
+
+@runtime_checkable
+class WakingInjector(Injector, Protocol):
+    """An injector that says by itself when there is something to read, so that the driver need not keep asking."""
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """Take the function that lets the driver ask for a delivery at once.
+
+        Any thread may call it, any number of times. The driver gives it before it asks for the first delivery, and
+        again if the topology of the run changes.
         """
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, cast
 
 from headrace.lowlevel.code_pickling import Portable
@@ -122,7 +122,11 @@ class TickInjector(BaseInjector):
         size = max(1, -(-(end - number) // max(1, splits)))
         parts = [range(begin, min(begin + size, end)) for begin in range(number, end, size)]
         ticks = [TickSplit(part, first, self._beat, self._make) for part in parts]
-        return Delivery(ticks, (end, first), self._watermark(end, first), done=done, idle=not parts and not done)
+        idle = not parts and not done
+        delivery = Delivery(ticks, (end, first), self._watermark(end, first), done=done, idle=idle)
+        if not idle or self._beat is None:
+            return delivery
+        return replace(delivery, quiet_seconds=max(0, first + self._beat.time_of(end) - self._now()) / SECOND)
 
     def _count_from(self, first: int) -> int | None:
         if self._stop is None or self._beat is None:

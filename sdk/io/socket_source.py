@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import cast
 
 from headrace.lowlevel.errors import HeadraceError
@@ -33,12 +34,17 @@ class SocketInjector(BaseInjector):
         self._lines: deque[tuple[str, int]] = deque()
         self._began = self._ended = False
         self._failure: Exception | None = None
+        self._wake: Callable[[], None] = _do_nothing
         self._watermark = MIN_TIMESTAMP
         """The watermark of the last delivery that was not idle."""
 
     def start(self) -> object:
         """The number of lines read: none."""
         return 0
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """See `WakingInjector`."""
+        self._wake = wake
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """Up to `limit` lines that have arrived. Raises `SocketError` if the connection fails."""
@@ -60,8 +66,16 @@ class SocketInjector(BaseInjector):
         done, watermark = done and failure is None, min(next_arrival, watermark)
         # The watermark advances without lines, too, but not with every poll.
         idle = not rows and not done and watermark - self._watermark < SECOND
+        quiet = max(0, self._watermark + SECOND - watermark) / SECOND
         self._watermark = self._watermark if idle else watermark
-        return Delivery(read, cast(int, position) + len(rows), watermark, done=done, idle=idle)
+        return Delivery(
+            read,
+            cast(int, position) + len(rows),
+            watermark,
+            done=done,
+            idle=idle,
+            quiet_seconds=quiet if idle else None,
+        )
 
     def _connect(self) -> socket.socket:
         try:
@@ -83,12 +97,20 @@ class SocketInjector(BaseInjector):
             self._failure = error
         with self._changed:
             self._ended = True
+        self._wake()
 
     def _add(self, line: bytes) -> None:
         text = line.decode(errors="replace").removesuffix("\n").removesuffix("\r")
         with self._changed:
             self._changed.wait_for(lambda: len(self._lines) < _AHEAD)
+            is_first = not self._lines
             self._lines.append((text, max(_now(), self._lines[-1][1] if self._lines else MIN_TIMESTAMP)))
+        if is_first:
+            self._wake()
+
+
+def _do_nothing() -> None:
+    """Wake nobody."""
 
 
 def _now() -> int:

@@ -19,6 +19,9 @@ from headrace.runners.engine.hooks import Hooks
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.wakeup import Wakeup
 
+_LONGEST = 3600.0
+"""Longest wait for input, in seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -81,8 +84,17 @@ class Planner:
         else:
             release = running.stragglers.next_due()
             releases = [] if release is None else [release - self._clock.now()]
-            wait = min([int(self._options.poll_seconds * 1e6), *timers, *releases])
+            wait = min([self._quiet(plan), *timers, *releases])
         self._clock.wait(wait, self._wakeup)
+
+    def _quiet(self, plan: Plan) -> int:
+        """Microseconds until an injector has to be asked again."""
+        spans = [
+            self._options.poll_seconds if delivery.quiet_seconds is None else delivery.quiet_seconds
+            for delivery in plan.deliveries.values()
+            if not delivery.done
+        ]
+        return int(min([*spans, _LONGEST]) * 1e6)
 
 
 def _stall(topology: Topology, state: JournalState) -> str:

@@ -7,7 +7,7 @@ micro-batch that is already listed in the checkpoint, or that a commit has read 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Condition
@@ -37,6 +37,8 @@ from headrace.sdk.io.dataframe import DataFrameInjector
 
 _AHEAD = 4
 """Number of stored micro-batches that may wait for an epoch before the streaming query is blocked."""
+_QUERY_SECONDS = 1.0
+"""How often an idle driver looks whether the streaming query has ended; micro-batches wake the driver."""
 _FILE_MANAGER = "spark.sql.streaming.checkpointFileManagerClass"
 # Spark's default starts a process for each file on a local disk.
 _QUICK_FILE_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -89,12 +91,17 @@ class StreamInjector(BaseInjector):
         self._taken = 0
         """Number of the first micro-batch that is not committed as a whole."""
         self._closed = False
+        self._wake: Callable[[], None] | None = None
 
     # These methods run on the thread of the driver.
 
     def start(self) -> object:
         """Return the position of the first row of the first micro-batch."""
         return StreamPosition()
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """See `WakingInjector`."""
+        self._wake = wake
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """Return splits for up to `limit` rows of the micro-batches that are stored so far. Raises `StreamError`."""
@@ -108,7 +115,8 @@ class StreamInjector(BaseInjector):
         with self._changed:
             done = ended and place.batch not in self._staged
         found = [PieceSplit(self._store, rows, self._timestamp, self._tolerant) for rows in cut(ranges, splits)]
-        return Delivery(found, tuple(place), done=done, idle=not ranges and not done)
+        idle = not ranges and not done
+        return Delivery(found, tuple(place), done=done, idle=idle, quiet_seconds=_QUERY_SECONDS if idle else None)
 
     def _next(self, batch: int, within: tuple[int, int], limit: int) -> tuple[list[OffsetRange], StreamPosition]:
         ranges: list[OffsetRange] = []
@@ -206,6 +214,8 @@ class StreamInjector(BaseInjector):
         listed = list(write_list(self._store, self._list(batch), pieces))
         with self._changed:
             self._staged[batch] = listed
+        if self._wake is not None:
+            self._wake()
 
     def _require_continuous(self, batch: int) -> None:
         if batch < self._taken - 1:

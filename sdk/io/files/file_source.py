@@ -177,7 +177,9 @@ class DirectoryInjector(BaseInjector):
         watermark = max(before.watermark, self._watermark(unread, rest, seen))
         done = not rest and self._until is not None and self._until(sorted(seen))
         after = _Position(rest, seen, watermark)
-        return Delivery(pieces, after.plain(), watermark, done=done, idle=not pieces and not done)
+        idle = not pieces and not done
+        quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
+        return Delivery(pieces, after.plain(), watermark, done=done, idle=idle, quiet_seconds=quiet)
 
     def _new_files(self, seen: frozenset[str]) -> list[MatchedFile]:
         now = time.monotonic()

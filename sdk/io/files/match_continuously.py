@@ -190,7 +190,8 @@ class MatchInjector(BaseInjector):
         if self._is_over(before):
             return Delivery([], position, before.watermark, done=True)
         if now < before.start or (self._next is not None and now < self._next):
-            return Delivery([], position, before.watermark, idle=True)
+            due = before.start if self._next is None else self._next
+            return Delivery([], position, before.watermark, idle=True, quiet_seconds=(due - now) / SECOND)
         self._next = now + self._polls.interval
         rows, after = self._look(before, now)
         batch = Batch([file for file, _ in rows], [timestamp for _, timestamp in rows])

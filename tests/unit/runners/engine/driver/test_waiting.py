@@ -1,0 +1,144 @@
+"""How long an idle driver waits: until an injector says, until it wakes the driver, or for `poll_seconds`."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, Topology
+from headrace.lowlevel.injectors.ended_injector import EndedInjector
+from headrace.lowlevel.injectors.injector import MemorySplit, WakingInjector
+from headrace.lowlevel.records.record import Batch
+from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.engine.wakeup import Wakeup
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.generate_sequence import Beat, TickInjector
+from headrace.sdk.io.socket_source import SocketInjector
+from headrace.sdk.io.text.text_files import ReadFromText
+
+FOREVER = 3600.0
+
+
+class Echo(Computation):
+    def process_record(self, record: Record, context: Context) -> None:
+        context.produce("echoes", record.value)
+
+
+class Noting(ManualClock):
+    """A clock that notes how long it was asked to wait, in seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[float] = []
+
+    def wait(self, micros: int, wakeup: Wakeup) -> None:
+        self.waits.append(micros / 1e6)
+        super().wait(micros, wakeup)
+
+
+class Quiet(BaseInjector):
+    """Idle a few times, each time for so many seconds, then at its end."""
+
+    def __init__(self, *spans: float | None) -> None:
+        # The first epoch of a run does not wait.
+        self.spans = [0.0, *spans]
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        if not self.spans:
+            return Delivery([], position, done=True)
+        return Delivery([], position, idle=True, quiet_seconds=self.spans.pop(0))
+
+
+def topology(**injectors: BaseInjector) -> Topology:
+    made = Topology()
+    for name, injector in injectors.items():
+        made.injector(name, injector)
+    made.computation("echo", Echo(), {name: lambda value: value for name in injectors}, ["echoes"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("injectors", "waits"),
+    [
+        ({"a": Quiet(None, 7.0, FOREVER * 2)}, [0.25, 7.0, FOREVER]),
+        ({"a": Quiet(7.0, 3.0), "b": Quiet(9.0, 2.0)}, [7.0, 2.0]),
+        ({"a": Quiet(7.0), "b": Quiet(None)}, [0.25]),
+        ({"a": Quiet(0.0)}, [0.0]),
+    ],
+)
+def test_the_driver_waits_as_long_as_all_injectors_are_quiet(
+    injectors: dict[str, BaseInjector], waits: list[float]
+) -> None:
+    clock = Noting()
+    LocalRunner(clock=clock).run_topology(topology(**injectors), RunOptions(poll_seconds=0.25))
+    assert clock.waits == waits
+
+
+class Waking(BaseInjector):
+    """Delivers a record when another thread has said so."""
+
+    def __init__(self) -> None:
+        self.wake: Callable[[], None] = lambda: None
+        self.is_ready = False
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        self.wake = wake
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        if not self.is_ready:
+            threading.Timer(0.3, self.arrive).start()
+            return Delivery([], position, idle=True, quiet_seconds=FOREVER)
+        return Delivery([MemorySplit(Batch(["record"], [0]))], position, done=True)
+
+    def arrive(self) -> None:
+        self.is_ready = True
+        self.wake()
+
+
+@pytest.mark.parametrize("wrap", [lambda injector: injector, EndedInjector], ids=["as it is", "wrapped"])
+def test_an_injector_wakes_the_driver(wrap: Callable[[BaseInjector], BaseInjector]) -> None:
+    injector = Waking()
+    assert isinstance(wrap(injector), WakingInjector)
+    began, rows = time.monotonic(), []
+    made = topology(records=injector)
+    made.sink("rows", "echoes", CallSink(lambda epoch, found: rows.extend(found)))
+    LocalRunner().run_topology(made)
+    assert rows == [("record", 0)] and time.monotonic() - began < 30
+
+
+def test_a_line_wakes_the_driver() -> None:
+    woken = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        injector = SocketInjector("127.0.0.1", server.getsockname()[1], 5.0)
+        injector.wake_by(woken.set)
+        first = injector.plan(0, 10, 1)
+        sender, _ = server.accept()
+        idle = injector.plan(0, 10, 1)
+        assert first.quiet_seconds is None and idle.idle and 0.5 < (idle.quiet_seconds or 0) <= 1
+        sender.sendall(b"a line\n")
+        assert woken.wait(10)
+        assert injector.plan(0, 10, 1).splits
+        woken.clear()
+        sender.close()
+        assert woken.wait(10)
+        assert injector.plan(1, 10, 1).done
+
+
+def test_ticks_say_when_the_next_one_is_due() -> None:
+    now = 1_000_000
+    injector = TickInjector(lambda numbers, times: (numbers, times), Beat(4, 10_000_000), 0, None, now=lambda: now)
+    assert injector.plan((0, 0), 10, 1).quiet_seconds is None
+    idle = injector.plan((1, 0), 10, 1)
+    assert idle.idle and idle.quiet_seconds == 1.5
+
+
+def test_a_folder_says_when_it_is_looked_at_again(tmp_path: Path) -> None:
+    injector = ReadFromText(str(tmp_path / "*"), continuous=True, interval=20.0, validate=False).injector()
+    idle = injector.plan(injector.start(), 10, 1)
+    assert idle.idle and 15 < (idle.quiet_seconds or 0) <= 20
