@@ -52,7 +52,10 @@ class Service:
         if self._once("slow", 40 in numbers):
             time.sleep(1.5)
         early = not (self._out / f"sums-{epoch}.json").exists()
-        (self._out / f"squares-{uuid4().hex}").write_text(json.dumps([numbers, os.getpid(), early]))
+        name = uuid4().hex
+        # The process may be killed by another thread while it writes.
+        (self._out / name).write_text(json.dumps([numbers, os.getpid(), early]))
+        (self._out / name).rename(self._out / f"squares-{name}")
         if self._once("killed", 5 in numbers):
             os.kill(os.getpid(), signal.SIGKILL)
         return True
