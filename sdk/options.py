@@ -280,6 +280,7 @@ class EngineOptions(PipelineOptions):
     straggler_delay: float | None
     cache_mb: int | None
     poll_seconds: float | None
+    task_idle_seconds: float | None
     allow_removed: list[str] | None
     discard_stored: list[str] | None
     drop_pending: list[str] | None
@@ -357,6 +358,13 @@ def _add_epochs(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         default=True,
         help="run an epoch of little work as one Spark task, or one stage",
+    )
+    parser.add_argument(
+        "--task_idle_seconds",
+        type=float,
+        default=None,
+        metavar="SECONDS",
+        help="seconds that a Spark task for small epochs waits for another one; 0 for a job each",
     )
     parser.add_argument(
         "--straggler_delay",

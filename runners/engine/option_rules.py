@@ -51,6 +51,7 @@ _RULES: Mapping[str, _Rule] = {
     "skew_limit": _SPAN,
     "straggler_delay": _SPAN,
     "poll_seconds": _SPAN,
+    "task_idle_seconds": _SPAN,
     "cache_bytes": (
         lambda value: isinstance(value, int) and _number(value) >= 0,
         "a number of bytes, or 0 to keep nothing",

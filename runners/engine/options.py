@@ -77,6 +77,9 @@ class RunOptions:
     """Whether Spark may run a small epoch without a shuffle between the levels: as one task, if the measured times say
     that this is faster; or as one stage in which several tasks each read all input, if no user code runs before the
     key is known. The local runner ignores this option, as it has one process."""
+    task_idle_seconds: float = 60.0
+    """Seconds that a Spark task which has run small epochs waits for another one before it leaves its slot to others.
+    While it stays, such an epoch needs no Spark job and takes milliseconds. 0: no task stays."""
     skew_limit: float | None = None
     """Seconds of event time by which an injector may be ahead of the least watermark of all injectors. An injector that
     is further ahead waits for the others, so that its records need not be stored meanwhile (paper §8.4). None: no

@@ -19,11 +19,13 @@ from headrace.runners.engine.background_calls import PendingCall, Release, Threa
 from headrace.runners.engine.messages import EpochSpec, Message, unpack, work_messages
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
+from headrace.runners.spark.jobs.resident_task import ResidentTask
 from headrace.runners.spark.jobs.single_stage import limited, was_too_much, was_unlike
 from headrace.runners.spark.jobs.snapshot_job import SnapshotJob
 from headrace.runners.spark.jobs.stage_function import WORKED
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.jobs.teardown_job import ask_to_leave
+from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
 _log = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class SparkExecutor:
         bind: Returns a topology with injectors of the Spark runner in place of DataFrames.
         pack_payload: Makes the payload of tasks from what `packed` returned.
         one_task_epochs: Whether an epoch of little work may run in one stage.
+        task_idle_seconds: How long a task that runs such epochs stays without one; 0 if each has a job of its own.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class SparkExecutor:
         bind: Callable[[Topology], Topology],
         pack_payload: Callable[[bytes], TaskPayload],
         one_task_epochs: bool,
+        task_idle_seconds: float,
     ) -> None:
         self.parallelism = session.sparkContext.defaultParallelism
         self._session = session
@@ -60,7 +64,10 @@ class SparkExecutor:
         self._payload = pack_payload(code)
         self._threads = Threads()
         self._jobs: dict[int, EpochJob] = {}
-        self._one_task_epochs = one_task_epochs
+        self._one_task_epochs, self._task_idle_seconds = one_task_epochs, task_idle_seconds
+        self._resident = self._new_resident()
+        self._was_one = False
+        """Whether the last epoch ran in one task."""
         self._extent = self._new_extent()
         self._snapshots: SnapshotJob | None = None
 
@@ -80,6 +87,7 @@ class SparkExecutor:
         if (results := self._run_in_one_stage(spec, splits, messages)) is not None:
             return results
         self._extent.run_level_by_level()
+        self._resident.give_back()
         began = time.perf_counter()
         results = self._job(spec).run(spec.epoch, [*work_messages(spec, splits), *messages], self.parallelism)
         return self._noted(results, began, is_one=False)
@@ -99,8 +107,7 @@ class SparkExecutor:
         if not fits_one(inputs):
             return None
         began = time.perf_counter()
-        width = 1 if is_one else min(spec.tasks, self.parallelism)
-        results = self._job(spec).run_in_one_stage(spec.epoch, inputs, width)
+        results = self._run_in_one_task(spec, inputs) if is_one else self._run_alike(spec, inputs)
         if was_too_much(results):
             self._extent.avoid_one_stage()
             return None
@@ -110,8 +117,21 @@ class SparkExecutor:
             return None
         return self._noted(results, began, is_one)
 
+    def _run_in_one_task(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
+        """Run an epoch in the task that stays, or as a job while there is none."""
+        # A single small epoch is not worth a task that stays.
+        was_one, self._was_one = self._was_one, True
+        results = self._resident.run(spec.epoch, spec.tasks, inputs) if was_one else None
+        return self._job(spec).run_in_one_stage(spec.epoch, inputs) if results is None else results
+
+    def _run_alike(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
+        """Run an epoch in several tasks that read the same input."""
+        self._resident.give_back()
+        return self._job(spec).run_in_one_stage(spec.epoch, inputs, min(spec.tasks, self.parallelism))
+
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
+        self._was_one = is_one
         busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [message for message in messages if message[2] != WORKED]
@@ -119,6 +139,13 @@ class SparkExecutor:
     def _new_extent(self) -> StageExtent:
         may_read_twice = obstacle_to_reading_twice(self.topology) is None
         return StageExtent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, may_read_twice)
+
+    def _new_resident(self) -> ResidentTask:
+        address = driver_address(self._session)
+        if address is None and self._one_task_epochs and self._task_idle_seconds > 0:
+            _log.info("Spark encrypts its connections, so no task stays for small epochs: each of them is a job")
+        idle_seconds = self._task_idle_seconds if self._one_task_epochs else 0.0
+        return ResidentTask(self._session, self._payload, address, idle_seconds)
 
     def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:
@@ -165,6 +192,8 @@ class SparkExecutor:
             close_streams(injector for injector in self.topology.injectors.values() if id(injector) not in used)
             self._given, self.topology, self._payload = topology, ready, payload
             self._jobs.clear()
+            self._resident.give_back()
+            self._resident = self._new_resident()
             self._extent = self._new_extent()
 
         return ready, switch
@@ -175,6 +204,7 @@ class SparkExecutor:
         The job has as many tasks as Spark runs at once, so it reaches all idle workers. With `at_once` there is no
         teardown, and the snapshot job is cancelled.
         """
+        self._resident.give_back(at_once)
         if self._snapshots is not None:
             self._snapshots.end(at_once)
         if not at_once and any(node.computation.has_teardown() for node in self.topology.nodes()):

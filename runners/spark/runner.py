@@ -110,7 +110,8 @@ class SparkRunner:
         )
         bind = partial(bound, store=store, options=self._streams)
         pack_payload = partial(TaskPayload.of, store=store, run=journal.identity, cache_bytes=options.cache_bytes)
-        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, options.one_task_epochs)
+        stages = options.one_task_epochs, options.task_idle_seconds
+        executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, *stages)
         try:
             return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
         finally:

@@ -14,6 +14,7 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import pyspark
@@ -77,6 +78,31 @@ _ENGINE_SETTINGS = {
 
 class SparkSetupError(HeadraceError, RuntimeError):
     """Spark cannot run with the installed Java, the installed Spark or the given session. Nothing has run."""
+
+
+class DriverAddress(NamedTuple):
+    """Where a server of the driver listens, and where the executors of its session reach it."""
+
+    bind: str
+    host: str
+
+
+_ENCRYPTED = (
+    "spark.network.crypto.enabled",
+    "spark.authenticate.enableSaslEncryption",
+    "spark.ssl.enabled",
+    "spark.ssl.rpc.enabled",
+)
+"""Settings by which connections between the processes of Spark are encrypted."""
+
+
+def driver_address(session: SparkSession) -> DriverAddress | None:
+    """The address of the driver as Spark's settings have it; None where connections must be encrypted."""
+    conf = session.sparkContext.getConf()
+    if any((conf.get(name) or "").lower() == "true" for name in _ENCRYPTED):
+        return None
+    host = conf.get("spark.driver.host") or "127.0.0.1"
+    return DriverAddress(conf.get("spark.driver.bindAddress") or host, host)
 
 
 @dataclass(slots=True)

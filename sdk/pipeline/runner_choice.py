@@ -130,6 +130,7 @@ def run_options(options: PipelineOptions, progress: Callable[..., None] | None =
         "straggler_delay": view.straggler_delay,
         "cache_bytes": None if view.cache_mb is None else view.cache_mb << 20,
         "poll_seconds": view.poll_seconds,
+        "task_idle_seconds": view.task_idle_seconds,
         "progress": progress or progress_of(options),
         "allow_removed": view.allow_removed,
         "discard_stored": view.discard_stored,

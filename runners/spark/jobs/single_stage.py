@@ -43,10 +43,8 @@ class SingleStage:
         began = time.perf_counter()
         task, contents, host = PROCESS.begin_task(self.payload, whole_epoch=True)
         share = Share(task.partitionId(), self.width)
-        PROCESS.records_read.begin(is_shared=share.width > 1)
         messages = list(messages_of_property(task, 0, batches))
-        output = _epoch(contents.program, host, self.tasks, share, messages, began)
-        yield from batches_of(host.finish(worked(output, began, PROCESS.records_read.digest)))
+        yield from batches_of(run_stage(contents.program, host, self.tasks, share, messages, began))
 
 
 class Share(NamedTuple):
@@ -58,6 +56,34 @@ class Share(NamedTuple):
     def wants(self, interval: Interval) -> bool:
         """Whether records for an interval are processed here."""
         return interval.owner % self.width == self.number
+
+
+WHOLE = Share(0, 1)
+"""All of the engine's tasks."""
+
+
+def run_stage(
+    program: PreparedTopology,
+    host: SparkHost,
+    tasks: int,
+    share: Share,
+    messages: list[Message],
+    began: float | None = None,
+) -> Iterator[Message]:
+    """Run a share of an epoch's tasks; the messages to the driver, and one of kind `WORKED`.
+
+    Args:
+        program: The topology.
+        host: The host of the tasks, for which an epoch has begun.
+        tasks: Number of the engine's tasks at each level.
+        share: Which of them run here.
+        messages: The messages to them.
+        began: When the work began (a `perf_counter`); None for now.
+    """
+    began = time.perf_counter() if began is None else began
+    PROCESS.records_read.begin(is_shared=share.width > 1)
+    output = _epoch(program, host, tasks, share, messages, began)
+    return host.finish(worked(output, began, PROCESS.records_read.digest))
 
 
 def _epoch(

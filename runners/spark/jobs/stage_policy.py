@@ -30,6 +30,8 @@ _AVOIDED_EPOCHS = 8
 """Number of epochs that run level by level after one stage has given an epoch up."""
 _FIRST_STAGE = 0.03
 """Seconds that a stage takes, until it is measured."""
+_LEAST_STAGE = 0.02
+"""Seconds that a stage of a Spark job takes at least."""
 _SMOOTHING = 0.3
 _SHARES = (0.25, 2.0)
 """Bounds of `_ManyTasks.share`."""
@@ -164,7 +166,8 @@ class StageExtent:
         many = self._many
         if is_one:
             spared = many.spared / (1 - many.spared)
-            return work - work / self.width > self._overhead_of_one * spared / 2
+            # A task that stays has next to no overhead; what it would spare of a job's is not smaller for that.
+            return work - work / self.width > max(self._overhead_of_one, _LEAST_STAGE) * spared / 2
         spread = work / many.share
         alone = _OPTIMISTIC_SHARE * spread
         return alone < _MOST_WORK and alone < many.overhead * many.spared + spread / self.width

@@ -8,6 +8,9 @@ system is counted in `runners.spark.memory`, as the driver may have state stores
 from __future__ import annotations
 
 import gc
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark import TaskContext
 
@@ -30,9 +33,12 @@ class GarbageThresholds:
 
     _FREEZING_TASKS = frozenset({2, 3, 5, 9, 17})
     _THRESHOLDS = (200_000, 10, 10)
+    _SECONDS = 1.0
+    """Least time between two collections of a task that runs many epochs."""
 
     def __init__(self) -> None:
         self._tasks = 0
+        self._collected = time.monotonic()
 
     def task_begins(self) -> None:
         """Call at the start of each task, when Spark's worker has just collected."""
@@ -40,6 +46,14 @@ class GarbageThresholds:
         gc.set_threshold(*self._THRESHOLDS)
         if self._tasks in self._FREEZING_TASKS:
             gc.freeze()
+
+    def epoch_ends(self) -> None:
+        """Call after each epoch of a task that runs many, in place of the collection that Spark's worker makes."""
+        now = time.monotonic()
+        if now - self._collected >= self._SECONDS:
+            self.task_begins()
+            gc.collect()
+            self._collected = time.monotonic()
 
 
 class WorkerProcess:
@@ -63,6 +77,16 @@ class WorkerProcess:
         contents, host = self._runs.take(payload)
         host.begin(task.attemptNumber(), whole_epoch)
         return task, contents, host
+
+    @contextmanager
+    def epoch(self, payload: TaskPayload) -> Iterator[tuple[PayloadContents, SparkHost]]:
+        """Prepare for one epoch of a task that runs many; yields the unpacked payload, and the host."""
+        settle()
+        self.last_step.task_begins()
+        contents, host = self._runs.take(payload)
+        host.begin(current_task().attemptNumber(), whole_epoch=True)
+        yield contents, host
+        self._garbage.epoch_ends()
 
     def begin_snapshot(self, payload: TaskPayload) -> tuple[PayloadContents, SparkHost]:
         """Prepare for a task that makes a snapshot, in which no user code runs."""

@@ -36,7 +36,7 @@ from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.messages import Message
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
-from headrace.runners.spark import SparkRunner
+from headrace.runners.spark import SparkRunner, executor
 from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.jobs.single_stage import was_too_much
 from headrace.runners.spark.jobs.stage_policy import StageExtent
@@ -131,23 +131,22 @@ class Count(Computation):
         context.produce("counts", (context.key, context.state))
 
 
+@pytest.mark.parametrize("idle_seconds", [0, 60], ids=["in a job", "in a task that stays"])
 def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, idle_seconds: float
 ) -> None:
     too_much = []
-    run_in_one = epoch_job.EpochJob.run_in_one_stage
 
-    def watched(self: epoch_job.EpochJob, epoch: int, rows: Sequence[Message], width: int = 1) -> list[Message]:
-        found = run_in_one(self, epoch, rows, width)
+    def watched(found: Sequence[Message]) -> bool:
         too_much.append(was_too_much(found))
-        return found
+        return too_much[-1]
 
-    monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", watched)
+    monkeypatch.setattr(executor, "was_too_much", watched)
     topology = Topology()
     topology.injector("in", Growing())
     topology.computation("count", Count(), {"in": lambda number: number % 5}, ["counts"])
     rows = collect(topology, "counts")
-    result = SparkRunner(spark).run_topology(topology, RunOptions())
+    result = SparkRunner(spark).run_topology(topology, RunOptions(task_idle_seconds=idle_seconds))
     counts = [count for count, _ in rows]
     assert too_much[-1] is True and too_much[:-1] == [False] * len(too_much[:-1])
     assert Counter(key for key, _ in counts) == dict.fromkeys(range(5), sum(Growing.SIZES) // 5)
@@ -312,7 +311,9 @@ def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: 
         topology.injector("in", BoundedInjector(rows))
         topology.computation("count", Counting(), {"in": itself}, ["counts"])
         found = collect(topology, "counts")
-        SparkRunner(spark, intervals=2).run_topology(topology, RunOptions(str(place), max_records_per_epoch=4))
+        # Snapshots take as long as some dozens of these epochs without a pause.
+        options = RunOptions(str(place), max_records_per_epoch=4, progress=lambda _: time.sleep(0.1))
+        SparkRunner(spark, intervals=2).run_topology(topology, options)
         return found
 
     place = tmp_path / "checkpoint"

@@ -1,0 +1,298 @@
+"""A task of Spark that stays: it runs small epochs one after another, without a Spark job for each.
+
+A job of one task holds one of Spark's slots. Its worker process connects to the driver, gets an epoch's messages, runs
+all levels as the only task of a `SingleStage` does, and answers with the messages to the driver. Only plans and reports
+travel over the connection; state and output go to the checkpoint, and reports carry the tokens of their attempts, as in
+any epoch. If the task, its host or the connection is lost, the driver gives the epoch up and runs it as a job.
+
+The driver listens on the address at which Spark's executors reach it, for one connection of one job, and both sides
+prove that they know a secret, which travels in the function of the task. The connection is not encrypted:
+`driver_address` has no address where Spark is told to encrypt.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from multiprocessing import AuthenticationError
+from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
+from secrets import token_bytes, token_hex
+from threading import Thread
+from typing import cast
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from headrace.runners.engine.messages import Message, pack, unpack
+from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.job_error import SparkJobError
+from headrace.runners.spark.jobs.single_stage import WHOLE, run_stage
+from headrace.runners.spark.jobs.stage_function import SCHEMA
+from headrace.runners.spark.session import DriverAddress
+from headrace.runners.spark.worker.process import PROCESS
+from headrace.runners.spark.worker.task_payload import TaskPayload
+
+_log = logging.getLogger(__name__)
+_LOSSES = 3
+"""Lost tasks of a run after which epochs are run as jobs only."""
+_HANDSHAKE_SECONDS = 5
+"""How long either side waits for the other to prove that it knows the secret."""
+_LOOK_SECONDS = 0.5
+"""How often the driver looks whether Spark still runs the task, while it waits for an answer."""
+_LEAVE_SECONDS = 5.0
+"""How long the driver waits until a task that was asked to leave has left, before it cancels the job."""
+_LEAVE = b""
+"""The message by which either side ends the stay."""
+_CUT = (EOFError, OSError)
+"""Errors of a connection whose other end is gone."""
+
+
+class ResidentTask:
+    """The task that stays of one run, begun when small epochs come and ended when the slot is needed or nothing comes.
+
+    Args:
+        session: The engine's session.
+        payload: The payload of all tasks of the run.
+        address: Where the driver listens; None if it may not.
+        idle_seconds: How long the task waits for an epoch before it leaves; 0 for no task that stays.
+    """
+
+    def __init__(
+        self, session: SparkSession, payload: TaskPayload, address: DriverAddress | None, idle_seconds: float
+    ) -> None:
+        self._session, self._payload, self._address = session, payload, address
+        self._idle_seconds = idle_seconds
+        self._is_allowed = address is not None and idle_seconds > 0 and session.sparkContext.defaultParallelism > 1
+        self._running: _RunningTask | None = None
+        self._losses = 0
+
+    def run(self, epoch: int, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
+        """Run an epoch; returns the messages to the driver, or None if it has to be run as a job.
+
+        That is so until the task is there, and after it was lost.
+
+        Args:
+            epoch: Number of the epoch.
+            tasks: Number of the engine's tasks at each level.
+            messages: The messages to the engine's tasks.
+
+        Raises:
+            SparkJobError: The job was cancelled from outside, as at a second signal.
+        """
+        if not self._is_allowed:
+            return None
+        if self._running is None:
+            assert self._address is not None, "it is allowed"
+            self._running = _RunningTask(self._session, self._payload, self._address, self._idle_seconds, epoch)
+            return None
+        try:
+            return self._running.run(tasks, messages)
+        except _LeftError:
+            self.give_back()
+        except _CUT as error:
+            self._lose(epoch, error)
+        return None
+
+    def _lose(self, epoch: int, error: Exception) -> None:
+        """Note that the task was lost; too often, and there will be no other."""
+        assert self._running is not None, "it was lost"
+        lost, self._running = self._running, None
+        lost.end(at_once=True)
+        if lost.was_cancelled:
+            assert lost.error is not None, "it says that the job was cancelled"
+            raise lost.error
+        self._losses += 1
+        self._is_allowed = self._losses < _LOSSES
+        _log.warning(
+            "epoch %d: the task that stays was lost (%s: %s), so the epoch is run again as a Spark job%s",
+            epoch,
+            type(error).__name__,
+            str(error) or "the connection has ended",
+            "" if self._is_allowed else f"; that was so {_LOSSES} times, so there will be no such task in this run",
+        )
+
+    def give_back(self, at_once: bool = False) -> None:
+        """End the task, so that Spark has its slot for other tasks; nothing happens if there is none.
+
+        With `at_once` the job is cancelled.
+        """
+        if self._running is not None:
+            self._running.end(at_once)
+            self._running = None
+
+
+class _LeftError(Exception):
+    """The task has left, as it had nothing to do for long."""
+
+
+class _RunningTask:
+    """One job of one task that stays, and the connection to the task."""
+
+    def __init__(
+        self, session: SparkSession, payload: TaskPayload, address: DriverAddress, idle_seconds: float, epoch: int
+    ) -> None:
+        self.error: SparkJobError | None = None
+        """The error by which the job has ended."""
+        self._session = session
+        self._tag = f"headrace-resident-{token_hex(8)}"
+        self._connection: Connection | None = None
+        secret = token_bytes(32)
+        self._server = socket.create_server((address.bind, 0))
+        loop = _EpochLoop(payload, (address.host, self._server.getsockname()[1]), secret, idle_seconds)
+        self._greeter = Thread(target=self._greet, args=(secret,), name="headrace-resident-greeter", daemon=True)
+        self._job = Thread(target=self._hold, args=(loop, epoch), name="headrace-resident", daemon=True)
+        self._greeter.start()
+        self._job.start()
+
+    def _hold(self, loop: _EpochLoop, epoch: int) -> None:
+        """Run the job; local properties belong to this thread."""
+        try:
+            self._session.sparkContext.addJobTag(self._tag)
+            plan = self._session.range(0, 1, 1, 1).mapInArrow(loop, SCHEMA)
+            run_plan(plan, f"small epochs from {epoch} on, in a task that stays")
+        except SparkJobError as error:
+            self.error = error
+        except Py4JError as error:
+            _log.debug("the job of the task that stays could not be run: %s", error)
+        finally:
+            _close(self._server)
+
+    def _greet(self, secret: bytes) -> None:
+        """Accept connections until one proves that it knows the secret."""
+        with self._server:
+            while self._connection is None:
+                try:
+                    accepted, _ = self._server.accept()
+                except OSError:
+                    return
+                self._connection = _greeted(accepted, secret)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether Spark does not run the task any more."""
+        return not self._job.is_alive()
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether something else than this object has cancelled the job."""
+        return self.error is not None and "cancelled" in str(self.error)
+
+    def run(self, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
+        """Run an epoch; returns the messages to the driver, or None if the task is not there yet.
+
+        Raises `_LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
+        """
+        connection = self._connection
+        if connection is None:
+            if self.has_ended:
+                raise EOFError("Spark has ended the job")
+            return None
+        # Where nobody reads any more, there may be a word from when the task left.
+        with suppress(ConnectionError):
+            connection.send_bytes(pack((tasks, list(messages))))
+        answer = self._answer(connection)
+        if answer == _LEAVE:
+            raise _LeftError
+        return cast("list[Message]", unpack(answer))
+
+    def _answer(self, connection: Connection) -> bytes:
+        while not connection.poll(_LOOK_SECONDS):
+            if self.has_ended:
+                raise EOFError("Spark has ended the job")
+        return connection.recv_bytes()
+
+    def end(self, at_once: bool = False) -> None:
+        """End the task and wait for the end of its job; with `at_once`, or if it does not end, cancel the job."""
+        _close(self._server)
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*_CUT), closing(connection):
+                if not at_once:
+                    connection.send_bytes(_LEAVE)
+        # A job that nobody has connected from waits for a slot.
+        self._job.join(0.0 if at_once or connection is None else _LEAVE_SECONDS)
+        if self._job.is_alive():
+            had_error = self.error
+            # The call fails if a signal has ended the Java process, too.
+            with suppress(Py4JError, OSError):
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            self._job.join(_LEAVE_SECONDS)
+            self.error = had_error
+
+
+def _close(server: socket.socket) -> None:
+    """End the wait for connections; closing alone does not end `accept` in another thread."""
+    with suppress(OSError):
+        server.shutdown(socket.SHUT_RDWR)
+    server.close()
+
+
+def _greeted(accepted: socket.socket, secret: bytes) -> Connection | None:
+    """The connection of a task that knows the secret; None for anybody else, who is cut off."""
+    _tune(accepted, _HANDSHAKE_SECONDS)
+    connection = Connection(accepted.detach())
+    try:
+        deliver_challenge(connection, secret)
+        answer_challenge(connection, secret)
+    except (*_CUT, AuthenticationError) as error:
+        _log.warning("a connection to the driver did not prove that it is the task that stays: %s", error)
+        connection.close()
+        return None
+    with socket.socket(fileno=_duplicate(connection)) as again:
+        _tune(again, 0)
+    return connection
+
+
+def _joined(address: tuple[str, int], secret: bytes) -> Connection:
+    """The task's end of the connection."""
+    made = socket.create_connection(address, timeout=_HANDSHAKE_SECONDS)
+    made.settimeout(None)
+    _tune(made, 0)
+    connection = Connection(made.detach())
+    answer_challenge(connection, secret)
+    deliver_challenge(connection, secret)
+    return connection
+
+
+def _duplicate(connection: Connection) -> int:
+    return socket.dup(connection.fileno())
+
+
+def _tune(connected: socket.socket, receive_seconds: int) -> None:
+    """Send short messages at once, and wait so long for an answer; 0 for no limit."""
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", receive_seconds, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class _EpochLoop:
+    """The function of the job's `mapInArrow`: runs the epochs that the driver sends."""
+
+    payload: TaskPayload
+    address: tuple[str, int]
+    secret: bytes = field(repr=False)
+    idle_seconds: float
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            # The batches are empty: they exist because every plan begins with a DataFrame.
+            continue
+        with suppress(*_CUT), _joined(self.address, self.secret) as connection:
+            self._stay(connection)
+        return iter(())
+
+    def _stay(self, connection: Connection) -> None:
+        while connection.poll(self.idle_seconds):
+            request = connection.recv_bytes()
+            if request == _LEAVE:
+                return
+            tasks, messages = cast("tuple[int, list[Message]]", unpack(request))
+            with PROCESS.epoch(self.payload) as (contents, host):
+                answer = list(run_stage(contents.program, host, tasks, WHOLE, messages))
+            connection.send_bytes(pack(answer))
+        connection.send_bytes(_LEAVE)

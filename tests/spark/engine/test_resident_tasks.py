@@ -1,0 +1,311 @@
+"""The task that stays: many epochs in one Spark job, and nothing lost or doubled however the task is lost."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, StepError, Topology
+from headrace.lowlevel.injectors.injector import MemorySplit
+from headrace.lowlevel.records.record import Batch
+from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.spark import SparkRunner
+from headrace.runners.spark.jobs import resident_task
+from headrace.runners.spark.jobs.epoch_job import EpochJob
+from headrace.runners.spark.jobs.job_error import SparkJobError
+
+pytestmark = pytest.mark.spark
+
+KEYS, RECORDS = 7, 5
+Seen = list[tuple[int, int, int]]
+
+
+class Numbers(BaseInjector):
+    """Some records in each epoch; `before` is called with the number of the epoch that is planned."""
+
+    def __init__(self, epochs: int, before: Callable[[int], None] = lambda epoch: None, large: int = -1) -> None:
+        self.epochs, self.before, self.large = epochs, before, large
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        epoch = cast(int, position or 0)
+        self.before(epoch)
+        # So many records are foreseen as too much for one task.
+        number = 200_000 if epoch == self.large else RECORDS
+        numbers = [epoch * RECORDS + place for place in range(number)]
+        return Delivery(
+            [MemorySplit(Batch(numbers, [epoch] * number))], epoch + 1, watermark=epoch, done=epoch + 1 == self.epochs
+        )
+
+
+class CountThenMeet(Computation):
+    """Counts the records of each key; may meet an accident at a record."""
+
+    def __init__(self, accident: Callable[[int], None] = lambda number: None) -> None:
+        self.accident = accident
+
+    def process_record(self, record: Record, context: Context) -> None:
+        number = cast(int, record.value)
+        context.state = cast(int, context.state or 0) + 1
+        self.accident(number)
+        context.produce("counts", (number, context.state, os.getpid()))
+
+
+def topology(seen: Seen, injector: Numbers, accident: Callable[[int], None] = lambda number: None) -> Topology:
+    made = Topology()
+    made.injector("numbers", injector)
+    made.computation("count", CountThenMeet(accident), {"numbers": lambda number: number % KEYS}, ["counts"])
+    made.sink("seen", "counts", CallSink(lambda epoch, rows: seen.extend(value for value, _ in rows)))
+    return made
+
+
+def expected(epochs: int) -> Counter[tuple[int, int]]:
+    return Counter((number, number // KEYS + 1) for number in range(epochs * RECORDS))
+
+
+def found(seen: Seen) -> Counter[tuple[int, int]]:
+    return Counter((number, count) for number, count, _ in seen)
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The epochs that have run as Spark jobs."""
+    epochs: list[int] = []
+
+    def noting(run):
+        return lambda self, epoch, *rest: (epochs.append(epoch), run(self, epoch, *rest))[1]
+
+    for name in ("run", "run_in_one_stage"):
+        monkeypatch.setattr(EpochJob, name, noting(getattr(EpochJob, name)))
+    return epochs
+
+
+def run(spark: SparkSession, made: Topology, place: Path, **options) -> RunResult:
+    return SparkRunner(spark, intervals=2).run_topology(made, RunOptions(str(place / "checkpoint"), **options))
+
+
+def unhurried(epoch: int) -> None:
+    """Give the task time to come while the first epochs are planned."""
+    if epoch < 10:
+        time.sleep(0.3)
+
+
+def test_many_epochs_are_one_job(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:
+    seen: Seen = []
+    run(spark, topology(seen, Numbers(80, unhurried)), tmp_path)
+    assert found(seen) == expected(80)
+    assert len(jobs) < 12, "all others ran in the task that stays"
+    late = {pid for number, _, pid in seen if number // RECORDS > 40}
+    assert len(late) == 1, "one process"
+
+
+def test_no_task_stays_if_told_so(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:
+    seen: Seen = []
+    run(spark, topology(seen, Numbers(15, unhurried)), tmp_path, task_idle_seconds=0)
+    assert found(seen) == expected(15)
+    assert jobs == list(range(1, 16))
+
+
+def test_ten_tasks_are_killed_while_they_work(
+    spark: SparkSession, tmp_path: Path, jobs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resident_task, "_LOSSES", 100)
+    seen: Seen = []
+
+    def accident(number: int) -> None:
+        marker = tmp_path / f"killed {number}"
+        if number % 97 == 96 and not marker.exists():
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def slowly(epoch: int) -> None:
+        time.sleep(0.1)
+
+    run(spark, topology(seen, Numbers(200, slowly), accident), tmp_path)
+    assert len(list(tmp_path.glob("killed *"))) == 10
+    assert found(seen) == expected(200)
+    assert len(jobs) < 150
+
+
+@pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGTERM])
+def test_a_task_that_dies_between_two_epochs(
+    spark: SparkSession, tmp_path: Path, jobs: list[int], caplog: pytest.LogCaptureFixture, sign: signal.Signals
+) -> None:
+    seen: Seen = []
+
+    def before(epoch: int) -> None:
+        unhurried(epoch)
+        if epoch == 30:
+            os.kill(seen[-1][2], sign)
+            time.sleep(0.5)
+
+    with caplog.at_level(logging.WARNING):
+        run(spark, topology(seen, Numbers(60, before)), tmp_path)
+    assert found(seen) == expected(60)
+    assert "the task that stays was lost" in caplog.text and "run again as a Spark job" in caplog.text
+
+
+def test_no_task_stays_after_three_losses(
+    spark: SparkSession, tmp_path: Path, jobs: list[int], caplog: pytest.LogCaptureFixture
+) -> None:
+    seen: Seen = []
+
+    def before(epoch: int) -> None:
+        time.sleep(0.3 if epoch % 10 < 8 else 0)
+        if epoch in (20, 40, 60):
+            os.kill(seen[-1][2], signal.SIGKILL)
+            time.sleep(0.5)
+
+    run(spark, topology(seen, Numbers(80, before)), tmp_path)
+    assert found(seen) == expected(80)
+    assert caplog.text.count("the task that stays was lost") == 3
+    assert "there will be no such task in this run" in caplog.text
+    assert jobs[-15:] == list(range(66, 81))
+
+
+def test_a_stopped_task_whose_job_is_cancelled(spark: SparkSession, tmp_path: Path) -> None:
+    """As at a second signal: the run ends at once, and says that the job was cancelled."""
+    seen: Seen = []
+    stopped = tmp_path / "stopped"
+
+    def accident(number: int) -> None:
+        if number == 40 * RECORDS:
+            stopped.write_text(str(os.getpid()))
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    def cancel() -> None:
+        while not stopped.exists():
+            time.sleep(0.05)
+        time.sleep(0.5)
+        spark.sparkContext.cancelAllJobs()
+
+    canceller = Thread(target=cancel, daemon=True)
+    canceller.start()
+    try:
+        with pytest.raises(SparkJobError, match="cancelled"):
+            run(spark, topology(seen, Numbers(60, unhurried), accident), tmp_path)
+    finally:
+        canceller.join(30)
+        with suppress(ProcessLookupError):
+            os.kill(int(stopped.read_text()), signal.SIGKILL)
+    assert len(seen) == 40 * RECORDS, "nothing of the cancelled epoch was delivered"
+
+
+@pytest.mark.parametrize("when", ["before the epoch", "in the epoch", "before the answer"])
+def test_a_connection_that_is_cut(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    seen: Seen = []
+    cut: list[int] = []
+    answer = resident_task._RunningTask._answer
+    send = resident_task._RunningTask.run
+
+    def shut(self) -> None:
+        cut.append(1)
+        with socket.socket(fileno=socket.dup(self._connection.fileno())) as again:
+            again.shutdown(socket.SHUT_RDWR)
+
+    def running(self, *rest):
+        if when == "before the epoch" and self._connection is not None and len(seen) > 100 and not cut:
+            shut(self)
+        return send(self, *rest)
+
+    def answering(self, connection):
+        if when != "before the epoch" and len(seen) > 100 and not cut:
+            if when == "before the answer":
+                connection.poll(10)
+            shut(self)
+        return answer(self, connection)
+
+    monkeypatch.setattr(resident_task._RunningTask, "run", running)
+    monkeypatch.setattr(resident_task._RunningTask, "_answer", answering)
+    run(spark, topology(seen, Numbers(60, unhurried)), tmp_path)
+    assert cut and found(seen) == expected(60)
+
+
+def test_an_idle_task_leaves_its_slot(spark: SparkSession, tmp_path: Path) -> None:
+    seen: Seen = []
+    active: list[int] = []
+    tracker = spark.sparkContext.statusTracker()
+
+    def before(epoch: int) -> None:
+        unhurried(epoch)
+        if epoch in (30, 31):
+            time.sleep(3.0 if epoch == 31 else 0)
+            active.append(len(tracker.getActiveJobsIds()))
+
+    run(spark, topology(seen, Numbers(60, before)), tmp_path, task_idle_seconds=1.0)
+    assert active == [1, 0]
+    assert found(seen) == expected(60)
+
+
+def test_the_slot_is_given_back_for_a_large_epoch(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:
+    seen: Seen = []
+    ends: list[int] = []
+    run_plan = EpochJob.run
+
+    def counting(self, epoch, *rest):
+        ends.append(len(spark.sparkContext.statusTracker().getActiveJobsIds()))
+        return run_plan(self, epoch, *rest)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(EpochJob, "run", counting)
+        run(spark, topology(seen, Numbers(60, unhurried, large=40)), tmp_path)
+    counts = Counter(number for number, _, _ in seen)
+    assert set(counts) >= {number for number, _ in expected(60)}
+    assert ends[-1] == 0, "the staying task had left before the job began"
+    assert len(jobs) < 40, "and another one came afterwards"
+
+
+def test_strangers_are_cut_off(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever connects without the secret gets nothing, and keeps nobody from connecting."""
+    seen: Seen = []
+    create = socket.create_server
+    ports: list[int] = []
+
+    def creating(*arguments, **named):
+        server = create(*arguments, **named)
+        ports.append(server.getsockname()[1])
+        stranger = socket.create_connection(("127.0.0.1", ports[-1]))
+        stranger.sendall(b"\x00\x00\x00\x04#HEL")
+        return server
+
+    monkeypatch.setattr(resident_task.socket, "create_server", creating)
+    with caplog.at_level(logging.WARNING):
+        run(spark, topology(seen, Numbers(60, lambda epoch: time.sleep(0.1))), tmp_path)
+    assert ports and found(seen) == expected(60)
+    assert "did not prove that it is the task that stays" in caplog.text
+
+
+def test_no_task_stays_where_spark_encrypts(
+    spark: SparkSession, tmp_path: Path, jobs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: Seen = []
+    monkeypatch.setattr("headrace.runners.spark.executor.driver_address", lambda session: None)
+    run(spark, topology(seen, Numbers(15, unhurried)), tmp_path)
+    assert found(seen) == expected(15) and jobs == list(range(1, 16))
+
+
+def test_an_error_of_user_code_is_told_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+    seen: Seen = []
+
+    def accident(number: int) -> None:
+        if number == 203:
+            raise ValueError("a poisoned number")
+
+    with pytest.raises(StepError, match="step 'count' raised for key 0 at 203; nothing of this epoch is committed"):
+        run(spark, topology(seen, Numbers(60, unhurried), accident), tmp_path)
+    assert found(seen) == expected(40)
