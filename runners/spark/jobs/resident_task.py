@@ -157,8 +157,9 @@ class _RunningTask:
             run_plan(plan, f"small epochs from {epoch} on, in a task that stays")
         except SparkJobError as error:
             self.error = error
-        except Py4JError as error:
-            _log.debug("the job of the task that stays could not be run: %s", error)
+        except Exception as error:
+            # Whoever waits for the task sees that the job has ended; a Java that is ended by a signal is no news.
+            _log.debug("the job of the task that stays has ended: %s", error)
         finally:
             _close(self._server)
 
