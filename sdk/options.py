@@ -338,6 +338,10 @@ def _add_state(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_seconds(parser: argparse.ArgumentParser, name: str, meaning: str) -> None:
+    parser.add_argument(name, type=float, default=None, metavar="SECONDS", help=meaning)
+
+
 def _add_epochs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max_records_per_epoch",
@@ -346,50 +350,26 @@ def _add_epochs(parser: argparse.ArgumentParser) -> None:
         metavar="COUNT",
         help="records that a source brings to an epoch at most; a million if not given, more where that is cheap",
     )
-    parser.add_argument(
-        "--latency_aim",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="seconds in which results are wanted: sizes epochs",
-    )
+    _add_seconds(parser, "--latency_aim", "seconds in which results are wanted: sizes epochs")
     parser.add_argument(
         "--one_task_epochs",
         action=argparse.BooleanOptionalAction,
         default=True,
         help="run an epoch of little work as one Spark task, or one stage",
     )
-    parser.add_argument(
+    _add_seconds(
+        parser,
         "--task_idle_seconds",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="seconds that a Spark task for small epochs waits for another one; 0 for a job each",
+        "seconds that a Spark task for small epochs waits for another one; 0 for a job each",
     )
-    parser.add_argument(
-        "--straggler_delay",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="seconds until weak productions become part of the commit",
-    )
+    _add_seconds(parser, "--straggler_delay", "seconds until weak productions become part of the commit")
 
 
 def _add_sources(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--skew_limit",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="seconds of event time that one source may be ahead of another; no limit if not given",
+    _add_seconds(
+        parser, "--skew_limit", "seconds of event time that one source may be ahead of another; no limit if not given"
     )
-    parser.add_argument(
-        "--poll_seconds",
-        type=float,
-        default=None,
-        metavar="SECONDS",
-        help="seconds to wait before idle input is asked again",
-    )
+    _add_seconds(parser, "--poll_seconds", "seconds to wait before idle input is asked again")
 
 
 def _add_recording(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from headrace.lowlevel.time import END_OF_GLOBAL_WINDOW, MIN_TIMESTAMP
 from headrace.sdk.expressions.batch_view import BatchView, Unable
 from headrace.sdk.expressions.element_schema import Fields, FieldsKind, Instant, Single, Tuple
 from headrace.sdk.expressions.expression_tree import ItemOf, Literal, Node
-from headrace.sdk.functions.outer_names import is_still
+from headrace.sdk.expressions.outer_names import is_still
 
 
 @dataclass(frozen=True, slots=True)

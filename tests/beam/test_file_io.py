@@ -14,6 +14,7 @@ from apache_beam import coders
 from apache_beam.io import fileio, iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 
 from headrace.lowlevel.injectors.injector import TellingSplit
@@ -279,3 +280,16 @@ def test_a_created_value_that_a_step_changes_is_no_other_steps_value(tmp_path: P
 def test_a_file_system_that_is_not_installed_is_refused_as_beam_does(build: Callable[..., object]) -> None:
     with pytest.raises(Exception, match=r"pip install apache-beam\[gcp\]"), beam.Pipeline(runner=HeadraceRunner()) as p:
         build(p)
+
+
+def test_a_relative_path_is_read_where_the_program_is(
+    runner: HeadraceRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark's workers have begun in another folder, and may have run another program before."""
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "lines.txt").write_text(f"{name}\n")
+        monkeypatch.chdir(folder)
+        with beam.Pipeline(runner=runner) as pipeline:
+            assert_that(pipeline | beam.io.ReadFromText("./*.txt"), equal_to([name]))

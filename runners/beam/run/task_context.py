@@ -1,8 +1,11 @@
-"""What Beam's code expects around it in a task: options of the pipeline, classes of rows, and where metrics go."""
+"""What Beam's code expects around it in a task: options, classes of rows, the folder, and where metrics go."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -24,16 +27,28 @@ class TaskContext:
     def __init__(self, options: Mapping[str, object]) -> None:
         self._options = options
         self._is_sent = False
+        self._folder = ""
         self._row_types: Mapping[str, bytes] = {}
 
     def __call__(self) -> None:
-        """Set options, classes of rows and metrics up."""
+        """Set options, classes of rows, the current folder and metrics up."""
         if self._is_sent and RuntimeValueProvider.runtime_options is not self._options:
             # A worker process may have run tasks of another pipeline before.
             RuntimeValueProvider.set_runtime_options(self._options)
             FileSystems.set_options(PipelineOptions([], **self._options))
             register_row_types(self._row_types)
+            _go_to(self._folder)
         set_current_tracker(MetricsTracker(collector()))
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {"_options": self._options, "_is_sent": True, "_row_types": pickled_row_types()}
+        sent = {"_options": self._options, "_row_types": pickled_row_types()}
+        return {**sent, "_is_sent": True, "_folder": str(Path.cwd())}
+
+
+def _go_to(folder: str) -> None:
+    """Have relative paths mean what they mean to the program, on hosts that have its folder.
+
+    Java, which starts the workers, has the folder in which it was started itself.
+    """
+    with suppress(OSError):
+        os.chdir(folder)

@@ -111,7 +111,7 @@ def test_explain_tells_each_step_once_with_a_reason_and_what_to_do(folder: Path)
     names = [found[2] for found in steps if found]
     assert len(names) == len(set(names))
     told = dict(zip(names, lines, strict=True))
-    assert "columns cannot do `TimestampedValue(score[:2], score[2])`; return only fields" in told["Timed"]
+    assert "columns cannot do `score[:2]`; return only fields" in told["Timed"]
     assert (
         told["Sum"].startswith("vectorized")
         and "its elements come one by one: step 'Timed' gives them so" in told["Sum"]
