@@ -49,11 +49,14 @@ class Pace(BaseInjector):
         now = time.time()
         if self._began is None:
             self._began = now
-        end = min(self._count, int((now - self._began) * self._rate))
+        # Record 0 is due at once.
+        end = min(self._count, int((now - self._began) * self._rate) + 1)
         due = [(number, self._began + number / self._rate) for number in range(position, end)]
         share = -(-len(due) // splits) or 1
         parts = [_batch(due[at : at + share]) for at in range(0, len(due), share)]
-        return Delivery([MemorySplit(part) for part in parts], end, done=end == self._count, idle=not due)
+        quiet = None if due else max(0.0, self._began + end / self._rate - now)
+        splits_due = [MemorySplit(part) for part in parts]
+        return Delivery(splits_due, end, done=end == self._count, idle=not due, quiet_seconds=quiet)
 
 
 def _batch(due: list[tuple[int, float]]) -> Batch:

@@ -84,12 +84,14 @@ class Planner:
         else:
             release = running.stragglers.next_due()
             releases = [] if release is None else [release - self._clock.now()]
-            wait = min([self._quiet(plan), *timers, *releases])
+            wait = min([self._quiet(plan, state), *timers, *releases])
         self._clock.wait(wait, self._wakeup)
 
-    def _quiet(self, plan: Plan) -> int:
-        """Microseconds until an injector has to be asked again."""
-        spans = [
+    def _quiet(self, plan: Plan, state: JournalState) -> int:
+        """Microseconds until something has to be asked again: an injector, or sinks that pending productions go to."""
+        # Sinks acknowledge in threads of their own.
+        spans = [self._options.poll_seconds] if state.pending else []
+        spans += [
             self._options.poll_seconds if delivery.quiet_seconds is None else delivery.quiet_seconds
             for delivery in plan.deliveries.values()
             if not delivery.done

@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -15,6 +17,11 @@ from headrace.lowlevel.injectors.ended_injector import EndedInjector
 from headrace.lowlevel.injectors.injector import MemorySplit, WakingInjector
 from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.clock import ManualClock
+from headrace.runners.engine.driver.journal import JournalState
+from headrace.runners.engine.driver.planning import Plan, Planner
+from headrace.runners.engine.driver.running_topology import RunningTopology
+from headrace.runners.engine.executor import Executor
+from headrace.runners.engine.hooks import EveryStep
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.wakeup import Wakeup
 from headrace.runners.local import LocalRunner
@@ -78,6 +85,20 @@ def test_the_driver_waits_as_long_as_all_injectors_are_quiet(
     clock = Noting()
     LocalRunner(clock=clock).run_topology(topology(**injectors), RunOptions(poll_seconds=0.25))
     assert clock.waits == waits
+
+
+@pytest.mark.parametrize(("pending", "span"), [((), FOREVER), (("a production",), 0.25)])
+def test_sinks_that_have_not_acknowledged_are_asked_again(pending: tuple[str, ...], span: float) -> None:
+    """They acknowledge in threads that wake nobody, even if no injector has anything more."""
+    clock = Noting()
+    planner = Planner(cast(Executor, None), clock, RunOptions(poll_seconds=0.25), EveryStep(), Wakeup())
+    state = SimpleNamespace(done={"a"}, pending=pending, wall_timers={})
+    running = SimpleNamespace(
+        topology=topology(a=Quiet(), b=Quiet()), stragglers=SimpleNamespace(next_due=lambda: None)
+    )
+    deliveries = {"a": Delivery([], 0, done=True, idle=True), "b": Delivery([], 0, idle=True, quiet_seconds=FOREVER)}
+    planner.wait(Plan(deliveries, 0), cast(RunningTopology, running), cast(JournalState, state))
+    assert clock.waits == [span]
 
 
 class Waking(BaseInjector):
