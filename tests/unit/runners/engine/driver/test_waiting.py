@@ -107,13 +107,15 @@ class Waking(BaseInjector):
     def __init__(self) -> None:
         self.wake: Callable[[], None] = lambda: None
         self.is_ready = False
+        self.timer = threading.Timer(0.3, self.arrive)
 
     def wake_by(self, wake: Callable[[], None]) -> None:
         self.wake = wake
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         if not self.is_ready:
-            threading.Timer(0.3, self.arrive).start()
+            if self.timer.ident is None:
+                self.timer.start()
             return Delivery([], position, idle=True, quiet_seconds=FOREVER)
         return Delivery([MemorySplit(Batch(["record"], [0]))], position, done=True)
 
@@ -130,6 +132,7 @@ def test_an_injector_wakes_the_driver(wrap: Callable[[BaseInjector], BaseInjecto
     made = topology(records=injector)
     made.sink("rows", "echoes", CallSink(lambda epoch, found: rows.extend(found)))
     LocalRunner().run_topology(made)
+    injector.timer.join()
     assert rows == [("record", 0)] and time.monotonic() - began < 30
 
 
@@ -149,6 +152,9 @@ def test_a_line_wakes_the_driver() -> None:
         sender.close()
         assert woken.wait(10)
         assert injector.plan(1, 10, 1).done
+        for thread in threading.enumerate():
+            if thread.name == "lines":
+                thread.join(10)
 
 
 def test_ticks_say_when_the_next_one_is_due() -> None:
