@@ -101,7 +101,9 @@ def _epoch(
         messages = passing
         for task in range(share.number, tasks, share.width):
             if time.perf_counter() - began > MOST_SECONDS:
-                yield (0, DRIVER, Kind.FAILURE, pack(TooMuchError("an epoch took too long for one stage")))
+                error = TooMuchError("an epoch took too long for one stage")
+                host.failed(error)
+                yield (0, DRIVER, Kind.FAILURE, pack(error))
                 return
             messages += run_level(program, host, level, task, arrived[task])
     yield from (message for message in messages if message[1] == DRIVER)

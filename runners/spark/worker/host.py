@@ -51,6 +51,8 @@ class SparkHost:
         self.local_exchange: LocalExchange | None = None
         """See `Host`; the exchange of the current task."""
         self.step_begins = step_begins
+        self.has_failed = False
+        """Whether the last task failed or was given up, so that user code may hold records of an unfinished bundle."""
         self._storage = storage
         self._stores = StoreCache(run)
         self._leases = ExitStack()
@@ -73,6 +75,7 @@ class SparkHost:
         self.local_exchange = LocalExchange() if whole_epoch else None
         # If two attempts died, a damaged state store may be the cause: reading it can crash the process.
         self._is_damaged = self._is_late = attempt >= _LATE_ATTEMPT
+        self.has_failed = False
         self._writes.forget()
 
     def finish(self, messages: Iterable[Message]) -> Iterator[Message]:
@@ -105,6 +108,7 @@ class SparkHost:
 
         A full disk damages none; a store that is made again on such a disk would only fail in other ways.
         """
+        self.has_failed = True
         cause: BaseException | None = error
         while cause is not None and not isinstance(cause, StateDiskError):
             self._is_damaged |= isinstance(cause, DAMAGE)

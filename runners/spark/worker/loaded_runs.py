@@ -18,7 +18,8 @@ class LoadedRuns:
     """Unpacked task payloads, each with its host; user code is torn down when a run leaves.
 
     After that, or if user code could not be set up, a payload is unpacked again for the next task, as an instance is
-    set up only once.
+    set up only once. So it is after a task that failed or was given up: its functions have begun bundles that they did
+    not finish, and must not be called again.
     """
 
     def __init__(self, step_begins: Callable[[str], None] | None = None) -> None:
@@ -30,6 +31,8 @@ class LoadedRuns:
     def take(self, payload: TaskPayload) -> tuple[PayloadContents, SparkHost]:
         """The unpacked payload, and its host; if there are more than four runs, the least recently used one leaves."""
         run = self._runs.get(payload)
+        if run is not None and run[1].has_failed:
+            run[0].program.teardown()
         if run is None or run[0].program.is_over:
             contents = payload.unpack()
             host = self._host_of(contents) or self._new_host(contents)

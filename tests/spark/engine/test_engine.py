@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import headrace as beam
 from headrace.lowlevel import (
     BaseInjector,
     BoundedInjector,
@@ -41,6 +42,7 @@ from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.jobs.single_stage import was_too_much
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 from headrace.runners.spark.statestore.store_cache import StoreCache
+from headrace.utils.windowed_value import WindowedValue
 from tests.unit.runners.local.test_local_runner import Highest, PerMinute
 
 pytestmark = pytest.mark.spark
@@ -152,6 +154,33 @@ def test_an_epoch_that_turns_out_too_large_for_one_task_is_spread(
     assert Counter(key for key, _ in counts) == dict.fromkeys(range(5), sum(Growing.SIZES) // 5)
     assert max(count for _, count in counts) == sum(Growing.SIZES) // 5
     assert result.counters["in"]["records"] == sum(Growing.SIZES)
+
+
+class Buffers(beam.DoFn):
+    """Keeps elements until the end of the bundle, and trusts that each bundle has an end."""
+
+    def setup(self):
+        self.kept = []
+
+    def process(self, number):
+        self.kept.append(number)
+
+    def finish_bundle(self):
+        kept, self.kept = self.kept, []
+        for number in kept:
+            yield WindowedValue(number, 0, [beam.window.GlobalWindow()])
+
+
+@pytest.mark.parametrize("idle_seconds", [0, 60], ids=["in a job", "in a task that stays"])
+def test_functions_that_have_begun_an_epoch_which_is_given_up_are_not_called_again(
+    spark: SparkSession, idle_seconds: float
+) -> None:
+    rows: list[tuple[object, int]] = []
+    options = beam.options.pipeline_options.PipelineOptions(task_idle_seconds=idle_seconds)
+    with beam.Pipeline(SparkRunner(spark), options=options) as pipeline:
+        kept = pipeline | beam.io.Read(Growing()) | beam.ParDo(Buffers())
+        _ = kept | beam.io.Write(CallSink(lambda epoch, found: rows.extend(found)))
+    assert Counter(number for number, _ in rows) == Counter(number for size in Growing.SIZES for number in range(size))
 
 
 class Large(BaseInjector):
