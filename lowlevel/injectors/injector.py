@@ -121,7 +121,17 @@ class LearningInjector(Injector, Protocol):
 
 @runtime_checkable
 class WakingInjector(Injector, Protocol):
-    """An injector that says by itself when there is something to read, so that the driver need not keep asking."""
+    """An injector that says by itself when there is something to read, so that the driver need not keep asking.
+
+    >>> class Inbox(BaseInjector):
+    ...     wake = staticmethod(lambda: None)
+    ...     def wake_by(self, wake):
+    ...         self.wake = wake
+    ...     def plan(self, position, limit, splits):
+    ...         return Delivery([], position, idle=True, quiet_seconds=3600)
+    >>> isinstance(Inbox(), WakingInjector), isinstance(BoundedInjector([]), WakingInjector)
+    (True, False)
+    """
 
     def wake_by(self, wake: Callable[[], None]) -> None:
         """Take the function that lets the driver ask for a delivery at once.

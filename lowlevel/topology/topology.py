@@ -88,8 +88,7 @@ class Topology:
                 §7.2): behind a heuristic injector it waits as long as 99 of 100 recent records needed, and it ignores
                 the holds in the slowest 1 % of its senders' key intervals. Records behind it are late for this
                 computation and those after it; other consumers of the same streams keep the strict low watermark.
-            key_encoding: Name of the coder with which the program has encoded the keys, if it has; a restarted program
-                must have the same.
+            key_encoding: Name of the coder with which the program has encoded the keys; a restart must have the same.
 
         Raises:
             TopologyError: An argument does not fit, or the name is in use.
@@ -97,10 +96,7 @@ class Topology:
         self._claim(name)
         _check_arguments(name, computation, inputs, watermark_percentile)
         formats = dict(outputs) if isinstance(outputs, Mapping) else {}
-        streams = frozenset(outputs)
-        if dead_letters is not None:
-            _check_dead_letters(name, computation, streams, dead_letters)
-            streams |= {dead_letters}
+        streams = _with_dead_letters(name, computation, frozenset(outputs), dead_letters)
         aside_streams = _checked_aside(name, aside, inputs)
         self.keyed[name] = Keyed(
             *(name, computation, dict(inputs), streams, formats, self.key_coder, dead_letters, aside_streams),
@@ -302,8 +298,12 @@ def _check_arguments(
             )
 
 
-def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[str], dead_letters: str) -> None:
-    """Raise `TopologyError` for a computation or stream that cannot have dead letters."""
+def _with_dead_letters(
+    name: str, computation: Computation, outputs: frozenset[str], dead_letters: str | None
+) -> frozenset[str]:
+    """All outputs; raises `TopologyError` for a computation or stream that cannot have dead letters."""
+    if dead_letters is None:
+        return outputs
     if isinstance(computation, BundleComputation):
         raise TopologyError(
             f"computation {name!r} takes all records of a key at once, so the record that it fails for is unknown; "
@@ -319,6 +319,7 @@ def _check_dead_letters(name: str, computation: Computation, outputs: frozenset[
         raise TopologyError(
             f"stream {dead_letters!r} is an output of computation {name!r}; give its dead letters another stream"
         )
+    return outputs | {dead_letters}
 
 
 def _closure(name: str, edges: Mapping[str, set[str]]) -> set[str]:

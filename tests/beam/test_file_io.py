@@ -139,7 +139,7 @@ def test_writes_as_beam(tmp_path: Path, build: Callable[..., object]) -> None:
         with beam.Pipeline(runner=runner) as pipeline:
             build(pipeline, folder)
         files = sorted(os.path.basename(path) for path in glob.glob(f"{folder}/out/*"))
-        found.append((files, results(FnApiRunner(), lambda at: elements_of(build, at, folder), folder)))  # noqa: B023
+        found.append((files, results(FnApiRunner(), lambda at: elements_of(build, at, folder), folder)))  # noqa: B023  # it is called in the same turn of the loop
     (beam_files, beam_rows), (files, rows) = found
     assert rows == beam_rows
     if build in (of_bundles, by_text):

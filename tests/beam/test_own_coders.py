@@ -48,6 +48,13 @@ class Largest(beam.CombineFn):
         return accumulator
 
 
+class LargestOfMany(Largest):
+    """Takes many values at once."""
+
+    def add_inputs(self, accumulator, elements):
+        return max([accumulator, *(element.number for element in elements)])
+
+
 class Running(beam.DoFn):
     """The sums of each key's numbers so far."""
 
@@ -88,6 +95,10 @@ def combined(numbers):
     return sealed(numbers, True) | beam.CombinePerKey(Largest())
 
 
+def combined_at_once(numbers):
+    return sealed(numbers, True) | beam.CombinePerKey(LargestOfMany())
+
+
 def in_sessions(numbers):
     return sealed(numbers, True) | beam.WindowInto(beam.window.Sessions(5)) | beam.CombinePerKey(Largest())
 
@@ -113,6 +124,7 @@ def beside(numbers):
 EXPECTED = {
     groups: [("even", 6), ("odd", 4)],
     combined: [("even", 4), ("odd", 3)],
+    combined_at_once: [("even", 4), ("odd", 3)],
     in_sessions: [("even", 4), ("odd", 3)],
     in_state: [("even", 6), ("odd", 4)],
     as_keys: [(n, [n]) for n in range(5)],

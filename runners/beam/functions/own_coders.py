@@ -16,6 +16,8 @@ from apache_beam.typehints import typehints
 from headrace.lowlevel.stored_names import named
 from headrace.runners.beam.beam_private import component_coders
 from headrace.runners.beam.functions.combine_fns import BeamCombineFn
+from headrace.sdk.graph.pvalue import PCollection
+from headrace.sdk.transforms.core.par_do import Map
 
 
 @named("BeamOwnCoder")
@@ -61,6 +63,11 @@ class OwnCoder:
         return key, list(map(self.decode, values))
 
 
+def with_encoded_values(pairs: PCollection[object], label: str, coder: OwnCoder | None) -> PCollection[object]:
+    """The pairs, with encoded values if there is a coder; `label` is that of the step that takes them."""
+    return pairs if coder is None else pairs | f"{label}/EncodeValues" >> Map(coder.encode_value)
+
+
 def _has_own_part(coder: coders.Coder) -> bool:
     # Its own coders keep what pickling keeps.
     is_own = not type(coder).__module__.startswith("apache_beam.coders.")
@@ -83,3 +90,7 @@ class DecodingCombineFn(BeamCombineFn):
     def add_input(self, accumulator: object, element: object, *args: object, **kwargs: object) -> object:
         """See `CombineFn`."""
         return super().add_input(accumulator, self._coder.decode(element), *args, **kwargs)
+
+    def add_inputs(self, accumulator: object, elements: Iterable[object]) -> object:
+        """See `CombineFn`."""
+        return cast(object, self._fn.add_inputs(accumulator, map(self._coder.decode, elements)))

@@ -7,7 +7,7 @@ from apache_beam.transforms import core
 
 from headrace.runners.beam.functions.combine_fns import combine_fn_of
 from headrace.runners.beam.functions.keys import KeyForm
-from headrace.runners.beam.functions.own_coders import DecodingCombineFn, OwnCoder
+from headrace.runners.beam.functions.own_coders import DecodingCombineFn, OwnCoder, with_encoded_values
 from headrace.runners.beam.translation import Rule, Translation
 from headrace.runners.beam.windowings import windowing_of
 from headrace.sdk.transforms.aggregation.combine import CombinePerKey
@@ -22,21 +22,18 @@ def _window_into(made: Translation, step: AppliedPTransform) -> None:
 
 
 def _group_by_key(made: Translation, step: AppliedPTransform) -> None:
-    keys, values, source = KeyForm.of(step), OwnCoder.of_values(step), made.source(step)
-    if values is None:
-        made.put(step, keys.grouped(source, GroupByKey()))
-    else:
-        groups = keys.grouped(source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value), GroupByKey())
-        made.put(step, groups | f"{step.full_label}/DecodeValues" >> Map(values.decode_values))
+    values = OwnCoder.of_values(step)
+    source = with_encoded_values(made.source(step), step.full_label, values)
+    groups = KeyForm.of(step).grouped(source, GroupByKey())
+    if values is not None:
+        groups = groups | f"{step.full_label}/DecodeValues" >> Map(values.decode_values)
+    made.put(step, groups)
 
 
 def _combine_per_key(made: Translation, step: AppliedPTransform) -> None:
-    transform, values, source = step.transform, OwnCoder.of_values(step), made.source(step)
-    if values is None:
-        fn = combine_fn_of(transform.fn)
-    else:
-        fn = DecodingCombineFn(transform.fn, values)
-        source = source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value)
+    transform, values = step.transform, OwnCoder.of_values(step)
+    source = with_encoded_values(made.source(step), step.full_label, values)
+    fn = combine_fn_of(transform.fn) if values is None else DecodingCombineFn(transform.fn, values)
     combine = CombinePerKey(fn, *transform.args, **transform.kwargs)
     made.put(step, KeyForm.of(step).grouped(source, combine))
 

@@ -17,7 +17,7 @@ from headrace.runners.beam.functions.direct_fns import direct
 from headrace.runners.beam.functions.direct_stateful_fns import DirectStatefulParDo, is_direct
 from headrace.runners.beam.functions.do_fns import BeamDoFn, BeamView
 from headrace.runners.beam.functions.keys import KeyForm
-from headrace.runners.beam.functions.own_coders import OwnCoder
+from headrace.runners.beam.functions.own_coders import OwnCoder, with_encoded_values
 from headrace.runners.beam.functions.splittable_do_fns import BeamSplittableDoFn
 from headrace.runners.beam.functions.stateful_do_fns import BeamStatefulDoFn
 from headrace.runners.beam.io.parquet_rows import by_column
@@ -45,8 +45,7 @@ def _par_do(made: Translation, step: AppliedPTransform) -> None:
             par_do: ParDo = DirectStatefulParDo(transform.fn, keys)
         else:
             par_do = _stateful(made, step, keys, values)
-        if values is not None:
-            source = source | f"{step.full_label}/EncodeValues" >> Map(values.encode_value)
+        source = with_encoded_values(source, step.full_label, values)
         source, par_do.key_encoding = keys.encoded(source), keys.name
     elif signature.is_splittable_dofn():
         par_do = _SplittableParDo(BeamSplittableDoFn(transform.fn, *_parts(step)), *_views(made, step))

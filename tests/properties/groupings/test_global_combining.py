@@ -90,6 +90,6 @@ def test_whole_numbers_are_added_up_as_columns() -> None:
         return add_inputs(self, accumulator, seen[-1])
 
     with mock.patch.object(SumFn, "add_inputs", watched):
-        rows, _ = combined(sum, range(1_000), 10_000, by_columns=True)  # type: ignore[misc]
+        rows, _ = combined(sum, range(1_000), 10_000, by_columns=True)  # type: ignore[misc]  # the decorator has no types
     assert rows[0][0] == "499500"
     assert seen == [[]]

@@ -23,7 +23,7 @@ NAME = AbsentName("transforms.sql.SqlTransform")
 
 
 def subclass() -> object:
-    class Mine(NAME):  # type: ignore[misc]
+    class Mine(NAME):  # type: ignore[misc]  # an absent name is no class
         pass
 
     return Mine()
@@ -77,7 +77,7 @@ def test_what_beam_has_not_either_is_an_error_at_once() -> None:
 
 
 def test_a_subclass_can_be_defined() -> None:
-    class Mine(NAME, beam.DoFn):  # type: ignore[misc]
+    class Mine(NAME, beam.DoFn):  # type: ignore[misc]  # an absent name is no class
         """Not used."""
 
     assert issubclass(Mine, beam.DoFn)

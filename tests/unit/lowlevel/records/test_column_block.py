@@ -42,7 +42,7 @@ def parcel(counts: list[int], column: pa.Array) -> ColumnBlock:
 
 def has_values(piece: Block) -> bool:
     try:
-        Block.values.__get__(piece)  # type: ignore[attr-defined]
+        Block.values.__get__(piece)  # type: ignore[attr-defined]  # a descriptor of the slot
     except AttributeError:
         return False
     return True

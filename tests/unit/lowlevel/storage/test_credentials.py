@@ -86,7 +86,7 @@ def test_a_run_in_a_keyed_place_logs_reports_and_records_no_key(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     url, kept = f"s3://AKIA:{SECRET}@bucket/prefix", ObjectStore("memory://")
-    opened: Callable[[str, float], object] = lambda place, patience: kept._created()  # noqa: E731
+    opened: Callable[[str, float], object] = lambda place, patience: kept._created()  # noqa: E731  # one of two short ways to open
     monkeypatch.setattr("headrace.lowlevel.storage.object_store._opened", opened)
     with caplog.at_level(logging.DEBUG):
         pipeline = beam.Pipeline("LocalRunner", PipelineOptions([f"--checkpoint={url}"]), record=True)

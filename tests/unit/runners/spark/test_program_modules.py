@@ -86,7 +86,7 @@ def test_packages_that_pythonpath_leads_to_are_not_sent(tmp_path: Path) -> None:
     packages = Path(pytest.__file__).parents[1]
     here = Path(__file__).parents[4]
     ran = subprocess.run(
-        [sys._base_executable, "-c", program],  # type: ignore[attr-defined]
+        [sys._base_executable, "-c", program],  # type: ignore[attr-defined]  # CPython has it
         env={"PYTHONPATH": f"{tmp_path / 'mine'}:{here}:{tmp_path / 'elsewhere'}:{packages}"},
         cwd=tmp_path,
         capture_output=True,

@@ -337,7 +337,7 @@ def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
 
         tries = 0
 
-        def run(self, spec, splits, rows):  # type: ignore[no-untyped-def]
+        def run(self, spec, splits, rows):  # type: ignore[no-untyped-def]  # passes on what it gets
             self.tries += 1
             found = super().run(spec, splits, rows)
             if self.tries % 2:

@@ -312,5 +312,5 @@ def test_a_timestamped_value_of_a_stated_type_is_one() -> None:
     made = TimestampedValue[str]("a", 5)
     assert made == TimestampedValue("a", 5) and pickle.loads(pickle.dumps(made)) == made
     with pytest.raises(AttributeError):
-        made.value = "b"  # type: ignore[misc]
+        made.value = "b"  # type: ignore[misc]  # a write that must fail
     assert not hasattr(made, "__dict__")

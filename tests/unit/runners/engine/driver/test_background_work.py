@@ -187,10 +187,10 @@ def ordered(failing: set[int], epochs: int) -> list[int]:
 
         return making
 
-    some = SnapshotSchedule(begin)  # type: ignore[arg-type]
+    some = SnapshotSchedule(begin)  # type: ignore[arg-type]  # a stand-in
     for epoch in range(1, epochs + 1):
         some.take_ready(epoch)
-        some.order(epoch, lambda: ORDERS)  # type: ignore[arg-type, return-value]
+        some.order(epoch, lambda: ORDERS)  # type: ignore[arg-type, return-value]  # a stand-in
     return orders
 
 

@@ -101,7 +101,7 @@ def counting(*names: str, injector: BaseInjector | None = None, computation: Com
 def started(topology: Topology, **options: object) -> tuple[Running, Watched]:
     """A run that has nothing left to do for now."""
     clock = Watched()
-    given = RunOptions(poll_seconds=HOUR, **options)  # type: ignore[arg-type]
+    given = RunOptions(poll_seconds=HOUR, **options)  # type: ignore[arg-type]  # options of several types
     running = LocalRunner(clock).start(topology, given)
     assert clock.waits.wait(SECONDS)
     return running, clock

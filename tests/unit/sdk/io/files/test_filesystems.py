@@ -98,7 +98,7 @@ def test_paths_and_urls_are_joined_and_split() -> None:
 
 
 def names(files: object) -> list[str]:
-    return sorted(Path(str(path)).name for path in files | beam.Map(lambda file: file.metadata.path))  # type: ignore[operator]
+    return sorted(Path(str(path)).name for path in files | beam.Map(lambda file: file.metadata.path))  # type: ignore[operator]  # a list on the left of a transform
 
 
 def test_files_are_elements(folder: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_crash_leaves_the_same_files(tmp_path: Path) -> None:
 def test_lines_end_with_a_delimiter(tmp_path: Path, text: bytes, options: dict[str, object], expected: object) -> None:
     (tmp_path / "in").write_bytes(text)
     with beam.Pipeline("LocalRunner") as pipeline:
-        lines = pipeline | beam.io.ReadFromText(tmp_path / "in", delimiter=b"|;", **options)  # type: ignore[arg-type]  # any
+        lines = pipeline | beam.io.ReadFromText(tmp_path / "in", delimiter=b"|;", **options)  # type: ignore[arg-type]  # options of several types
         assert lines.is_bounded
         assert_that(lines, equal_to(expected))
 

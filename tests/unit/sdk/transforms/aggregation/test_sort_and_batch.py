@@ -33,4 +33,4 @@ def test_sizes_that_do_not_fit_are_refused(sizes: tuple[int, int, int]) -> None:
     with pytest.raises(ValueError, match="1 <= min_batch_size <= max_batch_size"):
         beam.SortAndBatchElements(*sizes)
     with pytest.raises(TypeError, match="give a function"):
-        beam.SortAndBatchElements(1, 1, 1, 5)  # type: ignore[arg-type]
+        beam.SortAndBatchElements(1, 1, 1, 5)  # type: ignore[arg-type]  # a wrong argument is what is tested
