@@ -120,8 +120,7 @@ class SparkExecutor:
     def _run_in_one_task(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
         """Run an epoch in the task that stays, or as a job while there is none."""
         # A single small epoch is not worth a task that stays.
-        was_one, self._was_one = self._was_one, True
-        results = self._resident.run(spec.epoch, spec.tasks, inputs) if was_one else None
+        results = self._resident.run(spec.epoch, spec.tasks, inputs) if self._was_one else None
         return self._job(spec).run_in_one_stage(spec.epoch, inputs) if results is None else results
 
     def _run_alike(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:

@@ -244,7 +244,7 @@ def _greeted(accepted: socket.socket, secret: bytes) -> Connection | None:
         _log.warning("a connection to the driver did not prove that it is the task that stays: %s", error)
         connection.close()
         return None
-    with socket.socket(fileno=_duplicate(connection)) as again:
+    with socket.socket(fileno=socket.dup(connection.fileno())) as again:
         _tune(again, 0)
     return connection
 
@@ -258,10 +258,6 @@ def _joined(address: tuple[str, int], secret: bytes) -> Connection:
     answer_challenge(connection, secret)
     deliver_challenge(connection, secret)
     return connection
-
-
-def _duplicate(connection: Connection) -> int:
-    return socket.dup(connection.fileno())
 
 
 def _tune(connected: socket.socket, receive_seconds: int) -> None:
