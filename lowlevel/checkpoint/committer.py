@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.lowlevel.checkpoint.compatibility import Change, Consent, change_of
@@ -146,9 +146,7 @@ class Checkpoint:
             ValueError: `manifest` is not of the next epoch, or would lose state.
         """
         self._ensure_turn(manifest)
-        manifest = self._completed(manifest, snapshots)
-        self._write(manifest)
-        return manifest
+        return self._write(lambda place: self._completed(manifest, snapshots, place))
 
     def succeed(
         self, before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], tasks: int
@@ -169,14 +167,14 @@ class Checkpoint:
         now = Sequencer(self.generation, self.next_epoch)
         manifest = succeeded(before, change, topology, starts, now, tasks)
         self._ensure_turn(manifest)
-        self._write(manifest)
+        self._write(lambda place: manifest)
         self._topology, self.change = change.new, None
         return manifest
 
     def described(self, before: Manifest) -> Manifest:
         """Complete a manifest of the current state with the fields that only the checkpoint knows."""
         topology = self._topology if self.manifest is None else self.manifest.topology
-        return replace(self._completed(replace(before, deltas={}), ()), topology=topology)
+        return replace(self._completed(replace(before, deltas={}), (), 0), topology=topology)
 
     def _ensure_turn(self, manifest: Manifest) -> None:
         if self._doubtful:
@@ -197,45 +195,54 @@ class Checkpoint:
             ensure_same(self.store, self.identity, self.next_epoch - 1)
         fence.refuse_replaced(self.store, self.lease, "nothing more of it is committed")
 
-    def _completed(self, manifest: Manifest, snapshots: Iterable[Snapshot]) -> Manifest:
+    def _completed(self, manifest: Manifest, snapshots: Iterable[Snapshot], place: int) -> Manifest:
         return replace(
             manifest,
             generation=self.generation,
             owner=self.lease.owner,
             previous=self._position.base,
             topology=self._topology,
-            chains=interval_files.advanced(self.manifest, manifest, snapshots),
+            chains=interval_files.advanced(self.manifest, manifest, snapshots, place),
             archive=() if self.manifest is None else self.manifest.archive,
             left={} if self.manifest is None else self.manifest.left,
         )
 
-    def _write(self, manifest: Manifest) -> None:
+    def _write(self, at: Callable[[int], Manifest]) -> Manifest:
+        """Write a commit at the first place of the log without an entry of a replaced driver; returns it.
+
+        Args:
+            at: From the place to the commit there.
+
+        Raises:
+            FencedError: Another driver has committed, or has sealed the log.
+        """
+        place = self._position.last + 1
+        while (rival := self._written(manifest := at(place), place)) is not None:
+            if not isinstance(rival, Seal) or rival.lease.generation > self.generation:
+                self._doubtful = False
+                winner = rival.lease if isinstance(rival, Seal) else Lease(rival.generation, rival.owner, 0)
+                loss = f"nothing of its epoch {manifest.epoch} is committed"
+                raise fence.fenced(self.store, self.lease, winner, loss)
+            place += 1
+        self._doubtful = False
+        self._before = self.manifest
+        self._position = LogPosition(place, place, manifest)
+        self._garbage.commits.add(place)
+        return manifest
+
+    def _written(self, manifest: Manifest, place: int) -> Manifest | Seal | None:
+        """Write a commit at a place; return the entry of another driver that is there, otherwise None."""
         blobs_path = object_names.blobs(manifest.epoch, self.generation)
         encoded = encode_manifest(manifest, blobs_path)
         if encoded.blobs is not None:
             self.store.put(blobs_path, encoded.blobs)
         self._doubtful = True
         try:
-            self._append(manifest, encoded.entry)
+            return self._rival_at(place, encoded.entry)
         except StoreError as error:
             raise StoreError(
                 f"{error}; whether epoch {manifest.epoch} is committed is not known: run again to find out"
             ) from error
-        self._doubtful = False
-
-    def _append(self, manifest: Manifest, entry: bytes) -> None:
-        """Write the log entry at the first position without an entry of a replaced driver. Raises `FencedError`."""
-        number = self._position.last + 1
-        while (rival := self._rival_at(number, entry)) is not None:
-            if not isinstance(rival, Seal) or rival.lease.generation > self.generation:
-                self._doubtful = False
-                winner = rival.lease if isinstance(rival, Seal) else Lease(rival.generation, rival.owner, 0)
-                loss = f"nothing of its epoch {manifest.epoch} is committed"
-                raise fence.fenced(self.store, self.lease, winner, loss)
-            number += 1
-        self._before = self.manifest
-        self._position = LogPosition(number, number, manifest)
-        self._garbage.commits.add(number)
 
     def _rival_at(self, number: int, entry: bytes) -> Manifest | Seal | None:
         """Write the log entry at a position; return the entry of another driver that is there, otherwise None."""

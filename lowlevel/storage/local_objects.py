@@ -36,6 +36,7 @@ class LocalObjects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._text = str(root)
         self._folders = LastingFolders()
         self._lasts = False
         """Whether the name of the root is known to be on the disk."""
@@ -66,13 +67,41 @@ class LocalObjects:
             return False
         return True
 
-    def _place(self, path: str, data: bytes, name: Callable[[Path, Path], None]) -> None:
-        final = self.root / path
+    def get(self, path: str) -> bytes:
+        """Read an object. Raises OSError, `FileNotFoundError` if there is none."""
+        with open(self._file(path), "rb", buffering=0) as file:
+            return file.read()
+
+    def delete(self, path: str) -> None:
+        """Delete an object, and the folders that have become empty. Raises OSError."""
+        name = self._file(path)
+        # Objects are deleted long after they were written, so older temporary files have no writer.
+        self.sweep(os.stat(name).st_mtime_ns)
+        os.unlink(name)
+        with suppress(OSError):
+            while (name := os.path.dirname(name)) != self._text:
+                os.rmdir(name)
+
+    def is_linked(self, path: str) -> str | None:
+        """The symbolic link on the way to an object, or in its place; None if there is none."""
+        place = self._text
+        for part in path.split("/"):
+            place = f"{place}/{part}"
+            if os.path.islink(place):
+                return place
+        return None
+
+    def _file(self, path: str) -> str:
+        # Paths are text here, as `Path` takes longer than the system's calls.
+        return f"{self._text}/{path}"
+
+    def _place(self, path: str, data: bytes, name: Callable[[str, str], None]) -> None:
+        final = self._file(path)
         for attempt in range(_TRIES):
             # The file comes first: it fails if the root is gone. Only folders inside the root are made here.
             temporary = self._written(data)
             try:
-                self._make_folders(final.parent)
+                self._make_folders(os.path.dirname(final))
                 name(temporary, final)
                 break
             except FileNotFoundError:
@@ -80,14 +109,15 @@ class LocalObjects:
                 if attempt == _TRIES - 1:
                     raise
             finally:
-                temporary.unlink(missing_ok=True)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary)
         self._keep(path)
 
-    def _written(self, data: bytes) -> Path:
+    def _written(self, data: bytes) -> str:
         """Path of a new temporary file with this content, which is on the disk."""
         while True:
             # A process on another host may have the same process id.
-            path = self.root / f"{TEMPORARY}{os.getpid()}{next(_NUMBERS):06}"
+            path = self._file(f"{TEMPORARY}{os.getpid()}{next(_NUMBERS):06}")
             with suppress(FileExistsError):
                 descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _SHARED)
                 break
@@ -98,23 +128,24 @@ class LocalObjects:
                     rest = rest[file.write(rest) :]
                 os.fsync(descriptor)
         except BaseException:
-            path.unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
             raise
         return path
 
-    def _make_folders(self, folder: Path) -> None:
-        if folder == self.root or folder.is_dir():
+    def _make_folders(self, folder: str) -> None:
+        if folder == self._text or os.path.isdir(folder):
             return
-        self._make_folders(folder.parent)
+        self._make_folders(os.path.dirname(folder))
         with suppress(FileExistsError):
-            folder.mkdir()
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, str(folder))
+            os.mkdir(folder)
+        if not os.path.isdir(folder):
+            raise NotADirectoryError(errno.ENOTDIR, folder)
 
     def _keep(self, path: str) -> None:
         # An object that is gone already was deleted as garbage.
         with suppress(FileNotFoundError):
-            self._folders.keep((self.root / path).parent, self.root)
+            self._folders.keep(Path(os.path.dirname(self._file(path))), self.root)
         if not self._lasts:
             _keep_name(self.root)
             self._lasts = True

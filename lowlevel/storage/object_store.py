@@ -139,6 +139,8 @@ class ObjectStore:
             return None
         with self._explained("read", path):
             try:
+                if self._local is not None:
+                    return self._local.get(path)
                 return bytes(objects.get(path).bytes())
             except FileNotFoundError:
                 return None
@@ -175,10 +177,10 @@ class ObjectStore:
         """See `ObjectStorage`; raises `StoreError`."""
         if (objects := self._existing()) is not None:
             with self._explained("delete", path), suppress(FileNotFoundError):
-                if self._local is not None:
-                    # Objects are deleted long after they were written, so older temporary files have no writer.
-                    self._local.sweep((self._local.root / path).stat().st_mtime_ns)
-                objects.delete(path)
+                if self._local is None:
+                    objects.delete(path)
+                else:
+                    self._local.delete(path)
 
     def is_empty(self) -> bool:
         """See `ObjectStorage`; raises `StoreError`."""
@@ -203,7 +205,7 @@ class ObjectStore:
             if not self._was_there:
                 self._local.make()
                 self._was_there = True
-            self._objects = obstore.LocalStore(root, automatic_cleanup=True)
+            self._objects = obstore.LocalStore(root)
         return self._objects
 
     @contextmanager
@@ -234,13 +236,8 @@ class ObjectStore:
         """Raise ValueError for a name that leads outside of the store: names are read from the checkpoint."""
         if path and (not _NAME.fullmatch(path) or _UP.search(path)):
             raise ValueError("that is no name in a checkpoint: names are letters, digits and _ . = - between single /")
-        if self._root is None or not path:
-            return
-        place = self._root
-        for part in path.split("/"):
-            place = place / part
-            if place.is_symlink():
-                raise ValueError(f"{place} is a symbolic link, and nothing in a checkpoint is; take it away")
+        if self._local is not None and path and (link := self._local.is_linked(path)) is not None:
+            raise ValueError(f"{link} is a symbolic link, and nothing in a checkpoint is; take it away")
 
     def _name(self, path: str) -> str:
         place = self.describe()

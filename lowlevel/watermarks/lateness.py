@@ -25,7 +25,7 @@ _LONGEST = 1 << 52
 """The greatest lateness that is counted, more than a hundred years: floating-point numbers are exact up to it."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Lateness:
     """Counts of records by lateness. Persisted: every field.
 

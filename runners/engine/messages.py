@@ -89,7 +89,7 @@ def _spec_of(packed: bytes) -> EpochSpec:
     return EpochSpec(*cast("list[Any]", unpack(packed)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Work:
     """Input of one level-0 task: a split of an injector, or only the spec of the epoch."""
 
@@ -98,7 +98,7 @@ class Work:
     split: Split | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Sender:
     """The attempt at a task that sent a message; `index` is the number of the task, at level 0 of the split."""
 
@@ -109,7 +109,7 @@ class Sender:
     """Equal for attempts that may replace each other; empty for an attempt that no other may replace."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Control:
     """The last message from a task to each task of the next level."""
 
@@ -133,7 +133,7 @@ def arrival(production: PendingProduction, number: int, intervals: IntervalMap) 
     return (intervals[production.interval].owner, production.level, Kind.BLOCK, blob)
 
 
-@dataclass(slots=True)
+@dataclass
 class Report:
     """From a task to the driver: what the task adds to the commit."""
 

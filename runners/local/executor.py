@@ -11,9 +11,10 @@ from headrace.lowlevel.checkpoint import (
     FileChain,
     Snapshot,
     SnapshotOrder,
-    write_deltas,
     write_snapshot,
 )
+from headrace.lowlevel.checkpoint.files.carried_deltas import MOST_BYTES
+from headrace.lowlevel.checkpoint.files.delta_file import delta_object
 from headrace.lowlevel.checkpoint.files.file_chain import within
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.interval_map import IntervalMap
@@ -182,12 +183,19 @@ class LocalExecutor:
         return 0.0
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Keep the deltas for the commit, and write them if there is a checkpoint."""
+        """Keep the deltas for the commit; if there is a checkpoint, write them, or let the commit carry them.
+
+        The commit carries small ones of an executor with one task.
+        """
         self._uncommitted.append((interval, deltas))
         if self._storage is None:
             return None
         header = DeltaHeader(epoch, sender.level, interval, sender.token)
-        file = write_deltas(self._storage, header, deltas)
+        path, data, file = delta_object(header, deltas)
+        if self.parallelism == 1 and len(data) <= MOST_BYTES:
+            file = file._replace(contents=data)
+        else:
+            self._storage.put(path, data)
         self._scheduler.step(f"saved level {sender.level} task {sender.index}", epoch)
         return file
 

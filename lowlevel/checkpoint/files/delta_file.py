@@ -46,12 +46,14 @@ class DeltaHeader(NamedTuple):
 
 
 class DeltaFile(NamedTuple):
-    """A reference to a delta file in a commit, which stores level and interval separately."""
+    """A delta file of a commit, which stores level and interval separately."""
 
     epoch: int
     token: str
     size: int
     """Size in bytes."""
+    contents: bytes = b""
+    """The file itself if the commit carries it; empty if it is an object of its own."""
 
 
 def write_deltas(store: ObjectStorage, header: DeltaHeader, deltas: Mapping[str, Delta]) -> DeltaFile:

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 
+from headrace.lowlevel.checkpoint.files.carried_deltas import read_carried
 from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile, DeltaHeader, read_deltas
-from headrace.lowlevel.checkpoint.files.snapshot import Snapshot, is_worth_snapshot
+from headrace.lowlevel.checkpoint.files.snapshot import MOST_DELTAS, Snapshot, is_worth_snapshot
 from headrace.lowlevel.intervals.interval_map import SPACE, Interval, key_position
 from headrace.lowlevel.state.memory_store import MemoryStateStore
 from headrace.lowlevel.state.segment import restricted
@@ -24,7 +25,7 @@ Bounds = tuple[int, int]
 """Start (inclusive) and stop (exclusive) of an interval of the key space."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FileChain:
     """The files with the committed state of one level and interval, oldest first.
 
@@ -40,7 +41,8 @@ class FileChain:
     """Bounds of the interval in the key space; keys of the origins outside of them are ignored."""
     snapshot: Snapshot | None = None
     deltas: tuple[str, ...] = ()
-    """Name of each delta file: `<epoch>-<token>-<size>`."""
+    """Name of each delta file: `<epoch>-<token>-<size>`, and `-<place>` if the commit at this place of the log carries
+    it."""
     replay_bytes: int = 0
     """Total size of the deltas that the snapshot does not cover."""
     origins: tuple[Origin, ...] = ()
@@ -75,9 +77,9 @@ class FileChain:
         for name in self.deltas:
             yield self._delta(name)[0]
 
-    def after(self, file: DeltaFile) -> FileChain:
-        """The chain with another delta file at its end."""
-        name = f"{file.epoch}-{object_names.checked(file.token)}-{file.size}"
+    def after(self, file: DeltaFile, place: int = 0) -> FileChain:
+        """The chain with another delta file at its end; `place` is that of the commit in the log."""
+        name = file_name(file) + (f"-{place}" if file.contents else "")
         return replace(self, deltas=(*self.deltas, name), replay_bytes=self.replay_bytes + file.size)
 
     def on(self, snapshot: Snapshot) -> FileChain:
@@ -97,9 +99,14 @@ class FileChain:
     def needs_snapshot(self) -> bool:
         """Whether a snapshot is worthwhile: for many deltas to replay, and for a chain with origins."""
         if self.snapshot is None:
-            return bool(self.origins) or is_worth_snapshot(len(self.deltas), self.replay_bytes, 0)
+            return bool(self.origins) or is_worth_snapshot(len(self.deltas), self.replay_bytes, 0, self._carried())
         uncovered = len(self.deltas) - (self.snapshot.order.last in self.deltas[:1])
-        return is_worth_snapshot(uncovered, self.replay_bytes, self.snapshot.size)
+        return is_worth_snapshot(uncovered, self.replay_bytes, self.snapshot.size, self._carried())
+
+    def _carried(self) -> int:
+        """How many deltas commits carry; 0 if there are too few deltas for that to matter."""
+        # The name of one that a commit carries has three hyphens, others have two.
+        return "".join(self.deltas).count("-") - 2 * len(self.deltas) if len(self.deltas) >= MOST_DELTAS else 0
 
     def read(self, store: ObjectStorage, name: str, computation: str) -> Iterator[Delta]:
         """The deltas of one computation in the file with this name. Raises `CheckpointError` for a damaged file."""
@@ -126,7 +133,8 @@ class FileChain:
                 yield computation, inherited
             return
         for path, header in self._headers(name, only):
-            yield from read_deltas(store, path, header, only).items()
+            read = read_deltas if object_names.number_of(path) is None else read_carried
+            yield from read(store, path, header, only).items()
 
     def _headers(self, name: str, only: str | None = None) -> Iterator[tuple[str, DeltaHeader]]:
         if self.snapshot is not None and name == self.snapshot.name:
@@ -134,12 +142,14 @@ class FileChain:
         return iter([self._delta(name)])
 
     def _delta(self, name: str) -> tuple[str, DeltaHeader]:
-        epoch, token, _ = name.split("-")
+        epoch, token, _, *place = name.split("-")
         header = DeltaHeader(int(epoch), self.level, self.interval, token)
+        if place:
+            return object_names.log_entry(int(place[0])), header
         return object_names.delta(header.epoch, self.level, self.interval, token), header
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Origin:
     """A chain with which another chain begins. There, the prefix of its files' names is its index and a slash."""
 
@@ -156,6 +166,15 @@ class Origin:
 
     def _has(self, computation: str) -> bool:
         return self.computations is None or computation in self.computations
+
+
+def file_name(file: DeltaFile) -> str:
+    """The name of a delta file in a chain, without the place of a commit that carries it.
+
+    >>> file_name(DeltaFile(7, "t", 100))
+    '7-t-100'
+    """
+    return f"{file.epoch}-{object_names.checked(file.token)}-{file.size}"
 
 
 def epoch_of(name: str) -> int:

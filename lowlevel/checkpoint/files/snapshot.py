@@ -17,7 +17,9 @@ from headrace.lowlevel.storage.object_store import ObjectStorage
 MOST_DELTAS = 32
 """From this many deltas on a snapshot is worthwhile, unless the state is large in comparison with the deltas."""
 _LONGEST = 16 * MOST_DELTAS
-"""From this many deltas on a snapshot is always worthwhile."""
+"""From this many deltas on a snapshot is always worthwhile; there may be twice as many that commits carry."""
+CARRIED_FOR_ONE = 8
+"""So many deltas that commits carry count as one: they are small, no objects of their own, and of short epochs."""
 _COST_RATIO = 4
 """Greatest size of the snapshot, as a multiple of the deltas' size, at which `MOST_DELTAS` deltas are enough."""
 _SMALL_BYTES = 16 << 20
@@ -27,7 +29,7 @@ If state lasts only a few epochs, deltas are as large as the whole state, and sn
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SnapshotOrder:
     """The driver's order to write a snapshot, which a process with the interval's state store executes."""
 
@@ -42,7 +44,7 @@ class SnapshotOrder:
     token: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Snapshot:
     """A reference to a snapshot in a commit."""
 
@@ -101,7 +103,7 @@ def _part(order: SnapshotOrder, number: int) -> tuple[str, DeltaHeader]:
     return object_names.snapshot_part(name, order.token, number), header
 
 
-def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int) -> bool:
+def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int, carried: int = 0) -> bool:
     """Whether a file chain needs a new snapshot.
 
     Each changed byte is rewritten only a few times, whatever the size of the state, so small changes to a large state
@@ -111,6 +113,7 @@ def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int) -> boo
         deltas: Number of deltas behind the last snapshot.
         delta_bytes: Their total size.
         snapshot_bytes: Size of the last snapshot; 0 if there is none.
+        carried: How many of the deltas are carried by commits.
 
     >>> [is_worth_snapshot(deltas, 3_000, size) for deltas, size in ((32, 4_000), (32, 10**9), (3, 4_000))]
     [True, False, False]
@@ -119,6 +122,6 @@ def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int) -> boo
     """
     if deltas <= 1:
         return False
-    if delta_bytes > max(snapshot_bytes, _SMALL_BYTES) or deltas >= _LONGEST:
+    if delta_bytes > max(snapshot_bytes, _SMALL_BYTES) or deltas - carried // 2 >= _LONGEST:
         return True
-    return deltas >= MOST_DELTAS and delta_bytes * _COST_RATIO >= snapshot_bytes
+    return deltas - carried + carried // CARRIED_FOR_ONE >= MOST_DELTAS and delta_bytes * _COST_RATIO >= snapshot_bytes

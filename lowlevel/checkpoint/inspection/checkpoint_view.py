@@ -112,7 +112,8 @@ class CheckpointView:
         if (manifest := commits.get(epoch)) is None:
             epochs = ", ".join(map(str, commits)) or "none"
             raise CheckpointError(f"epoch {epoch} is not in the log of {self.store.describe()} (epochs: {epochs})")
-        stored = {*self.store.list(object_names.DELTAS), *self.store.list(object_names.SNAPSHOTS)}
+        folders = (object_names.DELTAS, object_names.SNAPSHOTS, object_names.LOG)
+        stored = {path for folder in folders for path in self.store.list(folder)}
         deleted = sorted({path for chain in manifest.chains.values() for path in chain.objects()} - stored)
         if deleted:
             raise CollectedError(
@@ -343,5 +344,5 @@ def _files(chain: FileChain) -> Iterator[StoredFile]:
     if (snapshot := chain.snapshot) is not None:
         yield StoredFile("snapshot", chain.level, chain.interval, snapshot.order.epoch, snapshot.size)
     for name in chain.deltas:
-        epoch, _, size = name.split("-")
+        epoch, _, size, *_ = name.split("-")
         yield StoredFile("delta", chain.level, chain.interval, int(epoch), int(size))

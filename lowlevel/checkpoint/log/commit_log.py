@@ -117,7 +117,8 @@ def _refuse_foreign_names(commit: Manifest) -> None:
     """Raise ValueError for a commit that names objects other than state files, as these are read and deleted."""
     for chain in commit.chains.values():
         for path in chain.objects():
-            if object_names.epoch_of(path) is None and object_names.snapshot_name(path) is None:
+            parsers = (object_names.epoch_of, object_names.snapshot_name, object_names.number_of)
+            if all(parse(path) is None for parse in parsers):
                 raise ValueError(f"{path!r:.200} is no name of state")
 
 

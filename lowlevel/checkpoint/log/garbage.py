@@ -44,10 +44,12 @@ class Garbage:
             return []
         needed = [commit for commit in (before, position.manifest) if commit is not None]
         # Log entries go first, so that a reader that finds an entry finds its files, or sees that the log has grown.
+        named = {path for commit in needed for chain in _chains(commit) for path in chain.objects()}
+        named |= {object_names.blobs(commit.epoch, commit.generation) for commit in needed}
         found = [
-            *self._old_entries(store, position),
+            *self._old_entries(store, position, named),
             *_old_leases(store, generation),
-            *_unnamed(store, generation, needed),
+            *_unnamed(store, generation, needed[-1], named),
         ]
         # Objects that could not be deleted before go last, so that they do not prevent other deletions.
         return self._delete(store, sorted(found, key=self._stuck.__contains__))
@@ -71,14 +73,17 @@ class Garbage:
             raise errors[0]
         return deleted
 
-    def _old_entries(self, store: ObjectStorage, position: LogPosition) -> Iterator[str]:
-        """Commits before the last two. Seals stay forever, because a replaced driver may still try to write there."""
+    def _old_entries(self, store: ObjectStorage, position: LogPosition, named: set[str]) -> Iterator[str]:
+        """Commits before the last two that carry no state which is named.
+
+        Seals stay forever, because a replaced driver may still try to write there.
+        """
         assert position.manifest is not None
         oldest = position.manifest.previous or position.base
         entries = {object_names.number_of(path): path for path in store.list(object_names.LOG)}
         self.commits &= entries.keys()
         for number, path in entries.items():
-            if number is None or number >= oldest or number in self._permanent:
+            if number is None or number >= oldest or number in self._permanent or path in named:
                 continue
             if number not in self.commits and not _is_commit(store, path):
                 self._permanent.add(number)
@@ -103,11 +108,8 @@ def _old_leases(store: ObjectStorage, generation: int) -> Iterator[str]:
             yield path
 
 
-def _unnamed(store: ObjectStorage, generation: int, needed: list[Manifest]) -> Iterator[str]:
-    """Delta files, bulk objects and snapshots that neither a `needed` nor a future commit names."""
-    last = needed[-1]
-    named = {path for commit in needed for chain in _chains(commit) for path in chain.objects()}
-    named |= {object_names.blobs(commit.epoch, commit.generation) for commit in needed}
+def _unnamed(store: ObjectStorage, generation: int, last: Manifest, named: set[str]) -> Iterator[str]:
+    """Delta files, bulk objects and snapshots that are not `named`, and that no commit behind `last` will name."""
     for path in (*store.list(object_names.DELTAS), *store.list(object_names.BLOBS)):
         epoch = object_names.epoch_of(path)
         if path not in named and epoch is not None and epoch <= last.epoch:

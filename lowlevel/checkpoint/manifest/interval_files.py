@@ -15,9 +15,9 @@ Chains = Mapping[LevelInterval, FileChain]
 
 
 def advanced(
-    before: Manifest | None, manifest: Manifest, snapshots: Iterable[Snapshot]
+    before: Manifest | None, manifest: Manifest, snapshots: Iterable[Snapshot], place: int
 ) -> dict[LevelInterval, FileChain]:
-    """The file chains of a commit: those of the commit before, with new snapshots and the commit's deltas.
+    """The file chains of a commit at a place of the log: those before it, with new snapshots and the commit's deltas.
 
     Snapshots of intervals that no longer exist are ignored. Raises ValueError if state would be lost.
     """
@@ -30,7 +30,7 @@ def advanced(
         if key not in chains:
             raise ValueError(f"level {key[0]} has no interval {key[1]} in epoch {manifest.epoch}'s interval map")
         if file is not None:
-            chains[key] = chains[key].after(file)
+            chains[key] = chains[key].after(file, place)
     lost = () if before is None else before.intervals.keys() - manifest.intervals.keys()
     if lost:
         raise ValueError(f"level {min(lost)} is not in epoch {manifest.epoch}'s interval map, but has state")

@@ -1,7 +1,8 @@
 """The manifest: the contents of one epoch's commit, and its encoding as a log entry (MillWheel paper §6.2).
 
-An entry consists of JSON and of opaque bytes (such as injector positions, pending productions and receipts of sinks).
-If these bytes are many, they are in an object of their own, the bulk, which is written first; the entry stays small.
+An entry consists of JSON, of the small delta files that it carries, and of opaque bytes (such as injector positions,
+pending productions and receipts of sinks). If these bytes are many, they are in an object of their own, the bulk, which
+is written first; the entry stays small.
 """
 
 from __future__ import annotations
@@ -11,6 +12,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from headrace.lowlevel.checkpoint.files.carried_deltas import (
+    ENTRY_KIND,
+    ENTRY_VERSION,
+    PART,
+    carried_files,
+    carried_part,
+)
 from headrace.lowlevel.checkpoint.files.delta_file import DeltaFile
 from headrace.lowlevel.checkpoint.files.file_chain import FileChain
 from headrace.lowlevel.checkpoint.manifest.archive import Archived, decode_archive, encode_archive
@@ -26,9 +34,8 @@ from headrace.lowlevel.watermarks.interval_watermarks import decoded
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import InjectorProgress
 
-KIND = "commit"
-FORMAT_VERSION = 4
-"""Format version of `Manifest`. It must change whenever the fields change."""
+KIND, FORMAT_VERSION = ENTRY_KIND, ENTRY_VERSION
+"""Kind and format version of `Manifest`. The version must change whenever the fields change."""
 BLOBS_KIND = "commit's bulk"
 _INLINE_BYTES = 64 * 1024
 _UNKNOWN = Fingerprint(())
@@ -173,7 +180,8 @@ def encode_manifest(manifest: Manifest, blobs_path: str) -> Encoded:
     has_bulk = sum(map(len, blobs)) > _INLINE_BYTES
     head = json.dumps(_head(manifest) | {"blobs": blobs_path if has_bulk else None}).encode()
     chains = json.dumps(list(map(chain_row, manifest.chains.values()))).encode()
-    parts = [head, manifest.topology.encode(), chains, encode_archive(manifest.archive)]
+    carried = carried_part(file.contents for file in manifest.deltas.values() if file and file.contents)
+    parts = [head, manifest.topology.encode(), chains, encode_archive(manifest.archive), carried]
     entry = envelope.wrap(KIND, FORMAT_VERSION, parts if has_bulk else parts + blobs)
     return Encoded(entry, envelope.wrap(BLOBS_KIND, FORMAT_VERSION, blobs) if has_bulk else None)
 
@@ -183,7 +191,8 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
     content = json.loads(bytes(parts[0]))
     plain: dict[str, Any] = {name: content[name] for name in _PLAIN}
     plain |= {name: _by_interval(content[name]) for name in _BY_INTERVAL}
-    data = iter(map(bytes, parts[4:] if blobs is None else blobs))
+    data = iter(map(bytes, parts[PART + 1 :] if blobs is None else blobs))
+    carried = iter(map(bytes, carried_files(parts, "the commit")))
     positions = {stream: next(data) for stream in content["positions"]}
     holders = {name: Holder(timestamp, next(data), tag) for name, timestamp, tag in content["holders"]}
     pending = tuple(PendingProduction(a, b, c, d, next(data)) for a, b, c, d in content["pending"])
@@ -193,7 +202,10 @@ def decode_manifest(parts: list[memoryview], blobs: list[memoryview] | None = No
         **plain,
         intervals={level: IntervalMap(tuple(map(_interval, rows))) for level, rows in content["intervals"]},
         ended=frozenset(content["ended"]),
-        deltas={(level, i): file and DeltaFile(*file) for level, i, file in content["deltas"]},
+        deltas={
+            (level, i): file and DeltaFile(*file)._replace(contents=next(carried) if is_carried else b"")
+            for level, i, file, is_carried in content["deltas"]
+        },
         positions=positions,
         holders=holders,
         pending=pending,
@@ -226,7 +238,9 @@ def _head(manifest: Manifest) -> dict[str, object]:
         **{name: getattr(manifest, name) for name in (*_PLAIN, *_BY_INTERVAL)},
         "intervals": [(level, level_map.intervals) for level, level_map in manifest.intervals.items()],
         "ended": sorted(manifest.ended),
-        "deltas": [(level, interval, file) for (level, interval), file in manifest.deltas.items()],
+        "deltas": [
+            (*place, file and file[:3], bool(file and file.contents)) for place, file in manifest.deltas.items()
+        ],
         "positions": list(manifest.positions),
         "holders": [(name, holder.timestamp, holder.tag) for name, holder in manifest.holders.items()],
         "pending": [production[:-1] for production in manifest.pending],

@@ -11,8 +11,8 @@ from headrace.lowlevel.state.state_store import Delta
 class StoredIdFilter:
     """The `IdFilter` of a state store, brought to the position of the store only when it is used: most have no ids.
 
-    Deltas since the last use are read from the checkpoint; the newest may be in memory. If they cannot be read, as
-    after a snapshot, the filter is made again from all ids of the store.
+    Deltas that this process applies are added at once, if the filter is where the store is. Those of other processes
+    are read from the checkpoint; if they cannot be, as after a snapshot, the filter is made again from all ids.
     """
 
     def __init__(self) -> None:
@@ -26,6 +26,12 @@ class StoredIdFilter:
     def view_ends(self) -> None:
         """Note the end of the store's view; the next view may be of a newer state."""
         self.current = None
+
+    def applied(self, after: str, to: str, deltas: Iterable[Delta]) -> None:
+        """Note that this process has brought the store from one position to the next by these deltas."""
+        if self._position == after:
+            self._add(deltas)
+            self._position = to
 
     def bring_to(self, position: str, all_ids: Callable[[], Iterable[tuple[bytes, int]]]) -> IdFilter:
         """Return the filter of the ids in the store at a position. `all_ids` returns (id, timestamp) of each."""
@@ -42,11 +48,14 @@ class StoredIdFilter:
         if read is None or self._position not in chain or position not in chain:
             return False
         for name in chain[chain.index(self._position) + 1 : chain.index(position) + 1]:
-            for delta in read(name):
-                self._filter.add(delta.ids.items())
-                if delta.forget_ids_before is not None:
-                    self._filter.forget_before(delta.forget_ids_before)
+            self._add(read(name))
         return True
+
+    def _add(self, deltas: Iterable[Delta]) -> None:
+        for delta in deltas:
+            self._filter.add(delta.ids.items())
+            if delta.forget_ids_before is not None:
+                self._filter.forget_before(delta.forget_ids_before)
 
     def _begin(self, ids: Iterable[tuple[bytes, int]]) -> None:
         self._filter = IdFilter()

@@ -221,6 +221,10 @@ class LmdbStateStore:
         """Set the files of the state, see `advance`; the id filter reads changes by other processes from them."""
         self._filter.chain, self._filter.read = chain, read
 
+    def note_applied(self, after: str, to: str, deltas: Iterable[Delta]) -> None:
+        """Tell the id filter of an `extend` that has brought the store from `after` to `to` by these deltas."""
+        self._filter.applied(after, to, deltas)
+
     def _all_ids(self) -> Iterator[tuple[bytes, int]]:
         for pairs in self._pieces(self._ids.ids):
             yield from ((record_id, key_layout.timestamp_of(time)) for record_id, time in pairs)

@@ -73,7 +73,8 @@ def advance(store: LmdbStateStore, chain: Sequence[str], read: Read) -> None:
             name = chain[chain.index(position) + 1]
             # Read before LMDB's lock is held: the checkpoint may be slow. The changes of one epoch fit into memory.
             deltas = list(read(name))
-            store.extend(position, name, partial(iter, deltas))
+            if store.extend(position, name, partial(iter, deltas)):
+                store.note_applied(position, name, deltas)
         elif chain:
             # A snapshot may not fit into memory.
             store.extend(position, chain[0], partial(read, chain[0]), clear=position != "")
@@ -90,6 +91,7 @@ class StoreCache:
     def __init__(self, run: str, root: Path | None = None, limit: int = _OPEN_AT_ONCE) -> None:
         self.folder = (root or stores_root()) / _folder_name(run)
         self._limit = limit
+        self._paths: dict[tuple[str, str], Path] = {}
         self._process = os.getpid()
         self._open: OrderedDict[Path, LmdbStateStore] = OrderedDict()
 
@@ -110,7 +112,10 @@ class StoreCache:
         shutil.rmtree(path, ignore_errors=True)
 
     def _path(self, computation: str, interval: str) -> Path:
-        return self.folder / _folder_name(computation) / _folder_name(interval)
+        place = computation, interval
+        if (path := self._paths.get(place)) is None:
+            path = self._paths[place] = self.folder / _folder_name(computation) / _folder_name(interval)
+        return path
 
     def _take(self, path: Path) -> LmdbStateStore:
         if self._process != os.getpid():

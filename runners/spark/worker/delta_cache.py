@@ -21,8 +21,13 @@ class LastDelta:
     """
 
     name: str
+    """Its name in a file chain, without the place of a commit that carries it."""
     deltas: dict[str, Delta | bytes | None]
     """Computation -> delta, or the bytes of the whole file; None once it is dropped."""
+
+    def is_named(self, name: str) -> bool:
+        """Whether a name in a file chain is that of this file."""
+        return name == self.name or name.startswith(f"{self.name}-")
 
     def of(self, computation: str) -> list[Delta] | None:
         """The deltas of a computation; None if they must be read from the file."""

@@ -10,8 +10,9 @@ from functools import partial
 from secrets import token_bytes
 
 from headrace.lowlevel.checkpoint import DeltaFile, DeltaHeader, FileChain
+from headrace.lowlevel.checkpoint.files.carried_deltas import MOST_BYTES
 from headrace.lowlevel.checkpoint.files.delta_file import delta_object
-from headrace.lowlevel.checkpoint.files.file_chain import epoch_of
+from headrace.lowlevel.checkpoint.files.file_chain import epoch_of, file_name
 from headrace.lowlevel.intervals.sequencer import attempt_token
 from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.state.state_store import Delta, StateStore
@@ -157,7 +158,7 @@ class SparkHost:
 
     def _read(self, chain: FileChain, computation: str, name: str) -> list[Delta]:
         last_delta = self._last_deltas.get((chain.level, chain.interval))
-        if last_delta is not None and last_delta.name == name and (deltas := last_delta.of(computation)) is not None:
+        if last_delta is not None and last_delta.is_named(name) and (deltas := last_delta.of(computation)) is not None:
             return deltas
         return list(chain.read(self._storage, name, computation))
 
@@ -171,15 +172,20 @@ class SparkHost:
         return time.process_time()
 
     def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Begin to write the deltas to the checkpoint, see `finish`; they count once a commit names the file."""
+        """Begin to write the deltas to the checkpoint, see `finish`; they count once a commit names the file.
+
+        The commit of an epoch of one task carries a small file itself.
+        """
         # The interval is processed, and encoding its delta takes the most memory.
         PAGES.look()
         path, data, written = delta_object(DeltaHeader(epoch, sender.level, interval, sender.token), deltas)
-        self._writes.begin(path, data)
+        if self.local_exchange is not None and len(data) <= MOST_BYTES:
+            written = written._replace(contents=data)
+        else:
+            self._writes.begin(path, data)
         key = (sender.level, interval)
-        name = FileChain(sender.level, interval).after(written).last
         self._last_deltas[key] = LastDelta(
-            name, dict(deltas) if len(data) < _FEW_BYTES else dict.fromkeys(deltas, data)
+            file_name(written), dict(deltas) if len(data) < _FEW_BYTES else dict.fromkeys(deltas, data)
         )
         self._last_deltas.move_to_end(key)
         while len(self._last_deltas) > _REMEMBERED:

@@ -65,10 +65,10 @@ def whole(key: str | None = None) -> Whole:
     checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
     after = []
     for _ in range(2):
-        step(checkpoint, store)
+        step(checkpoint, store, carries=True)
         after.append(Seen.of(Checkpoint.read(store)))
     checkpoint = Checkpoint.open(store, "b", TOPOLOGY, 2)
-    step(checkpoint, store, [take_snapshot(checkpoint, store, (1, 0))])
+    step(checkpoint, store, [take_snapshot(checkpoint, store, (1, 0))], carries=True)
     after.append(Seen.of(Checkpoint.read(store)))
     receipts = {"out": (bytes(range(256)) * 257,)}
     checkpoint.commit(replace(manifest_of(4, {}), receipts=receipts))
@@ -152,7 +152,7 @@ def test_the_last_commit_torn_off_gives_the_one_before() -> None:
     store = DictStore()
     checkpoint = Checkpoint.open(store, "a", TOPOLOGY, 1)
     for _ in range(3):
-        step(checkpoint, store)
+        step(checkpoint, store, carries=True)
     store.delete(store.list(object_names.LOG)[-1])
     check(Checkpoint.read(store), 2)
     checkpoint = Checkpoint.open(store, "c", TOPOLOGY, 3)

@@ -36,7 +36,7 @@ class Run:
                 # A commit with its bulk apart.
                 checkpoint.commit(replace(manifest_of(4, {}), receipts={"out": (bytes(70_000),)}))
             else:
-                step(checkpoint, self.store, self.snapshots)
+                step(checkpoint, self.store, self.snapshots, carries=True)
             self.committed = checkpoint.next_epoch - 1
             self.snapshots = [take_snapshot(checkpoint, self.store, (1, 0), f"s{self.committed}")]
             if self.committed % 2 == 0:

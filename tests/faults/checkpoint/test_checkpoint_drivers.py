@@ -67,7 +67,7 @@ class Game:
         snapshots = [take_snapshot(checkpoint, checkpoint.store, (1, 0))] if checkpoint.next_epoch % 3 == 0 else []
         trail = {} if checkpoint.manifest is None else dict(checkpoint.manifest.counters["trail"])
         trail[str(checkpoint.next_epoch)] = checkpoint.generation
-        written = step(_WithTrail(checkpoint, trail), checkpoint.store, snapshots)
+        written = step(_WithTrail(checkpoint, trail), checkpoint.store, snapshots, carries=True)
         self.commits.append((written.epoch, written.generation))
 
 

@@ -225,7 +225,9 @@ def test_a_driver_that_opens_while_the_old_one_still_commits() -> None:
     inner = DictStore()
     first = opened(inner, "host a")
     # The old driver has passed its look at the leases, and commits before the seal comes.
-    second_store = Paused(inner, "put_if_absent log", lambda: first._write(first._completed(manifest_of(1, {}), [])))
+    second_store = Paused(
+        inner, "put_if_absent log", lambda: first._write(lambda place: first._completed(manifest_of(1, {}), [], place))
+    )
     second = opened(second_store, "host b")
     assert second.next_epoch == 2
     assert isinstance(read_entry(inner, 2), Seal)
@@ -360,14 +362,18 @@ def test_a_damaged_lease_still_counts() -> None:
 
 
 def everything_named(store: DictStore, checkpoint: Checkpoint) -> set[str]:
-    entries = {object_names.number_of(path): path for path in store.list(object_names.LOG)}
-    manifests = [entry for place in entries if not isinstance(entry := read_entry(store, place or 0), Seal)]
+    """Seals, the last two commits, and what these name."""
+    entries = {path: read_entry(store, object_names.number_of(path) or 0) for path in store.list(object_names.LOG)}
+    commits = [path for path, entry in entries.items() if not isinstance(entry, Seal)]
+    manifests = [entries[path] for path in commits[-2:]]
+    seals = entries.keys() - set(commits)
     named = {path for one in manifests for plan in one.chains.values() for path in plan.objects()}
     named |= {path for one in manifests if (path := object_names.blobs(one.epoch, one.generation)) in store.objects}
-    return named | {object_names.MARKER, object_names.lease(checkpoint.generation), *entries.values()}
+    return named | {object_names.MARKER, object_names.lease(checkpoint.generation), *seals, *commits[-2:]}
 
 
-def test_garbage_collection_leaves_exactly_what_is_named() -> None:
+@pytest.mark.parametrize("carries", [False, True])
+def test_garbage_collection_leaves_exactly_what_is_named(carries: bool) -> None:
     store = DictStore()
     for generation in range(1, 4):
         checkpoint = opened(store)
@@ -375,7 +381,7 @@ def test_garbage_collection_leaves_exactly_what_is_named() -> None:
             snapshots = (
                 [take_snapshot(checkpoint, store, (1, 0), f"s{len(store.objects)}")] if checkpoint.manifest else []
             )
-            step(checkpoint, store, snapshots)
+            step(checkpoint, store, snapshots, carries=carries)
             # Attempts that did not count, bulk of a commit that did not happen, a snapshot that was superseded.
             store.put(object_names.delta(checkpoint.next_epoch - 1, 1, 0, "lost"), b"")
             store.put(object_names.blobs(checkpoint.next_epoch - 1, 0), b"")
@@ -390,7 +396,7 @@ def test_garbage_collection_leaves_exactly_what_is_named() -> None:
         for path in store.list(object_names.LOG)
         if not isinstance(read_entry(store, object_names.number_of(path) or 0), Seal)
     ]
-    assert len(commits) == 2
+    assert (len(commits) == 2) != carries
 
 
 def test_garbage_collection_spares_what_is_being_made() -> None:

@@ -73,7 +73,7 @@ def test_writing_says_where_and_how_much() -> None:
     store = DictStore()
     file = write_deltas(store, HEADER, {"count": Delta(ids={b"x": 1})})
     path = "deltas/00000000000000000007/1-3-abc"
-    assert file == (7, "abc", len(store.objects[path]))
+    assert file == (7, "abc", len(store.objects[path]), b"")
     assert read_deltas(store, path, HEADER) == {"count": Delta(ids={b"x": 1})}
     assert pickle.loads(pickle.dumps(file)) == file
 

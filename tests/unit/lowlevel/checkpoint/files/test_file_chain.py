@@ -320,17 +320,17 @@ FILE = DeltaFile(1, "a", 5)
 
 
 def test_each_interval_keeps_its_files() -> None:
-    first = advanced(None, manifest(1, 2, deltas={(1, 0): DeltaFile(1, "a", 5), (1, 1): None}), [])
+    first = advanced(None, manifest(1, 2, deltas={(1, 0): DeltaFile(1, "a", 5), (1, 1): None}), [], 1)
     assert {place: plan.names for place, plan in first.items()} == {(1, 0): ("1-a-5",), (1, 1): ()}
-    second = advanced(manifest(1, 2, first), manifest(2, 2, deltas={(1, 1): DeltaFile(2, "b", 6)}), [])
+    second = advanced(manifest(1, 2, first), manifest(2, 2, deltas={(1, 1): DeltaFile(2, "b", 6)}), [], 1)
     assert {place: plan.names for place, plan in second.items()} == {(1, 0): ("1-a-5",), (1, 1): ("2-b-6",)}
 
 
 def test_an_interval_that_stays_keeps_its_files_and_a_new_one_begins_with_others() -> None:
     halves = IntervalMap.evenly(2)
-    before = manifest(1, 2, advanced(None, manifest(1, 2, deltas={place: FILE for place in ((1, 0), (1, 1))}), []))
+    before = manifest(1, 2, advanced(None, manifest(1, 2, deltas={place: FILE for place in ((1, 0), (1, 1))}), [], 1))
     cut = halves.split(1, 3 << 62, owner=0, sequencer=Sequencer(1, 2))
-    after = advanced(before, replace(manifest(2, 1), intervals={1: cut}, deltas={(1, 3): FILE}), [])
+    after = advanced(before, replace(manifest(2, 1), intervals={1: cut}, deltas={(1, 3): FILE}), [], 1)
     assert {place: plan.names for place, plan in after.items()} == {
         (1, 0): ("1-a-5",),
         (1, 2): ("0/1-a-5",),
@@ -340,26 +340,26 @@ def test_an_interval_that_stays_keeps_its_files_and_a_new_one_begins_with_others
 
 
 def test_a_snapshot_of_an_interval_that_is_gone_counts_for_nothing() -> None:
-    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), []))
+    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), [], 1))
     late = [Snapshot(SnapshotOrder(1, 0, 1, "1-a-5", 1, "s"), (), 0)]
-    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(2, first=1)}), late)
+    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(2, first=1)}), late, 1)
     assert [plan.names for plan in after.values()] == [("0/1-a-5",), ("0/1-a-5",)]
 
 
 def test_intervals_without_state_may_change_freely() -> None:
-    before = manifest(1, 1, advanced(None, manifest(1, 1), []))
-    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(3, first=1)}), [])
+    before = manifest(1, 1, advanced(None, manifest(1, 1), [], 1))
+    after = advanced(before, replace(manifest(2, 1), intervals={1: IntervalMap.evenly(3, first=1)}), [], 1)
     assert [plan.origins for plan in after.values()] == [(), (), ()]
 
 
 def test_a_number_is_never_used_again() -> None:
-    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), []))
+    before = manifest(1, 1, advanced(None, manifest(1, 1, deltas={(1, 0): FILE}), [], 1))
     with pytest.raises(ValueError, match="interval 0 of level 1 has new bounds; give it a number of its own"):
-        advanced(before, manifest(2, 2), [])
+        advanced(before, manifest(2, 2), [], 1)
 
 
 def test_places_outside_the_interval_map() -> None:
     with pytest.raises(ValueError, match="level 1 has no interval 5 in epoch 1's interval map"):
-        advanced(None, manifest(1, 2, deltas={(1, 5): DeltaFile(1, "a", 5)}), [])
+        advanced(None, manifest(1, 2, deltas={(1, 5): DeltaFile(1, "a", 5)}), [], 1)
     with pytest.raises(ValueError, match="level 1 is not in epoch 2's interval map, but has state"):
-        advanced(manifest(1, 1), Manifest(epoch=2, wall_clock=0, intervals={2: IntervalMap.evenly(1)}), [])
+        advanced(manifest(1, 1), Manifest(epoch=2, wall_clock=0, intervals={2: IntervalMap.evenly(1)}), [], 1)

@@ -40,7 +40,7 @@ small = st.integers(0, 5)
 tokens = st.text("abc012", min_size=1, max_size=4)
 by_name = st.dictionaries(names, times, max_size=3)
 by_interval = st.dictionaries(names, st.dictionaries(small, times, max_size=3), max_size=3)
-files = st.builds(DeltaFile, small, tokens, small)
+files = st.builds(DeltaFile, small, tokens, small, st.binary(max_size=9))
 
 
 @st.composite
@@ -125,10 +125,11 @@ MANIFEST = Manifest(epoch=7, wall_clock=5, intervals={1: IntervalMap.evenly(2)},
 
 
 def test_an_entry_can_be_read_by_anything() -> None:
-    head, topology, plans, archive = unwrap(KIND, FORMAT_VERSION, encode_manifest(MANIFEST, "b").entry, "x")
+    head, topology, plans, archive, carried = unwrap(KIND, FORMAT_VERSION, encode_manifest(MANIFEST, "b").entry, "x")
     assert json.loads(bytes(head))["counters"] == {"count": {"late": 3}}
     assert json.loads(bytes(topology)) == [[], []]
     assert json.loads(bytes(plans)) == json.loads(bytes(archive)) == []
+    assert unwrap("carried deltas", 1, bytes(carried), "x") == []
 
 
 @pytest.mark.parametrize(("size", "apart"), [(64 * 1024, False), (64 * 1024 + 1, True)])

@@ -76,7 +76,9 @@ def test_a_store_that_forbids_deletions_stops_neither_epochs_nor_deliveries(tmp_
     with monkeypatch.context() as patched:
         patched.setattr(ObjectStore, "delete", delete)
         options = RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1)
-        result = LocalRunner(scheduler=scheduler).run_topology(counting(100, delivered), options)
+        # With one task, commits would carry the deltas, and there would be little to delete.
+        runner = LocalRunner(scheduler=scheduler, parallelism=2)
+        result = runner.run_topology(counting(100, delivered), options)
     assert delivered == list(range(1, 101)) and result.counters["in"]["records"] == 100
     # Three collections, each of which soon gave up, behind the delivery.
     asked = [place for place, name in enumerate(scheduler.noted) if name == "delete"]
@@ -103,7 +105,7 @@ def test_the_next_collection_takes_what_one_before_could_not(tmp_path, monkeypat
                 monkeypatch.undo()
 
     monkeypatch.setattr(ObjectStore, "delete", delete)
-    LocalRunner(scheduler=Allowing()).run_topology(counting(64, []), options)
+    LocalRunner(scheduler=Allowing(), parallelism=2).run_topology(counting(64, []), options)
     assert len(ObjectStore(tmp_path).list(object_names.LOG)) == 2
     assert len(caplog.records) == 1
 
