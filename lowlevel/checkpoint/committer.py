@@ -57,6 +57,8 @@ class Checkpoint:
         self._before: Manifest | None = None
         self._garbage = Garbage()
         self._doubtful = False
+        self.may_have_garbage = True
+        """Whether something may have become garbage since the last collection."""
         self.change: Change | None = None
         """The change from the topology of the last commit to that of this driver; None if there is none to commit."""
 
@@ -146,7 +148,12 @@ class Checkpoint:
             ValueError: `manifest` is not of the next epoch, or would lose state.
         """
         self._ensure_turn(manifest)
-        return self._write(lambda place: self._completed(manifest, snapshots, place))
+        snapshots = list(snapshots)
+        written = self._write(lambda place: self._completed(manifest, snapshots, place))
+        # As long as file chains name each log entry, and nothing else is written, nothing becomes garbage.
+        files = [file for file in manifest.deltas.values() if file is not None]
+        self.may_have_garbage |= bool(snapshots) or not files or not all(file.contents for file in files)
+        return written
 
     def succeed(
         self, before: Manifest, change: Change, topology: Topology, starts: Mapping[str, bytes], tasks: int
@@ -284,4 +291,6 @@ class Checkpoint:
         if self._before is None and manifest is not None and manifest.previous:
             entry = read_entry(self.store, manifest.previous)
             self._before = entry if isinstance(entry, Manifest) else None
-        return self._garbage.collect(self.store, self.generation, self._position, self._before)
+        deleted = self._garbage.collect(self.store, self.generation, self._position, self._before)
+        self.may_have_garbage = False
+        return deleted

@@ -11,8 +11,8 @@ from itertools import chain, islice
 from typing import Protocol, cast, runtime_checkable
 
 from headrace.lowlevel.coders.coder import PickleCoder
+from headrace.lowlevel.gc_pause import uncollected
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.sinks.gc_pause import uncollected
 from headrace.lowlevel.sinks.staged_rows import Staged
 from headrace.lowlevel.stored_names import named
 

@@ -23,7 +23,7 @@ from typing import NamedTuple, Protocol
 
 from headrace.lowlevel.records.record import new_tuple
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 """Version of the layout of these tables; change it with the layout. Version 1 had no segments."""
 
 FEW_CELLS = 32

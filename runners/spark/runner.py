@@ -10,6 +10,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from headrace.lowlevel.gc_pause import new_objects_only
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
@@ -113,7 +114,8 @@ class SparkRunner:
         stages = options.one_task_epochs, options.task_idle_seconds
         executor = SparkExecutor(engine_session(session), topology, code, bind, pack_payload, *stages)
         try:
-            return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
+            with new_objects_only():
+                return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
         finally:
             with ExitStack() as cleanup:
                 cleanup.callback(make_active, session)

@@ -1,7 +1,7 @@
 """Delta files: the state changes of one attempt at a task, for one level and interval (MillWheel paper §6.2).
 
-A file has the tables of `headrace.lowlevel.state.state_store` as Arrow columns, with one IPC stream for each table that
-is not empty. Parts of snapshots have the same format.
+A file has the tables of `headrace.lowlevel.state.state_store` as Arrow columns, with one IPC message for each table
+that is not empty; the format version stands for the schemas. Parts of snapshots have the same format.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ _SCHEMAS = {
     "segments": pa.schema([("name", _BYTES), ("contents", _BYTES)]),
 }
 _ARRAYS: dict[pa.DataType, Callable[[Any, pa.DataType], pa.Array]] = {_BYTES: of_bytes, _INTEGER: of_integers}
-_LARGE = 1 << 20
-"""A table of at least this many bytes is measured before it is written."""
 
 
 class DeltaHeader(NamedTuple):
@@ -146,7 +144,7 @@ def _columns(delta: Delta, table: str) -> Iterator[Sequence[object]]:
 
 
 def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> Delta:
-    lists = {table: _lists(tables.get(table), len(schema)) for table, schema in _SCHEMAS.items()}
+    lists = {table: _lists(tables.get(table), schema) for table, schema in _SCHEMAS.items()}
     cell_rows, cells, contents = lists["cells"]
     mark_rows, domains, tags, timestamps = lists["marks"]
     names = [tag.decode("utf-8", "surrogatepass") for tag in tags]
@@ -163,28 +161,11 @@ def _delta(tables: Mapping[str, memoryview], forget_ids_before: int | None) -> D
 def _ipc(table: str, columns: Iterable[Sequence[object]]) -> memoryview:
     schema = _SCHEMAS[table]
     arrays = [_ARRAYS[field.type](values, field.type) for values, field in zip(columns, schema, strict=True)]
-    batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-    del arrays
-    if batch.get_total_buffer_size() < _LARGE:
-        sink = pa.BufferOutputStream()
-        _write(sink, batch)
-        return memoryview(sink.getvalue())
-    # A growing stream needs up to three times the size of the data, so the exact size is measured first.
-    counted = pa.MockOutputStream()
-    _write(counted, batch)
-    buffer = pa.allocate_buffer(counted.size())
-    with pa.FixedSizeBufferWriter(buffer) as exact:
-        _write(exact, batch)
-    return memoryview(buffer)
+    return memoryview(pa.RecordBatch.from_arrays(arrays, schema=schema).serialize())
 
 
-def _write(sink: pa.NativeFile, batch: pa.RecordBatch) -> None:
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-
-
-def _lists(blob: memoryview | None, count: int) -> list[list[Any]]:
+def _lists(blob: memoryview | None, schema: pa.Schema) -> list[list[Any]]:
     if blob is None:
-        return [[]] * count
-    batch = pa.ipc.open_stream(pa.py_buffer(blob)).read_next_batch()
+        return [[]] * len(schema)
+    batch = pa.ipc.read_record_batch(pa.py_buffer(blob), schema)
     return [column.to_pylist() for column in batch.columns]

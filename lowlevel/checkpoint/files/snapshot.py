@@ -18,7 +18,7 @@ MOST_DELTAS = 32
 """From this many deltas on a snapshot is worthwhile, unless the state is large in comparison with the deltas."""
 _LONGEST = 16 * MOST_DELTAS
 """From this many deltas on a snapshot is always worthwhile; there may be twice as many that commits carry."""
-CARRIED_FOR_ONE = 8
+CARRIED_FOR_ONE = 16
 """So many deltas that commits carry count as one: they are small, no objects of their own, and of short epochs."""
 _COST_RATIO = 4
 """Greatest size of the snapshot, as a multiple of the deltas' size, at which `MOST_DELTAS` deltas are enough."""

@@ -71,7 +71,7 @@ class CheckpointJournal:
 
     def tidy(self, epoch: int) -> None:
         """See `Journal`. Files that cannot be deleted are tried again later; only the first failure is logged."""
-        if epoch % _GARBAGE_EVERY:
+        if epoch % _GARBAGE_EVERY or not self._checkpoint.may_have_garbage:
             return
         try:
             self._checkpoint.collect_garbage()

@@ -185,7 +185,7 @@ def test_duplicates_across_a_restart_count_once(tmp_path):
     assert [value for value, _ in outside.values("minutes")] == [(1, 0, 1), (2, 0, 1), (3, 0, 1)]
 
 
-@pytest.mark.parametrize(("tasks", "epochs", "most"), [(2, 200, 250), (1, 600, 350)])
+@pytest.mark.parametrize(("tasks", "epochs", "most"), [(2, 200, 250), (1, 700, 600)])
 def test_long_runs_are_bounded_by_snapshots_and_garbage_collection(tasks, epochs, most, tmp_path):
     rows = [(i % 5, i) for i in range(2 * epochs)]
     outside = Outside()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaHeader, delta_object
 from headrace.lowlevel.checkpoint.log.commit_log import read_entry
 from headrace.lowlevel.checkpoint.log.fence import Seal
 from headrace.lowlevel.errors import CheckpointError, FencedError
@@ -14,7 +15,18 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.envelope import wrap
 from headrace.lowlevel.storage.object_store import ObjectStorage, ObjectStore, StoreError
-from tests.checkpoints import INTERVALS, PLACES, TOPOLOGY, check, contents, expected, manifest_of, step, take_snapshot
+from tests.checkpoints import (
+    INTERVALS,
+    PLACES,
+    TOPOLOGY,
+    check,
+    contents,
+    delta_of,
+    expected,
+    manifest_of,
+    step,
+    take_snapshot,
+)
 from tests.stores import CrashError, DictStore, FaultyStore, LostAnswerStore, WrappedStore
 
 
@@ -397,6 +409,27 @@ def test_garbage_collection_leaves_exactly_what_is_named(carries: bool) -> None:
         if not isinstance(read_entry(store, object_names.number_of(path) or 0), Seal)
     ]
     assert (len(commits) == 2) != carries
+
+
+def test_commits_that_carry_all_their_deltas_leave_nothing_to_collect() -> None:
+    store = DictStore()
+    checkpoint = opened(store)
+
+    def carried(epoch: int) -> None:
+        header = DeltaHeader(epoch, 1, 0, "t")
+        _, data, file = delta_object(header, {"count": delta_of((1, 0), epoch)})
+        checkpoint.commit(manifest_of(epoch, {(1, 0): file._replace(contents=data)}))
+
+    carried(1)
+    checkpoint.collect_garbage()
+    for epoch in (2, 3, 4):
+        carried(epoch)
+    assert not checkpoint.may_have_garbage and checkpoint.collect_garbage() == []
+    checkpoint.commit(manifest_of(5, {}))
+    carried(6)
+    carried(7)
+    assert checkpoint.may_have_garbage
+    assert checkpoint.collect_garbage() == [object_names.log_entry(5)], "nothing names the entry without deltas"
 
 
 def test_garbage_collection_spares_what_is_being_made() -> None:

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.lowlevel.checkpoint.files import delta_file
 from headrace.lowlevel.checkpoint.files.delta_file import (
     KIND,
     DeltaHeader,
@@ -52,14 +51,6 @@ def test_a_large_delta() -> None:
     content = {"count": Delta(cells={(b"%016d" % n, b""): None if n % 3 else b"%60d" % n for n in range(100_000)})}
     data = encode_deltas(HEADER, content)
     assert decode_deltas(data, "x")[1] == content
-
-
-def test_a_table_that_is_measured_first_has_the_same_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    cells = {(b"%016d" % n, b""): None if n % 3 else b"%60d" % n for n in range(500)}
-    content = {"count": Delta(cells=dict(cells), ids={b"x": 1})}
-    data = encode_deltas(HEADER, content)
-    monkeypatch.setattr(delta_file, "_LARGE", 0)
-    assert encode_deltas(HEADER, content) == data
 
 
 @pytest.mark.parametrize("version", [FORMAT_VERSION - 1, FORMAT_VERSION + 1])
