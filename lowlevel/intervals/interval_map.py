@@ -143,6 +143,10 @@ class IntervalMap:
         """The intervals of a task."""
         return tuple(interval for interval in self.intervals if interval.owner == owner)
 
+    def of_one_owner(self) -> IntervalMap:
+        """The same intervals, all owned by task 0."""
+        return IntervalMap(tuple(interval._replace(owner=0) for interval in self.intervals))
+
     @property
     def tasks(self) -> int:
         """The least number of tasks that the owners need."""

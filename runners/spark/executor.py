@@ -66,6 +66,7 @@ class SparkExecutor:
         self._jobs: dict[int, EpochJob] = {}
         self._one_task_epochs, self._task_idle_seconds = one_task_epochs, task_idle_seconds
         self._resident = self._new_resident()
+        self._one_task = _OneTask()
         self._was_one = False
         """Whether the last epoch ran in one task."""
         self._extent = self._new_extent()
@@ -103,6 +104,9 @@ class SparkExecutor:
         is_one = self._extent.choose_one_task(reading)
         if not is_one and not self._extent.is_alike():
             return None
+        if is_one:
+            # One task of the engine at each level, as each has costs of its own.
+            spec, messages = self._one_task.of(spec), [(0, *message[1:]) for message in messages]
         inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
         if not fits_one(inputs):
             return None
@@ -131,6 +135,7 @@ class SparkExecutor:
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
         self._was_one = is_one
+        self._extent.stays = self._resident.is_there
         busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [message for message in messages if message[2] != WORKED]
@@ -208,3 +213,18 @@ class SparkExecutor:
             self._snapshots.end(at_once)
         if not at_once and any(node.computation.has_teardown() for node in self.topology.nodes()):
             ask_to_leave(self._session, self._payload, self.parallelism)
+
+
+class _OneTask:
+    """Epochs with one task of the engine at each level; the intervals of the last one are kept."""
+
+    def __init__(self) -> None:
+        self._given: Mapping[int, IntervalMap] = {}
+        self._merged: Mapping[int, IntervalMap] = {}
+
+    def of(self, spec: EpochSpec) -> EpochSpec:
+        """The same epoch with one task at each level, which owns all intervals."""
+        if spec.intervals is not self._given:
+            self._given = spec.intervals
+            self._merged = {level: intervals.of_one_owner() for level, intervals in spec.intervals.items()}
+        return replace(spec, tasks=1, intervals=self._merged)

@@ -71,6 +71,11 @@ class ResidentTask:
         self._running: _RunningTask | None = None
         self._losses = 0
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the task has been begun, and is not known to be lost."""
+        return self._running is not None
+
     def run(self, epoch: int, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
         """Run an epoch; returns the messages to the driver, or None if it has to be run as a job.
 

@@ -30,8 +30,6 @@ _AVOIDED_EPOCHS = 8
 """Number of epochs that run level by level after one stage has given an epoch up."""
 _FIRST_STAGE = 0.03
 """Seconds that a stage takes, until it is measured."""
-_LEAST_STAGE = 0.02
-"""Seconds that a stage of a Spark job takes at least."""
 _SMOOTHING = 0.3
 _SHARES = (0.25, 2.0)
 """Bounds of `_ManyTasks.share`."""
@@ -82,6 +80,8 @@ class StageExtent:
     width: int
     is_allowed: bool = True
     reads_alike: bool = False
+    stays: bool = False
+    """Whether one task stays for epochs to come, so that it spares a job altogether."""
     _overhead_of_one: float = _FIRST_STAGE
     """Seconds of an epoch in one task besides the work of that task, smoothed."""
     _spread: _ManyTasks = field(init=False)
@@ -165,9 +165,11 @@ class StageExtent:
         """Whether the other choice would be quicker if its costs, now unmeasured, were as low as is plausible."""
         many = self._many
         if is_one:
-            spared = many.spared / (1 - many.spared)
-            # A task that stays has next to no overhead; what it would spare of a job's is not smaller for that.
-            return work - work / self.width > max(self._overhead_of_one, _LEAST_STAGE) * spared / 2
+            spared = self._overhead_of_one * many.spared / (1 - many.spared)
+            if self.stays:
+                # Such a task has next to no overhead, while the stages of several take as long as ever.
+                spared = max(spared, many.overhead)
+            return work - work / self.width > spared / 2
         spread = work / many.share
         alone = _OPTIMISTIC_SHARE * spread
         return alone < _MOST_WORK and alone < many.overhead * many.spared + spread / self.width

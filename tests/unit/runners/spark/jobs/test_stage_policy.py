@@ -159,6 +159,17 @@ def test_an_epoch_of_next_to_nothing_stays_in_one_task() -> None:
         assert extent.choose_one_task(records(10))
 
 
+def test_a_task_that_stays_is_not_given_up_for_what_a_job_cannot_spare() -> None:
+    """A trial of the other way ends the task that stays, and a job of two stages takes 60 ms besides its work."""
+    for stays in (False, True):
+        extent = StageExtent(1, 2, stays=stays)
+        ways = []
+        for _ in range(40):
+            ways.append(extent.choose_one_task([]))
+            extent.took(0.045, busy=0.04, is_one=ways[-1])
+        assert all(ways) == stays
+
+
 @given(work=st.floats(0.01, 0.9), share=st.floats(0.4, 1.2), besides=st.floats(0.04, 0.2))
 def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
     work: float, share: float, besides: float
