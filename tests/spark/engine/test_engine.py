@@ -340,8 +340,11 @@ def test_snapshots_are_made_beside_the_epochs_and_copies_begin_with_them(spark: 
         topology.injector("in", BoundedInjector(rows))
         topology.computation("count", Counting(), {"in": itself}, ["counts"])
         found = collect(topology, "counts")
-        # Snapshots take as long as some dozens of these epochs without a pause.
-        options = RunOptions(str(place), max_records_per_epoch=4, progress=lambda _: time.sleep(0.1))
+        # Snapshots take as long as some dozens of these epochs without a pause. Commits of one task would carry deltas,
+        # of which many more are worth one.
+        options = RunOptions(
+            str(place), max_records_per_epoch=4, progress=lambda _: time.sleep(0.1), one_task_epochs=False
+        )
         SparkRunner(spark, intervals=2).run_topology(topology, options)
         return found
 
