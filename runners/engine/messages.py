@@ -40,13 +40,13 @@ class Kind(IntEnum):
     BLOCK = 1
     """A pickled (sender, number, interval, encoded `Block`): records."""
     CONTROL = 2
-    """A pickled `Control`, from every task to every task of the next level."""
+    """A pickled `Control`, from every task to every task of the next level; of many tasks, from the driver to each."""
     CHAIN = 3
     """A pickled `FileChain`: the files from which a task brings a state store of an interval up to date."""
     REPORT = 4
     """A pickled `Report`, from every task to the driver."""
     FAILURE = 5
-    """A pickled `StepError`, to the driver."""
+    """A pickled `StepError`, to the driver; nothing, from one of many tasks that failed to those of the next level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,16 @@ class EpochSpec:
     """How long a task waits until weak productions are acknowledged, microseconds."""
     sampled: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Level -> numbers of intervals of which the balancer needs a sample of key hashes."""
+    watermarks: Mapping[str, int] | None = None
+    """Computation -> its input low watermark in this epoch, as the driver knew it at the start, if tasks are many; None
+    if tasks tell each other how far they are."""
     _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
     """The spec as bytes, made by the first pickling."""
+
+    @property
+    def has_many_tasks(self) -> bool:
+        """Whether only the driver tells tasks how far the others are: else messages grow with the square of tasks."""
+        return self.watermarks is not None
 
     def __reduce__(self) -> tuple[Callable[[bytes], EpochSpec], tuple[bytes]]:
         """Pickle the spec once, and unpickle it once in each process: very many messages contain it."""
@@ -107,11 +115,12 @@ class Sender:
     token: str
     output_digest: str = ""
     """Equal for attempts that may replace each other; empty for an attempt that no other may replace."""
+    epoch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The last message from a task to each task of the next level."""
+    """The last message from a task to each task of the next level. Of many tasks, each gets one from the driver."""
 
     spec: EpochSpec
     sender: Sender
@@ -139,7 +148,11 @@ class Report:
 
     sender: Sender
     consumed: list[Sender] = field(default_factory=list)
-    """Attempts whose productions the task has consumed."""
+    """Attempts whose productions the task has consumed; if tasks are many, empty unless two are of one task."""
+    sent_sums: dict[int, int] = field(default_factory=dict)
+    """Level -> sum over its tasks to which the task sent blocks; only if tasks are many, see `exchange_sums`."""
+    consumed_sum: int = 0
+    """The same sum over the attempts whose blocks the task got."""
     deltas: dict[int, DeltaFile] = field(default_factory=dict)
     """Interval -> delta file; no entry for an interval without changes."""
     loads: dict[int, Load] = field(default_factory=dict)
@@ -170,6 +183,14 @@ class Report:
     def add_counters(self, name: str, counters: Mapping[str, int]) -> None:
         """Add to a computation's or a stream's counters."""
         add_counters(self.counters, name, counters)
+
+
+def control_messages(spec: EpochSpec) -> list[Message]:
+    """A message from the driver to each of many tasks of the first level, which pass it on from level to level."""
+    if not spec.has_many_tasks:
+        return []
+    control = pack(Control(spec, COMMITTED))
+    return [(task, 1, Kind.CONTROL, control) for task in range(spec.tasks)]
 
 
 def add_counters(totals: dict[str, dict[str, int]], name: str, counters: Mapping[str, int]) -> None:

@@ -13,7 +13,17 @@ from headrace.lowlevel.intervals.sequencer import mismatched
 from headrace.lowlevel.metric import MetricValues, added
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import Lateness
-from headrace.runners.engine.messages import COMMITTED, Kind, Message, Report, Sender, add_counters, unpack
+from headrace.runners.engine.exchange_sums import mismatches
+from headrace.runners.engine.messages import (
+    COMMITTED,
+    EpochSpec,
+    Kind,
+    Message,
+    Report,
+    Sender,
+    add_counters,
+    unpack,
+)
 
 LevelTask = tuple[int, int]
 """Level and index of a task."""
@@ -50,7 +60,7 @@ class Outcome:
         return inputs + sum(counters.get("rows", 0) for counters in self.counters.values())
 
 
-def gather(messages: Iterable[Message]) -> Outcome:
+def gather(messages: Iterable[Message], spec: EpochSpec) -> Outcome:
     """Combine the reports and errors in the messages to the driver."""
     outcome = Outcome()
     reports: list[Report] = []
@@ -61,6 +71,8 @@ def gather(messages: Iterable[Message]) -> Outcome:
             outcome.failure = cast(Exception, unpack(blob))
     reports.sort(key=lambda report: (report.sender.level, report.sender.index))
     outcome.mixed = mixed_attempts(reports)
+    if spec.has_many_tasks and not outcome.mixed:
+        outcome.mixed = mismatches(reports, len(spec.intervals), spec.tasks)
     for report in reports:
         _add(outcome, report)
     return outcome

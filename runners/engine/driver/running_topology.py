@@ -19,6 +19,9 @@ from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
 from headrace.runners.engine.options import RunOptions
 
+MANY_TASKS = 256
+"""Tasks of a level from which on the driver, and no other task, tells each task how far the others are."""
+
 
 class RunningTopology:
     """What a driver derives from a topology and from a commit; made anew when the topology changes.
@@ -60,14 +63,29 @@ class RunningTopology:
         self.unsettled = self._moves_watermarks(state)
 
     def moves_on(self, state: JournalState) -> bool:
-        """Whether an epoch without input would still move a watermark: those of a circle lag by one epoch."""
-        if not any(self.propagation.on_circle(name) for name in self.topology.keyed):
+        """Whether an epoch without input would still move a watermark: those of circles and many tasks lag behind."""
+        if not self.has_many_tasks and not any(self.propagation.on_circle(name) for name in self.topology.keyed):
             return state.epoch == 0
         return self._moves_watermarks(state)
 
     def _moves_watermarks(self, state: JournalState) -> bool:
+        return self.next_watermarks(state) != state.watermarks
+
+    @property
+    def has_many_tasks(self) -> bool:
+        """See `EpochSpec.has_many_tasks`."""
+        return self.ownership.tasks >= MANY_TASKS
+
+    def next_watermarks(self, state: JournalState) -> dict[str, int]:
+        """Computation -> input low watermark that follows from a commit alone, whatever the next epoch reads."""
         frontier = state.frontier()
-        return self.propagation.inputs(frontier, frontier, state.watermarks) != state.watermarks
+        if self.has_many_tasks:
+            frontier.by_interval = {name: self._hold_by_interval(state, name) for name in self.propagation.spread}
+        return self.propagation.inputs(frontier, frontier, state.watermarks)
+
+    def _hold_by_interval(self, state: JournalState, name: str) -> dict[int, int]:
+        held, intervals = state.holds.get(name, {}), state.intervals[self.propagation.level_of[name]]
+        return {interval.number: held.get(interval.number, MAX_TIMESTAMP) for interval in intervals}
 
     # From epoch to epoch
 

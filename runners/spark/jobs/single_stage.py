@@ -113,7 +113,8 @@ def _quiet(message: Message) -> Message:
     """The message; a report loses counters and progress of reading, which the first of Spark's tasks reports."""
     if message[2] != Kind.REPORT:
         return message
-    return (*message[:3], pack(Report(cast(Report, unpack(message[3])).sender)))
+    report = cast(Report, unpack(message[3]))
+    return (*message[:3], pack(Report(report.sender, sent_sums=report.sent_sums)))
 
 
 def was_too_much(messages: Iterable[Message]) -> bool:
