@@ -10,10 +10,10 @@ from headrace.lowlevel.intervals.sequencer import Sequencer
 
 
 class IntervalRun(NamedTuple):
-    """Neighbours with consecutive numbers and owners, and one sequencer, out of `count` even parts of the key space."""
+    """Neighbours with consecutive numbers and owners, and one sequencer, out of `parts` even parts of the key space."""
 
-    count: int
-    index: int
+    parts: int
+    first: int
     """Number of the first one's part, from 0."""
     length: int
     """Number of intervals."""
@@ -23,8 +23,8 @@ class IntervalRun(NamedTuple):
 
     def interval(self, offset: int) -> Interval:
         """One of the intervals."""
-        part = self.index + offset
-        start, stop = part * SPACE // self.count, (part + 1) * SPACE // self.count
+        part = self.first + offset
+        start, stop = part * SPACE // self.parts, (part + 1) * SPACE // self.parts
         return Interval(self.number + offset, start, stop, self.owner + offset, self.sequencer)
 
 
