@@ -14,6 +14,7 @@ import pstats
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, median
@@ -29,7 +30,6 @@ from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import Metric
 from headrace.lowlevel.metric_cells import CounterCell
-from headrace.lowlevel.state.state_store import Mark
 from headrace.runners.engine.background_calls import PendingCall, PlainCall, Release
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
@@ -65,11 +65,13 @@ class Answering:
     def run(self, spec: EpochSpec, splits: Sequence[tuple[str, Split]], messages: Sequence[Message]) -> list[Message]:
         """Return the reports of all tasks; the time that this takes is not the driver's."""
         self.seconds.append(time.process_time() - self._since)
+        gc.disable()
         if self.profile is not None:
             self.profile.disable()
         self.clock.sleep(_SECOND)
         reports = self._reports(spec)
         gc.collect()
+        gc.enable()
         if self.profile is not None and spec.epoch > _WARM:
             self.profile.enable()
         self._since = time.process_time()
@@ -109,7 +111,7 @@ class Answering:
             report.metrics[name] = {Metric("counter", "mine", "seen"): CounterCell(10)}
             report.sizes[name] = 40_000
             report.watermarks[name] = spec.clock - 10 * _SECOND
-            report.holds[name, number] = (Mark(spec.clock - task, bytes(16), "window"), b"key %d" % task)
+            report.holds[name, number] = (spec.clock - task, b"key %d" % task, "window")
             if at % 10 == 0:
                 report.wall_timers[name, number] = spec.clock + 3600 * _SECOND
         return report
@@ -175,13 +177,8 @@ def driver_seconds(tasks: int, computations: int, profile: cProfile.Profile | No
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
         journal, _ = open_checkpoint(home, topology, clock, "benchmark")
         options = RunOptions(intervals=tasks, progress=lambda progress: stop(progress.epoch))
-        gc.disable()
-        try:
+        with suppress(Enough):
             Driver(topology, executor, journal, clock, options).run()
-        except Enough:
-            pass
-        finally:
-            gc.enable()
     return executor.seconds[1 + _WARM :]
 
 
@@ -189,7 +186,9 @@ def main(
     tasks: Annotated[list[int] | None, typer.Option(help="tasks of a level; may be repeated")] = None,
     computations: Annotated[int, typer.Option(help="in all, on four levels")] = 100,
     rounds: Annotated[int, typer.Option(min=1, help="rounds; five for figures to quote")] = 1,
-    profiled: Annotated[bool, typer.Option("--profile", help="show where the time goes, which takes more of it")] = False,
+    profiled: Annotated[
+        bool, typer.Option("--profile", help="show where the time goes, which takes more of it")
+    ] = False,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/driver_scale.json"),
 ) -> None:
     """Measure each number of tasks in turn."""

@@ -119,6 +119,11 @@ class IntervalMap:
         """The intervals of a task."""
         return self._by_owner.get(owner, ())
 
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each interval, in order of the ranges."""
+        return np.array([interval.number for interval in self.intervals], np.int64)
+
     @property
     def tasks(self) -> int:
         """The least number of tasks that the owners need."""

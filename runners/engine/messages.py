@@ -20,7 +20,6 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import MetricValues
-from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import Frontier
 
@@ -165,8 +164,8 @@ class Report:
     """Computation -> bytes of state at the start of this task."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
-    holds: dict[tuple[str, int], tuple[Mark, bytes]] = field(default_factory=dict)
-    """(computation, interval) -> oldest hold, and the encoded key that has it."""
+    holds: dict[tuple[str, int], tuple[int, bytes, str]] = field(default_factory=dict)
+    """(computation, interval) -> timestamp of the oldest hold, the encoded key that has it, and its tag."""
     wall_timers: dict[tuple[str, int], int] = field(default_factory=dict)
     """(computation, interval) -> time of the earliest wall-time timer, microseconds UTC."""
     greatest: dict[str, int] = field(default_factory=dict)
@@ -183,6 +182,10 @@ class Report:
     def add_counters(self, name: str, counters: Mapping[str, int]) -> None:
         """Add to a computation's or a stream's counters."""
         add_counters(self.counters, name, counters)
+
+    def __reduce__(self) -> tuple[type[Report], tuple[object, ...]]:
+        # A driver unpickles one of every task in every epoch: the general way for dataclasses takes half as long again.
+        return Report, tuple([getattr(self, name) for name in Report.__slots__])
 
 
 def control_messages(spec: EpochSpec) -> list[Message]:

@@ -10,7 +10,7 @@ from typing import cast
 from headrace.lowlevel.checkpoint import DeltaFile, PendingProduction
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.sequencer import mismatched
-from headrace.lowlevel.metric import MetricValues, added
+from headrace.lowlevel.metric import MetricValues, add_metrics
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.runners.engine.exchange_sums import mismatches
@@ -127,7 +127,7 @@ def _add(outcome: Outcome, report: Report) -> None:
     for name, counters in report.counters.items():
         add_counters(outcome.counters, name, counters)
     if report.metrics:
-        outcome.metrics = added(outcome.metrics, report.metrics)
+        add_metrics(outcome.metrics, report.metrics)
     for name, size in report.sizes.items():
         outcome.sizes[name] = outcome.sizes.get(name, 0) + size
     outcome.watermarks |= report.watermarks
@@ -144,9 +144,10 @@ def _add(outcome: Outcome, report: Report) -> None:
 
 
 def _add_marks(outcome: Outcome, report: Report) -> None:
-    for (name, interval), (mark, key) in report.holds.items():
-        outcome.holds.setdefault(name, {})[interval] = mark.timestamp
-        holder = (mark.timestamp, key, mark.tag)
-        outcome.holders[name] = min(holder, outcome.holders.get(name, holder))
+    for (name, interval), holder in report.holds.items():
+        outcome.holds.setdefault(name, {})[interval] = holder[0]
+        oldest = outcome.holders.get(name)
+        if oldest is None or holder < oldest:
+            outcome.holders[name] = holder
     for (name, interval), due in report.wall_timers.items():
         outcome.wall_timers.setdefault(name, {})[interval] = due

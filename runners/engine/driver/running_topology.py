@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -19,7 +21,7 @@ from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
 from headrace.runners.engine.options import RunOptions
 
-MANY_TASKS = 256
+MANY_TASKS = 128
 """Tasks of a level from which on the driver, and no other task, tells each task how far the others are."""
 
 
@@ -93,8 +95,10 @@ class RunningTopology:
         """Report the low watermark of each interval to the authority; returns its journal, a part of the commit."""
         for name, watermark in outcome.watermarks.items():
             holds, intervals = outcome.holds.get(name, {}), spec.intervals[self.propagation.level_of[name]]
-            numbers = [interval.number for interval in intervals]
-            values = [min(watermark, holds.get(number, MAX_TIMESTAMP)) for number in numbers]
+            numbers, values = intervals.numbers, np.full(len(intervals), watermark)
+            if holds:
+                held = np.fromiter((holds.get(number, MAX_TIMESTAMP) for number in numbers.tolist()), np.int64)
+                np.minimum(values, held, out=values)
             self._authority.report_all(name, numbers, self._sequencer, values)
         return self.watermark_journal()
 

@@ -277,8 +277,8 @@ def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
         load = _run_interval(task, interval.number, inbox)
         report.loads[interval.number] = load._replace(seconds=task.host.seconds() - began)
     holds: dict[str, int] = {}
-    for (name, _), (mark, _) in report.holds.items():
-        holds[name] = min(mark.timestamp, holds.get(name, mark.timestamp))
+    for (name, _), (timestamp, *_) in report.holds.items():
+        holds[name] = min(timestamp, holds.get(name, timestamp))
     task.lateness = inbox.lateness()
     task.by_interval = frontier.by_interval | _by_interval(task)
     return frontier.holds | holds
@@ -291,10 +291,7 @@ def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
         return {}
     numbers = [interval.number for interval in task.spec.intervals[task.sender.level].owned(task.sender.index)]
     names = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
-    return {
-        name: {n: holds[name, n][0].timestamp if (name, n) in holds else MAX_TIMESTAMP for n in numbers}
-        for name in names
-    }
+    return {name: {n: holds[name, n][0] if (name, n) in holds else MAX_TIMESTAMP for n in numbers} for name in names}
 
 
 def _run_interval(task: _Task, interval: int, inbox: Inbox) -> Load:
@@ -360,7 +357,7 @@ def _run_computation(task: _Task, name: str, interval: int, bundle: Bundle, stor
     report.add_counters(name, commit.counters)
     if commit.hold is not None:
         key = commit.holder or commit.delta.keys.get(commit.hold.key_hash) or store.key(commit.hold.key_hash) or b""
-        report.holds[name, interval] = (commit.hold, key)
+        report.holds[name, interval] = (commit.hold.timestamp, key, commit.hold.tag)
     if commit.next_wall_timer is not None:
         report.wall_timers[name, interval] = commit.next_wall_timer
     return commit
