@@ -35,7 +35,7 @@ from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.checkpoint_journal import open_checkpoint
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.exchange_sums import consumed_sum, sent_sums
-from headrace.runners.engine.messages import DRIVER, EpochSpec, Kind, Message, Report, Sender, pack
+from headrace.runners.engine.messages import DRIVER, EpochSpec, Kind, Message, Report, Sender, pack_report
 from headrace.runners.engine.options import RunOptions
 
 TASKS = (20, 200, 2_000)
@@ -92,7 +92,7 @@ class Answering:
             made = [self._report(spec, level, sender, names) for sender in before]
             reports += made
             before = [report.sender for report in made]
-        return [(report.sender.index, DRIVER, Kind.REPORT, pack(report)) for report in reports]
+        return [(report.sender.index, DRIVER, Kind.REPORT, pack_report(report)) for report in reports]
 
     def _report(self, spec: EpochSpec, level: int, source: Sender, names: Sequence[str]) -> Report:
         """The report of a task of a keyed level that got something from one task before it."""

@@ -113,7 +113,7 @@ class IntervalMap:
         [0, 1]
         """
         key_positions = np.frombuffer(b"".join([key_hash[:8] for key_hash in key_hashes]), ">u8").astype(np.uint64)
-        return np.searchsorted(np.array(self._starts, np.uint64), key_positions, side="right") - 1
+        return np.searchsorted(self._start_column, key_positions, side="right") - 1
 
     def owned(self, owner: int) -> tuple[Interval, ...]:
         """The intervals of a task."""
@@ -180,6 +180,10 @@ class IntervalMap:
     def _with(self, changed: dict[int, tuple[Interval, ...]]) -> IntervalMap:
         parts = (changed.get(interval.number, (interval,)) for interval in self.intervals)
         return IntervalMap(tuple(interval for part in parts for interval in part))
+
+    @cached_property
+    def _start_column(self) -> NDArray[np.uint64]:
+        return np.array(self._starts, np.uint64)
 
     @cached_property
     def _by_number(self) -> dict[int, Interval]:

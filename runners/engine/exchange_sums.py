@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from headrace.runners.engine.messages import COMMITTED, Report, Sender
+from headrace.runners.engine.messages import COMMITTED, Exchange, Sender
 
 _MODULUS = 1 << 64
 NEVER = -1
@@ -38,7 +38,7 @@ def consumed_sum(senders: Iterable[Sender], consumer: LevelTask) -> int:
     return sum(_pair(sender, consumer) for sender in senders if sender != COMMITTED) % _MODULUS
 
 
-def mismatches(reports: Iterable[Report], levels: int, tasks: int) -> str:
+def mismatches(reports: Iterable[Exchange], levels: int, tasks: int) -> str:
     """Describe levels of which some consumed what is not to be committed, or did not report; empty if there are none.
 
     Args:

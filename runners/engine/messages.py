@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from headrace.lowlevel.checkpoint import DeltaFile, PendingProduction
 from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL
@@ -43,7 +44,7 @@ class Kind(IntEnum):
     CHAIN = 3
     """A pickled `FileChain`: the files from which a task brings a state store of an interval up to date."""
     REPORT = 4
-    """A pickled `Report`, from every task to the driver."""
+    """A `Report`, from every task to the driver: see `pack_report`."""
     FAILURE = 5
     """A pickled `StepError`, to the driver; nothing, from one of many tasks that failed to those of the next level."""
 
@@ -116,6 +117,10 @@ class Sender:
     """Equal for attempts that may replace each other; empty for an attempt that no other may replace."""
     epoch: int = 0
 
+    def __reduce__(self) -> tuple[type[Sender], tuple[object, ...]]:
+        # It is in every block and report; the general way for dataclasses takes half as long again.
+        return Sender, (self.level, self.index, self.token, self.output_digest, self.epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class Control:
@@ -139,6 +144,9 @@ def arrival(production: PendingProduction, number: int, intervals: IntervalMap) 
     """A production of the last commit as input of the next epoch."""
     blob = pack((COMMITTED, number, production.interval, production.data))
     return (intervals[production.interval].owner, production.level, Kind.BLOCK, blob)
+
+
+NO_SUMS: Mapping[int, int] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -184,8 +192,37 @@ class Report:
         add_counters(self.counters, name, counters)
 
     def __reduce__(self) -> tuple[type[Report], tuple[object, ...]]:
-        # A driver unpickles one of every task in every epoch: the general way for dataclasses takes half as long again.
+        # As `Sender`.
         return Report, tuple([getattr(self, name) for name in Report.__slots__])
+
+    @property
+    def exchange(self) -> Exchange:
+        """What tells whether the attempt fits together with others."""
+        return Exchange(self.sender, self.consumed, self.sent_sums, self.consumed_sum)
+
+
+class Exchange(NamedTuple):
+    """The fields of a report by which attempts are compared."""
+
+    sender: Sender
+    consumed: Sequence[Sender] = ()
+    sent_sums: Mapping[int, int] = NO_SUMS
+    consumed_sum: int = 0
+
+
+def pack_report(report: Report) -> bytes:
+    """The blob of a report: sender and contents apart, so that a driver can order reports without unpacking all."""
+    return pack((report.sender, pack(report)))
+
+
+def unpack_report(blob: bytes) -> Report:
+    """The report in a blob of `pack_report`.
+
+    >>> unpack_report(pack_report(Report(Sender(1, 0, "token")))).sender.token
+    'token'
+    """
+    _, contents = cast(tuple[Sender, bytes], unpack(blob))
+    return cast(Report, unpack(contents))
 
 
 def control_messages(spec: EpochSpec) -> list[Message]:

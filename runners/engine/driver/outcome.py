@@ -17,6 +17,7 @@ from headrace.runners.engine.exchange_sums import mismatches
 from headrace.runners.engine.messages import (
     COMMITTED,
     EpochSpec,
+    Exchange,
     Kind,
     Message,
     Report,
@@ -63,27 +64,31 @@ class Outcome:
 def gather(messages: Iterable[Message], spec: EpochSpec) -> Outcome:
     """Combine the reports and errors in the messages to the driver."""
     outcome = Outcome()
-    reports: list[Report] = []
+    reports: list[tuple[Sender, bytes]] = []
     for _, _, kind, blob in messages:
         if kind == Kind.REPORT:
-            reports.append(cast(Report, unpack(blob)))
+            reports.append(cast(tuple[Sender, bytes], unpack(blob)))
         elif kind == Kind.FAILURE and outcome.failure is None:
             outcome.failure = cast(Exception, unpack(blob))
-    reports.sort(key=lambda report: (report.sender.level, report.sender.index))
-    outcome.mixed = mixed_attempts(reports)
-    if spec.has_many_tasks and not outcome.mixed:
-        outcome.mixed = mismatches(reports, len(spec.intervals), spec.tasks)
-    for report in reports:
+    reports.sort(key=lambda report: (report[0].level, report[0].index))
+    exchanges = []
+    for _, contents in reports:
+        # Unpacked one after the other: all at once, those of many tasks would be more than all that the driver has.
+        report = cast(Report, unpack(contents))
         _add(outcome, report)
+        exchanges.append(report.exchange)
+    outcome.mixed = mixed_attempts(exchanges)
+    if spec.has_many_tasks and not outcome.mixed:
+        outcome.mixed = mismatches(exchanges, len(spec.intervals), spec.tasks)
     return outcome
 
 
-def mixed_attempts(reports: Iterable[Report]) -> str:
+def mixed_attempts(reports: Iterable[Exchange]) -> str:
     """Describe tasks of which one attempt was consumed and another is to be committed; empty if there are none.
 
-    >>> from headrace.runners.engine.messages import Sender
+    >>> from headrace.runners.engine.messages import Exchange, Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
-    >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
+    >>> mixed_attempts([Exchange(again), Exchange(Sender(2, 0, "c"), consumed=[first])])
     'level 1, task 0: attempt b is to be committed, but productions of a, b were used'
     """
     reported: dict[LevelTask, Sender] = {}
@@ -99,7 +104,7 @@ def mixed_attempts(reports: Iterable[Report]) -> str:
     return "; ".join(map(str, mismatched(used, {task: _name(sender) for task, sender in reported.items()})))
 
 
-def _used_by(report: Report) -> dict[LevelTask, set[str]]:
+def _used_by(report: Exchange) -> dict[LevelTask, set[str]]:
     """Task -> names of its attempts that made this report, or whose productions the report consumed.
 
     If productions of two attempts at a task were consumed, some records may have come twice: then the attempts have

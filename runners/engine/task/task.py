@@ -39,6 +39,7 @@ from headrace.runners.engine.messages import (
     Sender,
     Work,
     pack,
+    pack_report,
     unpack,
 )
 from headrace.runners.engine.task.host import Host
@@ -110,7 +111,7 @@ class _Task:
             self.report.sent_sums = sent_sums(self.sender, {(level, to.owner) for to, level, _ in self.sent})
         else:
             messages += self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, *reported))
-        messages.append((self.home(), DRIVER, Kind.REPORT, pack(self.report)))
+        messages.append((self.home(), DRIVER, Kind.REPORT, pack_report(self.report)))
         return chain(self._blocks(), messages)
 
     def _blocks(self) -> Iterator[Message]:
@@ -252,7 +253,7 @@ def run_level(
     if is_mixed:
         # No user code runs: the driver gives the epoch up, but weak productions would be released before that.
         task.report.consumed, task.report.consumed_sum = inbox.senders(), NEVER
-        yield (task.home(), DRIVER, Kind.REPORT, pack(task.report))
+        yield (task.home(), DRIVER, Kind.REPORT, pack_report(task.report))
     if is_mixed or inbox.is_failed:
         yield from task.stop_next_level()
         return

@@ -10,7 +10,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
-from headrace.runners.engine.messages import COMMITTED, DRIVER, Kind, unpack
+from headrace.runners.engine.messages import COMMITTED, DRIVER, Kind, unpack, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.engine.task.task import run_level
 from headrace.runners.local import Scheduler
@@ -53,7 +53,7 @@ class LosesATask(LocalExecutor):
             mine = [row for row in out if row[1] != DRIVER and row[0] == 0]
             theirs = [row for row in again if row[1] != DRIVER and row[0] != 0]
             report = [row for row in again if row[2] == Kind.REPORT]
-            kept = [row for row in out if row[1] == DRIVER and _place(unpack(row[3]).sender) != (1, 0)]
+            kept = [row for row in out if row[1] == DRIVER and _place(unpack_report(row[3]).sender) != (1, 0)]
             others = [row for row in out if row[2] in (Kind.BLOCK, Kind.CONTROL) and row[0] != 0 and _of(row) != 0]
             return mine + theirs + report + kept + others
         return out

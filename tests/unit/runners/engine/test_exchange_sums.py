@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, mismatches, sent_sums
-from headrace.runners.engine.messages import COMMITTED, Report, Sender
+from headrace.runners.engine.messages import COMMITTED, Exchange, Sender
 
 LEVELS, TASKS = 3, 5
 
@@ -28,7 +28,7 @@ class World:
             for task in self.senders
         }
 
-    def reports(self, replaced: dict[tuple[tuple[int, int], tuple[int, int]], Sender | None]) -> list[Report]:
+    def reports(self, replaced: dict[tuple[tuple[int, int], tuple[int, int]], Sender | None]) -> list[Exchange]:
         """Reports; (sender, consumer) -> what the consumer had instead of what the sender reports."""
         made = []
         for task, sender in self.senders.items():
@@ -37,7 +37,7 @@ class World:
                 if consumer == task:
                     heard = [each for each in heard if each != self.senders[other]] + ([had] if had else [])
             sums = sent_sums(sender, self.consumers[task])
-            made.append(Report(sender, sent_sums=sums, consumed_sum=consumed_sum([COMMITTED, *heard], task)))
+            made.append(Exchange(sender, sent_sums=sums, consumed_sum=consumed_sum([COMMITTED, *heard], task)))
         self.dice.shuffle(made)
         return made
 
@@ -65,8 +65,8 @@ def test_output_of_another_attempt_where_the_committed_one_sent_nothing() -> Non
 def test_attempts_that_may_replace_each_other_do() -> None:
     sender, again = (Sender(0, 0, token, output_digest="weak 1") for token in ("a", "b"))
     reports = [
-        Report(sender, sent_sums=sent_sums(sender, [(1, 0)])),
-        Report(Sender(1, 0, "c"), consumed_sum=consumed_sum([again], (1, 0))),
+        Exchange(sender, sent_sums=sent_sums(sender, [(1, 0)])),
+        Exchange(Sender(1, 0, "c"), consumed_sum=consumed_sum([again], (1, 0))),
     ]
     assert mismatches(reports, 1, 1) == ""
 
@@ -75,5 +75,5 @@ def test_a_task_that_did_not_report_or_refused() -> None:
     world = World(5)
     silent = [report for report in world.reports({}) if report.sender.level != 3 or report.sender.index]
     assert "level 3: 1 of 5 tasks did not report" in mismatches(silent, LEVELS, TASKS)
-    refused = [Report(Sender(1, 0, "a"), consumed_sum=NEVER, sent_sums={1: NEVER})]
+    refused = [Exchange(Sender(1, 0, "a"), consumed_sum=NEVER, sent_sums={1: NEVER})]
     assert mismatches(refused, 1, 1) == "level 1: productions of attempts were used that are not to be committed"
