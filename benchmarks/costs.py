@@ -13,11 +13,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from unittest.mock import patch
 
 from benchmarks.paced import Guarantees, Stage
 from benchmarks.session import CORES, start_session
 from headrace.lowlevel import BoundedInjector, CallSink, Topology
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.local.scheduler import Scheduler
@@ -51,8 +53,8 @@ class Parts:
     driver: list[float] = field(default_factory=list)
 
 
-def parts(workers: int, records: int, epochs: int = 6) -> Parts:
-    """Epochs of so many records for each of so many tasks a level."""
+def parts(workers: int, records: int, epochs: int = 6, many_tasks: int = running_topology.MANY_TASKS) -> Parts:
+    """Epochs of so many records for each of so many tasks a level, which count as many from `many_tasks` on."""
     timeline = Timeline()
     topology = Topology()
     count = workers * records * epochs
@@ -62,7 +64,8 @@ def parts(workers: int, records: int, epochs: int = 6) -> Parts:
     topology.sink("passed", "passed", CallSink(lambda epoch, rows: None))
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
         options = RunOptions(f"{home}/checkpoint", max_records_per_epoch=workers * records, balancer=None)
-        LocalRunner(scheduler=timeline, intervals=workers, parallelism=workers).run_topology(topology, options)
+        with patch.object(running_topology, "MANY_TASKS", many_tasks):
+            LocalRunner(scheduler=timeline, intervals=workers, parallelism=workers).run_topology(topology, options)
     found = Parts()
     for epoch in range(1 + _WARM, epochs):
         _add(found, timeline.steps[epoch])

@@ -7,9 +7,15 @@ workers is worked out from it. The input grows with the workers, as in the paper
   tasks one after the other, and when the last has ended it gathers their reports and commits.
 - A task takes what it takes here: a fixed cost and one for each record, times a factor drawn from those that were
   measured (tasks of equal work in one process, so its collections and the noise of this machine are in it).
-- Each task of level 0 tells each of level 1 how far it is, so every task writes or reads a row for every worker:
-  measured. Shuffle blocks cost nothing more, and the network adds nothing to what a local disk and socket take.
-- What the driver does for each worker (reports, watermarks, its file in the commit) is a straight line: measured.
+- Below `MANY_TASKS` workers each task of level 0 tells each of level 1 how far it is, so every task writes or reads a
+  row for every worker: measured. From there on the driver tells each task, and only what a larger plan takes grows with
+  the workers: measured, too, with more tasks than a task has records, so that there are no more blocks with more tasks.
+  Shuffle blocks cost nothing more, and the network adds nothing to what a local disk and socket take.
+- What the driver does for each worker (reports, watermarks, its file in the commit) is a straight line, as
+  `benchmarks.driver_scale` finds from 20 to 2,000 tasks: measured from 64 to 256 tasks, on the way of many tasks.
+- Spark's driver starts a task in the time that one more empty task takes of a job on this machine, whose two cores run
+  the driver and the task, too: an upper bound. The table has a second part for an executor that has the tasks already,
+  as a task that stays does today for small epochs (`start` is 0): a limit, not something that the engine has.
 - With a chance for each task and epoch a machine has a mishap and the task takes a second longer: the more machines,
   the more often one of them. The chance is an assumption, not measured; the table has several.
 - Records arrive evenly; one waits for the epoch that runs, then for its own. Several drivers, trees of reports or
@@ -20,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Annotated
@@ -30,12 +36,13 @@ import typer
 
 from benchmarks.costs import parts, spark_epoch_seconds, spark_task_seconds, write_seconds
 from benchmarks.report import console, print_table, rounded, save
+from headrace.runners.engine.driver.running_topology import MANY_TASKS
 
 WORKERS = (20, 50, 100, 200, 500, 1000, 2000)
 MISHAPS = (0.0, 1e-5, 1e-4)
 """Chances for each task and epoch that it takes `_MISHAP_SECONDS` longer."""
 _MISHAP_SECONDS = 1.0
-_FEW, _MANY = 8, 64
+_FEW, _MANY, _MORE = 8, 64, 256
 """Tasks of a level, of which differences tell what one more costs."""
 _LITTLE, _MUCH = 20, 400
 """Records of a task."""
@@ -59,11 +66,15 @@ class Costs:
     read_record: float
     keyed_record: float
     sent: float
-    """Of a task of level 0, for each task of level 1."""
+    """Of a task of level 0, for each task of level 1, if tasks tell each other how far they are."""
     got: float
-    """Of a task of level 1, for each task of level 0."""
+    """Of a task of level 1, for each task of level 0, if tasks tell each other how far they are."""
     report: float
     """Of the driver, for each worker: its tasks' reports and their part of the commit."""
+    sent_if_many: float = 0.0
+    """`sent` if the driver tells each task."""
+    got_if_many: float = 0.0
+    """`got` if the driver tells each task."""
     factors: tuple[float, ...] = (1.0,)
     """Measured times of equal tasks, divided by their median."""
 
@@ -102,8 +113,9 @@ def simulate(costs: Costs, workers: int, rate: float, mishap: float = 0.0, seed:
 
 def _epoch(costs: Costs, workers: int, records: float, mishap: float, rng: np.random.Generator) -> float:
     """How long an epoch takes, with so many records for each worker."""
-    reading = costs.reading + records * costs.read_record + workers * costs.sent
-    keyed = costs.keyed + records * costs.keyed_record + workers * costs.got
+    sent, got = (costs.sent, costs.got) if workers < MANY_TASKS else (costs.sent_if_many, costs.got_if_many)
+    reading = costs.reading + records * costs.read_record + workers * sent
+    keyed = costs.keyed + records * costs.keyed_record + workers * got
     tasks = sum(_stage(costs, workers, work, mishap, rng) for work in (reading, keyed))
     return costs.epoch + tasks + workers * costs.report
 
@@ -118,12 +130,13 @@ def _stage(costs: Costs, workers: int, work: float, mishap: float, rng: np.rando
 
 def measure() -> Costs:
     """Measure on this machine; a minute or two."""
-    few, many, full = parts(_FEW, _LITTLE), parts(_MANY, _LITTLE), parts(_FEW, _MUCH)
+    few, many, full = (
+        parts(tasks, records, many_tasks=1000) for tasks, records in ((_FEW, _LITTLE), (_MANY, _LITTLE), (_FEW, _MUCH))
+    )
+    told = parts(_MANY, _LITTLE, many_tasks=1), parts(_MORE, _LITTLE, many_tasks=1)
     small, more = (median(its) for its in (few.reading, full.reading))
     small_keyed, more_keyed = (median(its) for its in (few.keyed, full.keyed))
-    sent = max(0.0, median(many.reading) - small) / (_MANY - _FEW)
-    got = max(0.0, median(many.keyed) - small_keyed) / (_MANY - _FEW)
-    report = max(0.0, median(many.driver) - median(few.driver)) / (_MANY - _FEW)
+    sent, got = (_each(few.reading, many.reading, _MANY - _FEW), _each(few.keyed, many.keyed, _MANY - _FEW))
     read_record = max(0.0, more - small) / (_MUCH - _LITTLE)
     keyed_record = max(0.0, more_keyed - small_keyed) / (_MUCH - _LITTLE)
     reading = max(0.0, small - _LITTLE * read_record - _FEW * sent)
@@ -140,9 +153,16 @@ def measure() -> Costs:
         keyed_record=keyed_record,
         sent=sent,
         got=got,
-        report=report,
+        report=_each(*(its.driver for its in told), _MORE - _MANY),
+        sent_if_many=_each(*(its.reading for its in told), _MORE - _MANY),
+        got_if_many=_each(*(its.keyed for its in told), _MORE - _MANY),
         factors=tuple(round(each / middle, 3) for each in many.keyed),
     )
+
+
+def _each(few: Sequence[float], many: Sequence[float], more: int) -> float:
+    """What one more task costs, out of what few cost, and so many more."""
+    return max(0.0, median(many) - median(few)) / more
 
 
 def main(
@@ -155,6 +175,10 @@ def main(
     console.print("measured, ms:", {name: _told(value) for name, value in asdict(measured).items()})
     found = {chance: [simulate(measured, workers, rate, chance) for workers in WORKERS] for chance in MISHAPS}
     _print(found, rate)
+    waiting = replace(measured, start=0.0)
+    _print(
+        {chance: [simulate(waiting, workers, rate, chance) for workers in WORKERS] for chance in MISHAPS}, rate, True
+    )
     told = {str(chance): [asdict(each) for each in its] for chance, its in found.items()}
     save(output, {"benchmark": "simulation", "rate": rate, "workers": WORKERS, "costs": asdict(measured), "s": told})
 
@@ -170,7 +194,7 @@ def _told(value: float | Sequence[float]) -> str:
     return f"{len(value)} factors, {min(value):.2f} to {max(value):.2f}"
 
 
-def _print(found: dict[float, list[Latency]], rate: float) -> None:
+def _print(found: dict[float, list[Latency]], rate: float, is_started: bool = False) -> None:
     rows = []
     for number, workers in enumerate(WORKERS):
         row = [str(workers)]
@@ -178,7 +202,8 @@ def _print(found: dict[float, list[Latency]], rate: float) -> None:
             row += [rounded(1000 * its[number].median), rounded(1000 * its[number].high)]
         rows.append(row)
     columns = ["workers", *(f"{label}, mishap {chance:g}" for chance in found for label in ("median ms", "99th %"))]
-    print_table(f"Figure 14, simulated: {rate:g} records a second for each worker", columns, rows)
+    title = f"Figure 14, simulated: {rate:g} records a second for each worker"
+    print_table(f"{title}, if tasks need no start" if is_started else title, columns, rows)
 
 
 if __name__ == "__main__":

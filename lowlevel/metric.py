@@ -133,12 +133,17 @@ def added(old: Mapping[str, Mapping[Metric, Cell]], new: Mapping[str, Mapping[Me
     CounterCell(total=3)
     """
     total = {step: dict(cells) for step, cells in old.items()}
+    add_metrics(total, new)
+    return total
+
+
+def add_metrics(total: MetricValues, new: Mapping[str, Mapping[Metric, Cell]]) -> None:
+    """Add metrics, which stay unchanged, to a total of earlier ones."""
     for step, cells in new.items():
         sums = total.setdefault(step, {})
         for metric, cell in cells.items():
             before = sums.get(metric)
             sums[metric] = cell if before is None else before.plus(cell)
-    return total
 
 
 def encode_metrics(cells: Mapping[str, Mapping[Metric, Cell]]) -> bytes:

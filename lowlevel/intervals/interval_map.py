@@ -11,37 +11,16 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headrace.lowlevel.intervals.interval import SPACE, Interval
+from headrace.lowlevel.intervals.interval_runs import IntervalRun, intervals_of, runs_of
 from headrace.lowlevel.intervals.sequencer import NO_SEQUENCER, Sequencer
 
-SPACE = 1 << 64
-"""Size of the key space."""
-
-
-class Interval(NamedTuple):
-    """A half-open range of the key space, with its owner. Persisted: every field."""
-
-    number: int
-    """Unique among the intervals of the level; an interval with new bounds has a new number."""
-    start: int
-    stop: int
-    owner: int = 0
-    """Index of the task that processes the interval, from 0."""
-    sequencer: Sequencer = NO_SEQUENCER
-    """Changes whenever the owner, the bounds or the driver change."""
-
-    def overlaps(self, other: Interval) -> bool:
-        """Whether the two intervals overlap.
-
-        >>> Interval(0, 0, 5).overlaps(Interval(1, 5, 9))
-        False
-        """
-        return self.start < other.stop and other.start < self.stop
-
+__all__ = ["SPACE", "Interval", "IntervalMap", "Wants", "everything", "key_position"]
 
 Wants = Callable[[Interval], bool]
 """Predicate: whether this process sends the records for an interval. If not, another one sends them."""
@@ -117,10 +96,7 @@ class IntervalMap:
 
     def __getitem__(self, number: int) -> Interval:
         """The interval with this number. Raises KeyError."""
-        for interval in self.intervals:
-            if interval.number == number:
-                return interval
-        raise KeyError(number)
+        return self._by_number[number]
 
     def of(self, key_hash: bytes) -> Interval:
         """The interval that contains a key hash."""
@@ -137,11 +113,16 @@ class IntervalMap:
         [0, 1]
         """
         key_positions = np.frombuffer(b"".join([key_hash[:8] for key_hash in key_hashes]), ">u8").astype(np.uint64)
-        return np.searchsorted(np.array(self._starts, np.uint64), key_positions, side="right") - 1
+        return np.searchsorted(self._start_column, key_positions, side="right") - 1
 
     def owned(self, owner: int) -> tuple[Interval, ...]:
         """The intervals of a task."""
-        return tuple(interval for interval in self.intervals if interval.owner == owner)
+        return self._by_owner.get(owner, ())
+
+    @cached_property
+    def numbers(self) -> NDArray[np.int64]:
+        """The number of each interval, in order of the ranges."""
+        return np.array([interval.number for interval in self.intervals], np.int64)
 
     def of_one_owner(self) -> IntervalMap:
         """The same intervals, all owned by task 0."""
@@ -204,6 +185,33 @@ class IntervalMap:
         parts = (changed.get(interval.number, (interval,)) for interval in self.intervals)
         return IntervalMap(tuple(interval for part in parts for interval in part))
 
-    def __reduce__(self) -> tuple[Callable[[tuple[Interval, ...]], IntervalMap], tuple[tuple[Interval, ...]]]:
-        # A map is sent with every control row, so `_starts` is left out and computed again.
-        return IntervalMap, (self.intervals,)
+    @cached_property
+    def _start_column(self) -> NDArray[np.uint64]:
+        return np.array(self._starts, np.uint64)
+
+    @cached_property
+    def _by_number(self) -> dict[int, Interval]:
+        return {interval.number: interval for interval in self.intervals}
+
+    @cached_property
+    def _by_owner(self) -> dict[int, tuple[Interval, ...]]:
+        owned: dict[int, list[Interval]] = {}
+        for interval in self.intervals:
+            owned.setdefault(interval.owner, []).append(interval)
+        return {owner: tuple(intervals) for owner, intervals in owned.items()}
+
+    @cached_property
+    def _runs(self) -> tuple[IntervalRun | Interval, ...]:
+        return runs_of(self.intervals)
+
+    def __reduce__(self) -> tuple[Callable[[Runs], IntervalMap], tuple[Runs]]:
+        # A map is sent with every control message: as runs it is small, and a process makes it only once.
+        return _map_of, (self._runs,)
+
+
+Runs = tuple[IntervalRun | Interval, ...]
+
+
+@lru_cache(maxsize=256)
+def _map_of(runs: Runs) -> IntervalMap:
+    return IntervalMap(tuple(intervals_of(runs)))

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import IntEnum
 from functools import lru_cache
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 from headrace.lowlevel.checkpoint import DeltaFile, PendingProduction
 from headrace.lowlevel.checkpoint.manifest.manifest import SINK_LEVEL
@@ -20,7 +21,6 @@ from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.metric import MetricValues
-from headrace.lowlevel.state.state_store import Mark
 from headrace.lowlevel.watermarks.lateness import Lateness
 from headrace.lowlevel.watermarks.propagation import Frontier
 
@@ -40,13 +40,13 @@ class Kind(IntEnum):
     BLOCK = 1
     """A pickled (sender, number, interval, encoded `Block`): records."""
     CONTROL = 2
-    """A pickled `Control`, from every task to every task of the next level."""
+    """A pickled `Control`, from every task to every task of the next level; of many tasks, from the driver to each."""
     CHAIN = 3
     """A pickled `FileChain`: the files from which a task brings a state store of an interval up to date."""
     REPORT = 4
-    """A pickled `Report`, from every task to the driver."""
+    """A `Report`, from every task to the driver: see `pack_report`."""
     FAILURE = 5
-    """A pickled `StepError`, to the driver."""
+    """A pickled `StepError`, to the driver; nothing, from one of many tasks that failed to those of the next level."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +73,20 @@ class EpochSpec:
     """How long a task waits until weak productions are acknowledged, microseconds."""
     sampled: Mapping[int, frozenset[int]] = field(default_factory=dict)
     """Level -> numbers of intervals of which the balancer needs a sample of key hashes."""
+    watermarks: Mapping[str, int] | None = None
+    """Computation -> its input low watermark in this epoch, as the driver knew it at the start, if tasks are many; None
+    if tasks tell each other how far they are."""
     _packed: bytes = field(default=b"", init=False, repr=False, compare=False)
     """The spec as bytes, made by the first pickling."""
+
+    def alone(self, intervals: Mapping[int, IntervalMap]) -> EpochSpec:
+        """The same epoch with one task at each level, which owns all of the given intervals."""
+        return replace(self, tasks=1, intervals=intervals, watermarks=None)
+
+    @property
+    def has_many_tasks(self) -> bool:
+        """Whether only the driver tells tasks how far the others are: else messages grow with the square of tasks."""
+        return self.watermarks is not None
 
     def __reduce__(self) -> tuple[Callable[[bytes], EpochSpec], tuple[bytes]]:
         """Pickle the spec once, and unpickle it once in each process: very many messages contain it."""
@@ -107,11 +119,12 @@ class Sender:
     token: str
     output_digest: str = ""
     """Equal for attempts that may replace each other; empty for an attempt that no other may replace."""
+    epoch: int = 0
 
 
 @dataclass(frozen=True)
 class Control:
-    """The last message from a task to each task of the next level."""
+    """The last message from a task to each task of the next level. Of many tasks, each gets one from the driver."""
 
     spec: EpochSpec
     sender: Sender
@@ -133,13 +146,20 @@ def arrival(production: PendingProduction, number: int, intervals: IntervalMap) 
     return (intervals[production.interval].owner, production.level, Kind.BLOCK, blob)
 
 
+NO_SUMS: Mapping[int, int] = MappingProxyType({})
+
+
 @dataclass
 class Report:
     """From a task to the driver: what the task adds to the commit."""
 
     sender: Sender
     consumed: list[Sender] = field(default_factory=list)
-    """Attempts whose productions the task has consumed."""
+    """Attempts whose productions the task has consumed; if tasks are many, empty unless two are of one task."""
+    sent_sums: dict[int, int] = field(default_factory=dict)
+    """Level -> sum over its tasks to which the task sent blocks; only if tasks are many, see `exchange_sums`."""
+    consumed_sum: int = 0
+    """The same sum over the attempts whose blocks the task got."""
     deltas: dict[int, DeltaFile] = field(default_factory=dict)
     """Interval -> delta file; no entry for an interval without changes."""
     loads: dict[int, Load] = field(default_factory=dict)
@@ -152,8 +172,8 @@ class Report:
     """Computation -> bytes of state at the start of this task."""
     watermarks: dict[str, int] = field(default_factory=dict)
     """Computation -> input low watermark that this task computed."""
-    holds: dict[tuple[str, int], tuple[Mark, bytes]] = field(default_factory=dict)
-    """(computation, interval) -> oldest hold, and the encoded key that has it."""
+    holds: dict[tuple[str, int], tuple[int, bytes, str]] = field(default_factory=dict)
+    """(computation, interval) -> timestamp of the oldest hold, the encoded key that has it, and its tag."""
     wall_timers: dict[tuple[str, int], int] = field(default_factory=dict)
     """(computation, interval) -> time of the earliest wall-time timer, microseconds UTC."""
     greatest: dict[str, int] = field(default_factory=dict)
@@ -166,10 +186,50 @@ class Report:
     """Sink -> receipt for the rows staged."""
     pending: list[PendingProduction] = field(default_factory=list)
     """Productions for the next epoch."""
+    is_alone: bool = False
+    """Whether the task is the only one of its level."""
 
     def add_counters(self, name: str, counters: Mapping[str, int]) -> None:
         """Add to a computation's or a stream's counters."""
         add_counters(self.counters, name, counters)
+
+    @property
+    def exchange(self) -> Exchange:
+        """What tells whether the attempt fits together with others."""
+        return Exchange(self.sender, self.consumed, self.sent_sums, self.consumed_sum, self.is_alone)
+
+
+class Exchange(NamedTuple):
+    """The fields of a report by which attempts are compared."""
+
+    sender: Sender
+    consumed: Sequence[Sender] = ()
+    sent_sums: Mapping[int, int] = NO_SUMS
+    consumed_sum: int = 0
+    is_alone: bool = False
+
+
+def pack_report(report: Report) -> bytes:
+    """The blob of a report: sender and contents apart, so that a driver can order reports without unpacking all."""
+    return pack((report.sender, pack(report)))
+
+
+def unpack_report(blob: bytes) -> Report:
+    """The report in a blob of `pack_report`.
+
+    >>> unpack_report(pack_report(Report(Sender(1, 0, "token")))).sender.token
+    'token'
+    """
+    _, contents = cast(tuple[Sender, bytes], unpack(blob))
+    return cast(Report, unpack(contents))
+
+
+def control_messages(spec: EpochSpec) -> list[Message]:
+    """A message from the driver to each of many tasks of the first level, which pass it on from level to level."""
+    if not spec.has_many_tasks:
+        return []
+    control = pack(Control(spec, COMMITTED))
+    return [(task, 1, Kind.CONTROL, control) for task in range(spec.tasks)]
 
 
 def add_counters(totals: dict[str, dict[str, int]], name: str, counters: Mapping[str, int]) -> None:

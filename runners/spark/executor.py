@@ -16,7 +16,7 @@ from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.topology.redundant_reads import obstacle_to_reading_twice
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
-from headrace.runners.engine.messages import EpochSpec, Message, unpack, work_messages
+from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.resident_task import ResidentTask
@@ -106,7 +106,10 @@ class SparkExecutor:
             return None
         if is_one:
             # One task of the engine at each level, as each has costs of its own.
-            spec, messages = self._one_task.of(spec), [(0, *message[1:]) for message in messages]
+            spec, messages = (
+                self._one_task.of(spec),
+                [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL],
+            )
         inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
         if not fits_one(inputs):
             return None
@@ -227,4 +230,4 @@ class _OneTask:
         if spec.intervals is not self._given:
             self._given = spec.intervals
             self._merged = {level: intervals.of_one_owner() for level, intervals in spec.intervals.items()}
-        return replace(spec, tasks=1, intervals=self._merged)
+        return spec.alone(self._merged)

@@ -80,7 +80,9 @@ class FileChain:
     def after(self, file: DeltaFile, place: int = 0) -> FileChain:
         """The chain with another delta file at its end; `place` is that of the commit in the log."""
         name = file_name(file) + (f"-{place}" if file.contents else "")
-        return replace(self, deltas=(*self.deltas, name), replay_bytes=self.replay_bytes + file.size)
+        place_in_space = (self.level, self.interval, self.start, self.stop)
+        size = self.replay_bytes + file.size
+        return FileChain(*place_in_space, self.snapshot, (*self.deltas, name), size, self.origins)
 
     def on(self, snapshot: Snapshot) -> FileChain:
         """The chain that begins with a snapshot; this chain itself if the snapshot does not end at one of its files.

@@ -12,7 +12,7 @@ from headrace.runners.engine.driver.planning import Plan
 from headrace.runners.engine.driver.progress import summed
 from headrace.runners.engine.driver.running_topology import RunningTopology
 from headrace.runners.engine.executor import Executor
-from headrace.runners.engine.messages import EpochSpec, arrival
+from headrace.runners.engine.messages import EpochSpec, arrival, control_messages
 
 ATTEMPTS = 3
 """How often an epoch is tried when its tasks' attempts do not fit together."""
@@ -32,6 +32,7 @@ def epoch_spec(running: RunningTopology, state: JournalState, plan: Plan) -> Epo
         id_slacks=running.id_slacks,
         straggler_delay=running.straggler_delay,
         sampled=running.ownership.sampled(),
+        watermarks=running.next_watermarks(state) if running.has_many_tasks else None,
     )
 
 
@@ -44,9 +45,9 @@ def run_tasks(executor: Executor, journal: Journal, spec: EpochSpec, plan: Plan,
     """
     splits = [(stream, split) for stream, delivery in plan.deliveries.items() for split in delivery.splits]
     messages = [arrival(item, number, spec.intervals[item.level]) for number, item in enumerate(state.arriving())]
-    messages += journal.chains(spec.intervals)
+    messages += [*journal.chains(spec.intervals), *control_messages(spec)]
     for _ in range(ATTEMPTS):
-        outcome = gather(executor.run(spec, splits, messages))
+        outcome = gather(executor.run(spec, splits, messages), spec)
         if outcome.failure is None and not outcome.mixed:
             return outcome
         executor.abandoned(spec.epoch)

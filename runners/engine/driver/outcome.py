@@ -10,10 +10,21 @@ from typing import cast
 from headrace.lowlevel.checkpoint import DeltaFile, PendingProduction
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.sequencer import mismatched
-from headrace.lowlevel.metric import MetricValues, added
+from headrace.lowlevel.metric import MetricValues, add_metrics
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import Lateness
-from headrace.runners.engine.messages import COMMITTED, Kind, Message, Report, Sender, add_counters, unpack
+from headrace.runners.engine.exchange_sums import mismatches
+from headrace.runners.engine.messages import (
+    COMMITTED,
+    EpochSpec,
+    Exchange,
+    Kind,
+    Message,
+    Report,
+    Sender,
+    add_counters,
+    unpack,
+)
 
 LevelTask = tuple[int, int]
 """Level and index of a task."""
@@ -50,28 +61,35 @@ class Outcome:
         return inputs + sum(counters.get("rows", 0) for counters in self.counters.values())
 
 
-def gather(messages: Iterable[Message]) -> Outcome:
+def gather(messages: Iterable[Message], spec: EpochSpec) -> Outcome:
     """Combine the reports and errors in the messages to the driver."""
     outcome = Outcome()
-    reports: list[Report] = []
+    reports: list[tuple[Sender, bytes]] = []
     for _, _, kind, blob in messages:
         if kind == Kind.REPORT:
-            reports.append(cast(Report, unpack(blob)))
+            reports.append(cast(tuple[Sender, bytes], unpack(blob)))
         elif kind == Kind.FAILURE and outcome.failure is None:
             outcome.failure = cast(Exception, unpack(blob))
-    reports.sort(key=lambda report: (report.sender.level, report.sender.index))
-    outcome.mixed = mixed_attempts(reports)
-    for report in reports:
+    reports.sort(key=lambda report: (report[0].level, report[0].index))
+    exchanges = []
+    for _, contents in reports:
+        # Unpacked one after the other: all at once, those of many tasks would be more than all that the driver has.
+        report = cast(Report, unpack(contents))
         _add(outcome, report)
+        exchanges.append(report.exchange)
+    outcome.mixed = mixed_attempts(exchanges)
+    # Where an executor lets one task do all, that task names the attempts that it has consumed.
+    if spec.has_many_tasks and not outcome.mixed and not (exchanges and all(each.is_alone for each in exchanges)):
+        outcome.mixed = mismatches(exchanges, len(spec.intervals), spec.tasks)
     return outcome
 
 
-def mixed_attempts(reports: Iterable[Report]) -> str:
+def mixed_attempts(reports: Iterable[Exchange]) -> str:
     """Describe tasks of which one attempt was consumed and another is to be committed; empty if there are none.
 
-    >>> from headrace.runners.engine.messages import Sender
+    >>> from headrace.runners.engine.messages import Exchange, Sender
     >>> first, again = Sender(1, 0, "a"), Sender(1, 0, "b")
-    >>> mixed_attempts([Report(again), Report(Sender(2, 0, "c"), consumed=[first])])
+    >>> mixed_attempts([Exchange(again), Exchange(Sender(2, 0, "c"), consumed=[first])])
     'level 1, task 0: attempt b is to be committed, but productions of a, b were used'
     """
     reported: dict[LevelTask, Sender] = {}
@@ -87,7 +105,7 @@ def mixed_attempts(reports: Iterable[Report]) -> str:
     return "; ".join(map(str, mismatched(used, {task: _name(sender) for task, sender in reported.items()})))
 
 
-def _used_by(report: Report) -> dict[LevelTask, set[str]]:
+def _used_by(report: Exchange) -> dict[LevelTask, set[str]]:
     """Task -> names of its attempts that made this report, or whose productions the report consumed.
 
     If productions of two attempts at a task were consumed, some records may have come twice: then the attempts have
@@ -115,7 +133,7 @@ def _add(outcome: Outcome, report: Report) -> None:
     for name, counters in report.counters.items():
         add_counters(outcome.counters, name, counters)
     if report.metrics:
-        outcome.metrics = added(outcome.metrics, report.metrics)
+        add_metrics(outcome.metrics, report.metrics)
     for name, size in report.sizes.items():
         outcome.sizes[name] = outcome.sizes.get(name, 0) + size
     outcome.watermarks |= report.watermarks
@@ -132,9 +150,10 @@ def _add(outcome: Outcome, report: Report) -> None:
 
 
 def _add_marks(outcome: Outcome, report: Report) -> None:
-    for (name, interval), (mark, key) in report.holds.items():
-        outcome.holds.setdefault(name, {})[interval] = mark.timestamp
-        holder = (mark.timestamp, key, mark.tag)
-        outcome.holders[name] = min(holder, outcome.holders.get(name, holder))
+    for (name, interval), holder in report.holds.items():
+        outcome.holds.setdefault(name, {})[interval] = holder[0]
+        oldest = outcome.holders.get(name)
+        if oldest is None or holder < oldest:
+            outcome.holders[name] = holder
     for (name, interval), due in report.wall_timers.items():
         outcome.wall_timers.setdefault(name, {})[interval] = due

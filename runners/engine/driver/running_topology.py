@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from headrace.lowlevel.intervals.interval_map import IntervalMap
 from headrace.lowlevel.intervals.sequencer import Sequencer
 from headrace.lowlevel.time import MAX_TIMESTAMP
@@ -18,6 +20,9 @@ from headrace.runners.engine.driver.stragglers import Stragglers
 from headrace.runners.engine.executor import Executor
 from headrace.runners.engine.messages import EpochSpec
 from headrace.runners.engine.options import RunOptions
+
+MANY_TASKS = 128
+"""Tasks of a level from which on the driver, and no other task, tells each task how far the others are."""
 
 
 class RunningTopology:
@@ -60,14 +65,29 @@ class RunningTopology:
         self.unsettled = self._moves_watermarks(state)
 
     def moves_on(self, state: JournalState) -> bool:
-        """Whether an epoch without input would still move a watermark: those of a circle lag by one epoch."""
-        if not any(self.propagation.on_circle(name) for name in self.topology.keyed):
+        """Whether an epoch without input would still move a watermark: those of circles and many tasks lag behind."""
+        if not self.has_many_tasks and not any(self.propagation.on_circle(name) for name in self.topology.keyed):
             return state.epoch == 0
         return self._moves_watermarks(state)
 
     def _moves_watermarks(self, state: JournalState) -> bool:
+        return self.next_watermarks(state) != state.watermarks
+
+    @property
+    def has_many_tasks(self) -> bool:
+        """See `EpochSpec.has_many_tasks`."""
+        return self.ownership.tasks >= MANY_TASKS
+
+    def next_watermarks(self, state: JournalState) -> dict[str, int]:
+        """Computation -> input low watermark that follows from a commit alone, whatever the next epoch reads."""
         frontier = state.frontier()
-        return self.propagation.inputs(frontier, frontier, state.watermarks) != state.watermarks
+        if self.has_many_tasks:
+            frontier.by_interval = {name: self._hold_by_interval(state, name) for name in self.propagation.spread}
+        return self.propagation.inputs(frontier, frontier, state.watermarks)
+
+    def _hold_by_interval(self, state: JournalState, name: str) -> dict[int, int]:
+        held, intervals = state.holds.get(name, {}), state.intervals[self.propagation.level_of[name]]
+        return {interval.number: held.get(interval.number, MAX_TIMESTAMP) for interval in intervals}
 
     # From epoch to epoch
 
@@ -75,8 +95,10 @@ class RunningTopology:
         """Report the low watermark of each interval to the authority; returns its journal, a part of the commit."""
         for name, watermark in outcome.watermarks.items():
             holds, intervals = outcome.holds.get(name, {}), spec.intervals[self.propagation.level_of[name]]
-            numbers = [interval.number for interval in intervals]
-            values = [min(watermark, holds.get(number, MAX_TIMESTAMP)) for number in numbers]
+            numbers, values = intervals.numbers, np.full(len(intervals), watermark)
+            if holds:
+                held = np.fromiter((holds.get(number, MAX_TIMESTAMP) for number in numbers.tolist()), np.int64)
+                np.minimum(values, held, out=values)
             self._authority.report_all(name, numbers, self._sequencer, values)
         return self.watermark_journal()
 

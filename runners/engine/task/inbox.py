@@ -12,7 +12,7 @@ from headrace.lowlevel.records.column_block import decode_block
 from headrace.lowlevel.time import MIN_TIMESTAMP
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
 from headrace.lowlevel.watermarks.propagation import Frontier, InjectorProgress
-from headrace.runners.engine.messages import Control, EpochSpec, Kind, Message, Sender, unpack
+from headrace.runners.engine.messages import COMMITTED, Control, EpochSpec, Kind, Message, Sender, unpack
 from headrace.runners.engine.task.local_exchange import LocalExchange
 
 Carried = bytes | int
@@ -27,6 +27,8 @@ class Inbox:
     controls: list[Control] = field(default_factory=list)
     file_chains: dict[int, FileChain] = field(default_factory=dict)
     """By interval."""
+    is_failed: bool = False
+    """Whether a task before this one failed."""
 
     def take(self, message: Message) -> None:
         """Add a message."""
@@ -34,7 +36,11 @@ class Inbox:
         if kind == Kind.BLOCK:
             self.blocks.append(cast(tuple[Sender, int, int, Carried], unpack(blob)))
         elif kind == Kind.CONTROL:
-            self.controls.append(cast(Control, unpack(blob)))
+            control = cast(Control, unpack(blob))
+            self.controls.append(control)
+            self.is_failed |= control.failed
+        elif kind == Kind.FAILURE:
+            self.is_failed = True
         elif kind == Kind.CHAIN:
             file_chain = cast(FileChain, unpack(blob))
             self.file_chains[file_chain.interval] = file_chain
@@ -48,7 +54,8 @@ class Inbox:
         """Whether two attempts at one task, or two epochs, have sent messages: a replaced attempt still runs."""
         senders = self.senders()
         tasks = {(sender.level, sender.index) for sender in senders}
-        return len(tasks) < len(senders) or len({control.spec.epoch for control in self.controls}) > 1
+        epochs = {sender.epoch for sender in senders if sender != COMMITTED}
+        return len(tasks) < len(senders) or len(epochs.union(control.spec.epoch for control in self.controls)) > 1
 
     def take_blocks(self, interval: int, local_exchange: LocalExchange | None = None) -> Iterator[Block]:
         """Take out the records of an interval, ordered by sender and number, not by arrival.

@@ -6,19 +6,18 @@ owns. Both are generators over messages, so that every runner runs the same code
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Protocol, cast
+from typing import cast
 
-from headrace.lowlevel.checkpoint import DeltaFile, FileChain, PendingProduction
+from headrace.lowlevel.checkpoint import PendingProduction
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.balancer import Load
 from headrace.lowlevel.intervals.interval_map import Interval, Wants, everything
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.processing.bundle import Bundle
-from headrace.lowlevel.processing.state_cache import StateCache
 from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
 from headrace.lowlevel.processing.worker import Commit, Worker
 from headrace.lowlevel.records.block import Block, sample
@@ -29,7 +28,7 @@ from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.lowlevel.topology.dead_letter import DEAD_LETTERS
 from headrace.lowlevel.user_errors import failed_step, own_traceback
 from headrace.lowlevel.watermarks.lateness import NO_LATENESS, Lateness
-from headrace.runners.engine.background_calls import PendingCall, Release
+from headrace.runners.engine.exchange_sums import NEVER, consumed_sum, sent_sums
 from headrace.runners.engine.messages import (
     DRIVER,
     Control,
@@ -40,49 +39,14 @@ from headrace.runners.engine.messages import (
     Sender,
     Work,
     pack,
+    pack_report,
     unpack,
 )
+from headrace.runners.engine.task.host import Host
 from headrace.runners.engine.task.inbox import Carried, Inbox
-from headrace.runners.engine.task.local_exchange import LocalExchange
 from headrace.runners.engine.task.output_digest import OutputDigest
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.sink_output import SinkOutput
-
-
-class Host(Protocol):
-    """What a process offers to the tasks that it runs."""
-
-    @property
-    def states(self) -> StateCache | None:
-        """Decoded state that the process caches from task to task; None without a cache."""
-
-    @property
-    def local_exchange(self) -> LocalExchange | None:
-        """Passes blocks on to later tasks if the whole epoch runs in this process; else None."""
-
-    @property
-    def step_begins(self) -> Callable[[str], None] | None:
-        """Called with the name of each step before its code runs; None for no calls."""
-
-    def token(self) -> str:
-        """A fresh attempt token."""
-
-    def state_store(
-        self, computation: str, level: int, interval: int, epoch: int, file_chain: FileChain | None
-    ) -> StateStore:
-        """The state of an interval as of the epoch before `epoch`, which is in the files of the chain."""
-
-    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
-        """Write the deltas of an interval to a file that a commit can name; None for a run without files."""
-
-    def seconds(self) -> float:
-        """Working time of this process so far; the difference before and after is the cost of an interval."""
-
-    def begin_release(self, release: Release) -> PendingCall:
-        """Begin to release weak productions to a sink while the task goes on."""
-
-    def failed(self, error: Exception) -> None:
-        """Note that the task fails with this error; its causes may show that state in this process is damaged."""
 
 
 @dataclass
@@ -100,7 +64,7 @@ class _Task:
 
     def __post_init__(self) -> None:
         self.metrics = Collector(self.spec.clock, self.host.step_begins)
-        self.report = Report(self.sender, metrics=self.metrics.cells)
+        self.report = Report(self.sender, metrics=self.metrics.cells, is_alone=self.spec.tasks == 1)
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
@@ -143,9 +107,11 @@ class _Task:
         if digest := self.output_digest.of(self.spec.epoch, *reported):
             self.sender = self.report.sender = replace(self.sender, output_digest=digest)
         messages: list[Message] = []
-        if self.sender.level < len(self.program.levels):
-            messages += self.to_next_level(pack(Control(self.spec, self.sender, *reported)))
-        messages.append((self.home(), DRIVER, Kind.REPORT, pack(self.report)))
+        if self.spec.has_many_tasks:
+            self.report.sent_sums = sent_sums(self.sender, {(level, to.owner) for to, level, _ in self.sent})
+        else:
+            messages += self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, *reported))
+        messages.append((self.home(), DRIVER, Kind.REPORT, pack_report(self.report)))
         return chain(self._blocks(), messages)
 
     def _blocks(self) -> Iterator[Message]:
@@ -158,9 +124,18 @@ class _Task:
         """Number of the task of the next levels through which the report passes."""
         return self.sender.index % self.spec.tasks
 
-    def to_next_level(self, control: bytes) -> Iterator[Message]:
-        """A control message for each task of the next level."""
-        return ((task, self.sender.level + 1, Kind.CONTROL, control) for task in range(self.spec.tasks))
+    def to_next_level(self, kind: Kind, value: object) -> list[Message]:
+        """A message for each task of the next level, if there is one."""
+        if self.sender.level == len(self.program.levels):
+            return []
+        blob = pack(value)
+        return [(task, self.sender.level + 1, kind, blob) for task in range(self.spec.tasks)]
+
+    def stop_next_level(self) -> list[Message]:
+        """Messages that tell the tasks of the next level to do nothing."""
+        if self.spec.has_many_tasks:
+            return self.to_next_level(Kind.FAILURE, None)
+        return self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, failed=True))
 
     def fail(self, error: Exception) -> Iterator[Message]:
         """Report the error to the driver, and tell the tasks of the next level to do nothing."""
@@ -168,8 +143,7 @@ class _Task:
         if not isinstance(error, HeadraceError):
             error = StepError("engine", None, None, own_traceback(error))
         yield (self.home(), DRIVER, Kind.FAILURE, pack(error))
-        if self.sender.level < len(self.program.levels):
-            yield from self.to_next_level(pack(Control(self.spec, self.sender, failed=True)))
+        yield from self.stop_next_level()
 
 
 def read_splits(
@@ -183,7 +157,7 @@ def read_splits(
             continue
         work = cast(Work, unpack(message[3]))
         if task is None:
-            task = _Task(program, host, work.spec, Sender(0, index, host.token()), wants=wants)
+            task = _Task(program, host, work.spec, Sender(0, index, host.token(), epoch=work.spec.epoch), wants=wants)
         if work.stream is not None and work.split is not None:
             try:
                 with task.metrics, at(work.stream):
@@ -272,16 +246,16 @@ def run_level(
     if not inbox.controls:
         return
     spec = inbox.controls[0].spec
-    task = _Task(program, host, spec, Sender(level, index, host.token()))
+    task = _Task(program, host, spec, Sender(level, index, host.token(), epoch=spec.epoch))
+    if spec.has_many_tasks and level < len(program.levels):
+        yield (index, level + 1, Kind.CONTROL, pack(inbox.controls[0]))
     is_mixed = inbox.is_mixed()
     if is_mixed:
         # No user code runs: the driver gives the epoch up, but weak productions would be released before that.
-        task.report.consumed = inbox.senders()
-        yield (task.home(), DRIVER, Kind.REPORT, pack(task.report))
-    if is_mixed or any(control.failed for control in inbox.controls):
-        if level < len(program.levels):
-            failed = pack(Control(spec, task.sender, failed=True))
-            yield from task.to_next_level(failed)
+        task.report.consumed, task.report.consumed_sum = inbox.senders(), NEVER
+        yield (task.home(), DRIVER, Kind.REPORT, pack_report(task.report))
+    if is_mixed or inbox.is_failed:
+        yield from task.stop_next_level()
         return
     yield from _finished(task, lambda: _run_computations(task, inbox))
 
@@ -289,19 +263,23 @@ def run_level(
 def _run_computations(task: _Task, inbox: Inbox) -> dict[str, int]:
     program, spec, report = task.program, task.spec, task.report
     program.setup()
-    report.consumed = inbox.senders()
-    frontier = inbox.frontier(spec)
-    report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
-    watermarks = program.propagation.inputs(frontier, spec.before, spec.committed)
     level = task.sender.level
+    frontier = inbox.frontier(spec)
+    if spec.watermarks is None:
+        watermarks: Mapping[str, int] = program.propagation.inputs(frontier, spec.before, spec.committed)
+        report.consumed = inbox.senders()
+    else:
+        watermarks = spec.watermarks
+        report.consumed_sum = consumed_sum(inbox.senders(), (level, task.sender.index))
+    report.greatest = {stream: progress.greatest for stream, progress in frontier.injectors.items()}
     report.watermarks = {name: watermarks[name] for name in program.levels[level - 1]}
     for interval in spec.intervals[level].owned(task.sender.index):
         began = task.host.seconds()
         load = _run_interval(task, interval.number, inbox)
         report.loads[interval.number] = load._replace(seconds=task.host.seconds() - began)
     holds: dict[str, int] = {}
-    for (name, _), (mark, _) in report.holds.items():
-        holds[name] = min(mark.timestamp, holds.get(name, mark.timestamp))
+    for (name, _), (timestamp, *_) in report.holds.items():
+        holds[name] = min(timestamp, holds.get(name, timestamp))
     task.lateness = inbox.lateness()
     task.by_interval = frontier.by_interval | _by_interval(task)
     return frontier.holds | holds
@@ -314,10 +292,7 @@ def _by_interval(task: _Task) -> dict[str, dict[int, int]]:
         return {}
     numbers = [interval.number for interval in task.spec.intervals[task.sender.level].owned(task.sender.index)]
     names = program.propagation.spread.intersection(program.levels[task.sender.level - 1])
-    return {
-        name: {n: holds[name, n][0].timestamp if (name, n) in holds else MAX_TIMESTAMP for n in numbers}
-        for name in names
-    }
+    return {name: {n: holds[name, n][0] if (name, n) in holds else MAX_TIMESTAMP for n in numbers} for name in names}
 
 
 def _run_interval(task: _Task, interval: int, inbox: Inbox) -> Load:
@@ -383,7 +358,7 @@ def _run_computation(task: _Task, name: str, interval: int, bundle: Bundle, stor
     report.add_counters(name, commit.counters)
     if commit.hold is not None:
         key = commit.holder or commit.delta.keys.get(commit.hold.key_hash) or store.key(commit.hold.key_hash) or b""
-        report.holds[name, interval] = (commit.hold, key)
+        report.holds[name, interval] = (commit.hold.timestamp, key, commit.hold.tag)
     if commit.next_wall_timer is not None:
         report.wall_timers[name, interval] = commit.next_wall_timer
     return commit

@@ -107,13 +107,14 @@ def _fit(messages: Sequence[Message], most: int) -> bool:
 
 
 def _grouped(messages: Sequence[Message], parallelism: int) -> list[list[Message]]:
-    """Messages by task of level 0: splits are distributed in order; messages to deeper levels go to the first task."""
+    """Messages by task of level 0: splits are distributed in order, messages to deeper levels evenly."""
     splits = [message for message in messages if message[2] == Kind.SPLIT]
     passing = [message for message in messages if message[2] != Kind.SPLIT]
     groups: list[list[Message]] = [[] for _ in range(max(1, min(parallelism, len(splits))))]
     for number, message in enumerate(splits):
         groups[number * len(groups) // len(splits)].append(message)
-    groups[0] += passing
+    for number, message in enumerate(passing):
+        groups[number % len(groups)].append(message)
     return groups
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.record import Batch
-from headrace.runners.engine.messages import DRIVER, Kind, Message, Report, pack, unpack
+from headrace.runners.engine.messages import DRIVER, Kind, Message, Report, pack, pack_report, unpack, unpack_report
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import read_splits, run_level
 from headrace.runners.spark.jobs.stage_function import WORKED, batches_of, messages_of_property, worked
@@ -113,7 +113,8 @@ def _quiet(message: Message) -> Message:
     """The message; a report loses counters and progress of reading, which the first of Spark's tasks reports."""
     if message[2] != Kind.REPORT:
         return message
-    return (*message[:3], pack(Report(cast(Report, unpack(message[3])).sender)))
+    report = unpack_report(message[3])
+    return (*message[:3], pack_report(Report(report.sender, sent_sums=report.sent_sums)))
 
 
 def was_too_much(messages: Iterable[Message]) -> bool:

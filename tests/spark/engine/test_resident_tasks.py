@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, StepError, Topology
 from headrace.lowlevel.injectors.injector import MemorySplit
 from headrace.lowlevel.records.record import Batch
+from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.jobs import resident_task
@@ -108,6 +109,18 @@ def test_many_epochs_are_one_job(spark: SparkSession, tmp_path: Path, jobs: list
     assert len(jobs) < 12, "all others ran in the task that stays"
     late = {pid for number, _, pid in seen if number // RECORDS > 40}
     assert len(late) == 1, "one process"
+
+
+def test_one_task_does_the_work_of_many(
+    spark: SparkSession, tmp_path: Path, jobs: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where tasks are so many that only the driver tells them watermarks, epochs in one task are no different."""
+    monkeypatch.setattr(running_topology, "MANY_TASKS", 2)
+    seen: Seen = []
+    run(spark, topology(seen, Numbers(40, unhurried, large=20)), tmp_path)
+    counted = found(seen)
+    assert sum(counted.values()) == len(counted) == 39 * RECORDS + 200_000
+    assert len(jobs) < 15, "all but the large epoch, and those around it, ran in the task that stays"
 
 
 def test_no_task_stays_if_told_so(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:

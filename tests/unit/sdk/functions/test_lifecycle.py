@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from threading import Event
-from typing import cast
 from uuid import uuid4
 
 import pytest
@@ -29,7 +28,7 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.driver import Driver
 from headrace.runners.engine.driver.journal import NoJournal
-from headrace.runners.engine.messages import Kind, Report, Sender, pack, unpack
+from headrace.runners.engine.messages import Kind, Sender, pack_report, unpack_report
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.runners.local.executor import LocalExecutor
@@ -342,9 +341,9 @@ def test_a_retried_epoch_goes_on_with_what_is_set_up(tmp_path: Path) -> None:
             found = super().run(spec, splits, rows)
             if self.tries % 2:
                 report = next(at for at, row in enumerate(found) if row[2] == Kind.REPORT)
-                told = cast(Report, unpack(found[report][3]))
+                told = unpack_report(found[report][3])
                 told.consumed.append(Sender(1, 0, "another attempt"))
-                found[report] = (*found[report][:3], pack(told))
+                found[report] = (*found[report][:3], pack_report(told))
             return found
 
     topology = counted(tmp_path, "one")

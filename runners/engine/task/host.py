@@ -1,0 +1,49 @@
+"""The host of tasks: what the process in which they run offers to them, different from runner to runner."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from headrace.lowlevel.checkpoint import DeltaFile, FileChain
+from headrace.lowlevel.processing.state_cache import StateCache
+from headrace.lowlevel.state.state_store import Delta, StateStore
+from headrace.runners.engine.background_calls import PendingCall, Release
+from headrace.runners.engine.messages import Sender
+from headrace.runners.engine.task.local_exchange import LocalExchange
+
+
+class Host(Protocol):
+    """What a process offers to the tasks that it runs."""
+
+    @property
+    def states(self) -> StateCache | None:
+        """Decoded state that the process caches from task to task; None without a cache."""
+
+    @property
+    def local_exchange(self) -> LocalExchange | None:
+        """Passes blocks on to later tasks if the whole epoch runs in this process; else None."""
+
+    @property
+    def step_begins(self) -> Callable[[str], None] | None:
+        """Called with the name of each step before its code runs; None for no calls."""
+
+    def token(self) -> str:
+        """A fresh attempt token."""
+
+    def state_store(
+        self, computation: str, level: int, interval: int, epoch: int, file_chain: FileChain | None
+    ) -> StateStore:
+        """The state of an interval as of the epoch before `epoch`, which is in the files of the chain."""
+
+    def save(self, epoch: int, sender: Sender, interval: int, deltas: dict[str, Delta]) -> DeltaFile | None:
+        """Write the deltas of an interval to a file that a commit can name; None for a run without files."""
+
+    def seconds(self) -> float:
+        """Working time of this process so far; the difference before and after is the cost of an interval."""
+
+    def begin_release(self, release: Release) -> PendingCall:
+        """Begin to release weak productions to a sink while the task goes on."""
+
+    def failed(self, error: Exception) -> None:
+        """Note that the task fails with this error; its causes may show that state in this process is damaged."""
