@@ -4,6 +4,7 @@
     processes/NAME                      exists once the process has registered
     entries/NAME/NUMBER                 one hand-over: a watermark, and a reference to the records before it
     records/NAME/NUMBER-FINGERPRINT     those records; they count only if an entry names them
+    notifications                       in a local directory: a pipe to the injector, see `notification_pipe`
 
 Entries are numbered from 1 without gaps. Each is written only if its number is free, so of two processes with the same
 name one fails.
@@ -18,6 +19,7 @@ import struct
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
+from pathlib import Path
 from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder
@@ -64,6 +66,12 @@ class Handover:
     def __init__(self, place: Location, coder: Coder) -> None:
         self.store: ObjectStorage = ObjectStore(place) if isinstance(place, (str, os.PathLike)) else place
         self.coder = coder
+
+    @property
+    def pipe(self) -> Path | None:
+        """Path of the pipe for notifications; None if the storage is no local directory."""
+        place = self.store.describe()
+        return None if "://" in place else Path(place) / "notifications"
 
     def expected(self) -> list[str] | None:
         """Names of the processes that the injector waits for; None if no injector has written them yet."""

@@ -137,7 +137,8 @@ class WakingInjector(Injector, Protocol):
         """Take the function that lets the driver ask for a delivery at once.
 
         Any thread may call it, any number of times. The driver gives it before it asks for the first delivery, and
-        again if the topology of the run changes.
+        again if the topology of the run changes. When the run is over, it calls `run_ended` of an injector that has
+        this method, to end its threads.
         """
 
 

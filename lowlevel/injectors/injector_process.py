@@ -7,6 +7,7 @@ from typing import Self
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, Location, check_name
+from headrace.lowlevel.injectors.notification_pipe import notify
 from headrace.lowlevel.records.record import Batch
 
 
@@ -31,6 +32,7 @@ class InjectorProcess:
     def __init__(self, handover: Handover, name: str) -> None:
         """For `open`: a process that has handed nothing over yet."""
         self._handover = handover
+        self._pipe = handover.pipe
         self._name = name
         self._number = handover.last(name)
         self._last = handover.entry(name, self._number) or HandoverEntry()
@@ -126,3 +128,5 @@ class InjectorProcess:
                 f"process {self._name!r} was started again elsewhere; this one was replaced and can hand nothing over"
             )
         self._number, self._last = self._number + 1, entry
+        if self._pipe is not None:
+            notify(self._pipe, self._name)

@@ -6,16 +6,21 @@ directory or an object store, see `InjectorProcess`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import cast
 
 from headrace.lowlevel.coders.coder import Coder, PickleCoder
 from headrace.lowlevel.injectors.handover_log import Handover, HandoverEntry, HandoverError, Location, check_name
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
+from headrace.lowlevel.injectors.notification_pipe import NotificationPipe
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+
+_MISSED_SECONDS = 1.0
+"""Seconds after which hand-overs are looked for without a notification, while every process is known to send them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +112,12 @@ class ProcessInjector(BaseInjector):
         self.record_ids, self.id_slack = record_ids, id_slack
         self._discard = discard
         self._declared = False
+        self._wake: Callable[[], None] | None = None
+        self._pipe: NotificationPipe | None = None
+        self._had_all = False
+        """Whether the last plan found nothing new, so that each later hand-over was to be announced."""
+        self._silent: set[str] = set()
+        """Processes whose newest hand-over was found without a notification: those of other hosts."""
 
     def start(self) -> object:
         """See `Injector`; nothing has been read yet."""
@@ -119,6 +130,7 @@ class ProcessInjector(BaseInjector):
         """
         before = _reached(position)
         self._declare(before)
+        heard = set() if self._pipe is None else self._pipe.heard()
         reached = {name: before.get(name, HandoverPosition()) for name in self._expected}
         entries = self._take(reached, limit)
         after = {name: (one.taken, one.watermark, one.closed) for name, one in {**before, **reached}.items()}
@@ -126,7 +138,19 @@ class ProcessInjector(BaseInjector):
         watermark = min(each.watermark for each in reached.values())
         parts = _shared([entry.records for entry in entries if entry.count], splits)
         work = [HandoverSplit(self._handover, tuple(paths), self.record_ids) for paths in parts]
-        return Delivery(work, after, watermark, done=done, idle=not entries and not done)
+        self._check_announced(before, reached, heard)
+        quiet = None if self._pipe is None or self._silent else _MISSED_SECONDS
+        return Delivery(work, after, watermark, done=done, idle=not entries and not done, quiet_seconds=quiet)
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """See `WakingInjector`: processes on the host of the driver wake it if they share a local directory."""
+        self._wake = wake
+
+    def run_ended(self) -> None:
+        """No longer listen to processes."""
+        if self._pipe is not None:
+            self._pipe.close()
+        self._pipe, self._declared = None, False
 
     def committed(self, position: object) -> None:
         """Delete the hand-overs up to a committed position, if `discard` is set."""
@@ -146,6 +170,16 @@ class ProcessInjector(BaseInjector):
         if reached.watermark == MIN_TIMESTAMP:
             return f"process {behind!r}, which has not stated a watermark yet"
         return f"process {behind!r}, whose last watermark is {reached.watermark}"
+
+    def _check_announced(
+        self, before: Mapping[str, HandoverPosition], reached: Mapping[str, HandoverPosition], heard: set[str]
+    ) -> None:
+        """Note which processes have handed over without a notification since a plan that found nothing new."""
+        found = {name for name, now in reached.items() if now != before.get(name, HandoverPosition())}
+        if self._had_all:
+            self._silent |= found
+        self._silent -= heard | {name for name, now in reached.items() if now.closed}
+        self._had_all = not found
 
     def _take(self, reached: dict[str, HandoverPosition], limit: int) -> list[HandoverEntry]:
         """Take hand-overs of about `limit` records, and advance `reached` in place."""
@@ -172,6 +206,14 @@ class ProcessInjector(BaseInjector):
             # A process may have registered between the check and the write; processes that start later check the names.
             self._refuse_strangers(before)
             self._declared = True
+            self._listen()
+
+    def _listen(self) -> None:
+        path = self._handover.pipe
+        if path is not None and self._wake is not None:
+            # Without a pipe the injector is asked at intervals.
+            with suppress(OSError):
+                self._pipe = NotificationPipe(path, self._expected, self._wake)
 
     def _refuse_strangers(self, before: Mapping[str, HandoverPosition]) -> None:
         closed = {name for name, reached in before.items() if reached.closed}

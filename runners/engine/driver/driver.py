@@ -68,6 +68,10 @@ class Driver:
             self._changes.close(error)
             self._executor.close(at_once=self._changes.stopping or not isinstance(error, Exception))
             raise
+        finally:
+            for injector in self._topology.injectors.values():
+                if (run_ended := getattr(injector, "run_ended", None)) is not None:
+                    run_ended()
         self._changes.finished = self._is_finished()
         self._changes.close()
         self._executor.close()

@@ -82,7 +82,7 @@ def consumer_settings(config: Config) -> dict[str, object]:
     check_servers(config, "consumer_config")
     settings = {**_DEFAULTS, **config, **_OURS}
     try:
-        _make(settings).close()
+        consumer_of(settings).close()
     except Exception as error:
         raise ValueError(f"consumer_config is refused by librdkafka: {reason_of(error)}; correct it") from error
     return settings
@@ -103,7 +103,8 @@ def reason_of(error: BaseException) -> str:
     return str(message()) if callable(message) and not isinstance(inner, str) else str(inner)
 
 
-def _make(settings: Config) -> Consumer:
+def consumer_of(settings: Config) -> Consumer:
+    """A new consumer. Raises `KafkaException` for settings that librdkafka refuses."""
     from confluent_kafka import Consumer
 
     return Consumer(dict(settings))
@@ -121,7 +122,7 @@ class _Pool:
     def borrow(self, settings: Config) -> Iterator[Consumer]:
         """Lend a consumer to this thread alone; after an error the consumer is not reused."""
         key = pickle.dumps(sorted(settings.items()))
-        consumer = self._take(key) or _make(settings)
+        consumer = self._take(key) or consumer_of(settings)
         try:
             yield consumer
         except BaseException:
@@ -202,8 +203,7 @@ class Cluster:
         """Commit offsets to the consumer group, for monitoring of its lag."""
         if offsets:
             with self._request("the consumer group") as consumer:
-                positions = [_at(partition, offset) for partition, offset in offsets.items()]
-                consumer.commit(offsets=positions, asynchronous=False)
+                consumer.commit(offsets=starting_at(offsets), asynchronous=False)
 
     def read(self, offsets: OffsetRange) -> Iterator[list[Message]]:
         """The messages of a range, in lists of up to `_BATCH`."""
@@ -250,6 +250,11 @@ def _checked(answers: Iterable[KafkaPartition]) -> dict[Partition, int]:
             raise KafkaException(answer.error)
         offsets[answer.topic, answer.partition] = answer.offset
     return offsets
+
+
+def starting_at(offsets: Mapping[Partition, int]) -> list[KafkaPartition]:
+    """Partitions and offsets, for a consumer to be assigned."""
+    return [_at(partition, offset) for partition, offset in offsets.items()]
 
 
 def _at(partition: Partition, offset: int | None = None) -> KafkaPartition:

@@ -18,10 +18,13 @@ from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split, 
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.io.kafka.arrivals import Arrivals
 from headrace.sdk.io.kafka.client import Cluster, Config, KafkaReadError, OffsetRange, Partition
 
 _TICK = 1_000_000
 """Microseconds after which the watermark follows the clock although nothing is read."""
+_MISSED_SECONDS = 1.0
+"""Seconds after which partitions are asked for records although none has been noticed."""
 _log = logging.getLogger(__name__)
 GreatestTimestamps = tuple[tuple[Partition, int], ...]
 """Partitions that were read, each with its greatest timestamp in microseconds UTC."""
@@ -131,6 +134,7 @@ class KafkaInjector(BaseInjector):
         now: Callable[[], float] = time.monotonic,
         clock_ns: Callable[[], int] = time.time_ns,
     ) -> None:
+        self._settings = settings
         self._cluster = Cluster(settings)
         self._policy = policy
         self._reader = reader
@@ -139,6 +143,18 @@ class KafkaInjector(BaseInjector):
         self._busy: dict[Partition, float] = {}
         """When each partition last had records to read, or was first planned; seconds of `now`."""
         self._checked = now()
+        self._wake: Callable[[], None] | None = None
+        self._arrivals: Arrivals | None = None
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """See `WakingInjector`."""
+        self._wake = wake
+
+    def run_ended(self) -> None:
+        """No longer wait for records."""
+        if self._arrivals is not None:
+            self._arrivals.close()
+            self._arrivals = None
 
     def start(self) -> object:
         """All partitions, each at its start offset."""
@@ -164,7 +180,18 @@ class KafkaInjector(BaseInjector):
         }
         done = self._policy.bounded and all(current.finished for current in after.values())
         idle = not ranges and not done and (watermark == before or (stamp is not None and stamp - before < _TICK))
-        return Delivery(self._splits(ranges, splits, stamp), _plain(after, watermark), watermark, done=done, idle=idle)
+        found, position = self._splits(ranges, splits, stamp), _plain(after, watermark)
+        quiet = self._wait_for_records(after) if idle else None
+        return Delivery(found, position, watermark, done=done, idle=idle, quiet_seconds=quiet)
+
+    def _wait_for_records(self, positions: PartitionPositions) -> float | None:
+        """Let the next record wake the driver; returns the seconds until it should ask although nothing has come."""
+        if self._wake is None:
+            return None
+        self._arrivals = self._arrivals or Arrivals(self._settings, self._wake)
+        self._arrivals.expect({partition: current.offset for partition, current in positions.items()})
+        longest = min(_MISSED_SECONDS, self._policy.idle_timeout or _MISSED_SECONDS)
+        return longest if self._arrivals.is_waiting() else None
 
     def learned(self, position: object, told: Sequence[object]) -> object:
         """The position with the greatest timestamps read, which determine the watermark of the next epoch."""

@@ -5,17 +5,29 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from headrace.lowlevel import BaseInjector, CallSink, Computation, Context, Delivery, Record, Topology
+from headrace.lowlevel import (
+    BaseInjector,
+    CallSink,
+    Computation,
+    Context,
+    Delivery,
+    InjectorProcess,
+    ProcessInjector,
+    Record,
+    Topology,
+)
 from headrace.lowlevel.injectors.ended_injector import EndedInjector
 from headrace.lowlevel.injectors.injector import MemorySplit, WakingInjector
+from headrace.lowlevel.injectors.notification_pipe import notify
 from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.storage.object_store import ObjectStore
 from headrace.runners.engine.clock import ManualClock
 from headrace.runners.engine.driver.journal import JournalState
 from headrace.runners.engine.driver.planning import Plan, Planner
@@ -155,6 +167,112 @@ def test_a_line_wakes_the_driver() -> None:
         for thread in threading.enumerate():
             if thread.name == "lines":
                 thread.join(10)
+
+
+class Announced:
+    """A process and the injector that it hands its records to, which has read everything so far."""
+
+    def __init__(self, place: Path, *names: str) -> None:
+        self.processes = {name: InjectorProcess.open(place, name) for name in names}
+        self.injector = ProcessInjector(place, names)
+        self.woken = threading.Event()
+        self.injector.wake_by(self.woken.set)
+        self.position = self.injector.start()
+        while not self.plan().idle:
+            pass
+        self.woken.clear()
+
+    def plan(self) -> Delivery:
+        delivery = self.injector.plan(self.position, 10, 1)
+        self.position = delivery.position
+        return delivery
+
+    def write(self, name: str) -> None:
+        self.processes[name].write([("record", 0)])
+
+
+@pytest.fixture
+def announced(tmp_path: Path) -> Iterator[Announced]:
+    made = Announced(tmp_path / "place", "host-a", "host-b")
+    yield made
+    made.injector.run_ended()
+    assert "notifications" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_process_wakes_the_driver(announced: Announced) -> None:
+    assert announced.plan().quiet_seconds == 1.0
+    announced.write("host-a")
+    assert announced.woken.wait(10)
+    assert announced.plan().splits and announced.plan().quiet_seconds == 1.0
+
+
+def test_while_processes_of_other_hosts_hand_over_the_driver_keeps_asking(
+    announced: Announced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(announced.processes["host-a"], "_pipe", None)
+        announced.write("host-a")
+        assert announced.plan().splits and announced.plan().quiet_seconds is None
+        announced.write("host-b")
+        assert announced.woken.wait(10)
+        assert announced.plan().splits and announced.plan().quiet_seconds is None
+    announced.woken.clear()
+    announced.write("host-a")
+    assert announced.woken.wait(10)
+    assert announced.plan().quiet_seconds == 1.0
+
+
+def test_a_process_elsewhere_that_has_closed_is_not_waited_for(announced: Announced) -> None:
+    announced.processes["host-a"]._pipe = None
+    announced.processes["host-a"].close()
+    assert not announced.plan().idle and announced.plan().quiet_seconds == 1.0
+
+
+def test_only_expected_processes_wake_the_driver(announced: Announced, tmp_path: Path) -> None:
+    pipe = tmp_path / "place" / "notifications"
+    for line in ("host-c", "\0", "", "host-b"):
+        notify(pipe, line)
+    assert announced.woken.wait(10)
+    assert announced.injector._pipe is not None
+    assert announced.injector._pipe.heard() == {"host-b"}
+
+
+@pytest.mark.parametrize("place", ["memory", "a file in the way", "no listener"])
+def test_without_a_pipe_the_driver_asks_at_intervals(place: str, tmp_path: Path) -> None:
+    store = ObjectStore("memory://" if place == "memory" else tmp_path / "place")
+    injector = ProcessInjector(store, ["host-a"])
+    if place != "no listener":
+        injector.wake_by(lambda: None)
+    process = InjectorProcess.open(store, "host-a")
+    if place == "a file in the way":
+        (tmp_path / "place" / "notifications").write_text("mine")
+    process.write([("record", 0)])
+    first = injector.plan(injector.start(), 10, 1)
+    assert first.splits and injector.plan(first.position, 10, 1).quiet_seconds is None
+    if place == "a file in the way":
+        assert (tmp_path / "place" / "notifications").read_text() == "mine"
+    injector.run_ended()
+
+
+def test_a_hand_over_is_read_at_once_and_the_pipe_closed_with_the_run(tmp_path: Path) -> None:
+    rows: list[tuple[object, int]] = []
+    arrived = threading.Event()
+
+    def take(epoch: int, found: list[tuple[object, int]]) -> None:
+        rows.extend(found)
+        arrived.set()
+
+    made = topology(records=ProcessInjector(tmp_path, ["host-a"]))
+    made.sink("rows", "echoes", CallSink(take))
+    process = InjectorProcess.open(tmp_path, "host-a")
+    run = threading.Thread(target=LocalRunner().run_topology, args=(made, RunOptions(poll_seconds=FOREVER)))
+    run.start()
+    process.write([("record", 0)])
+    assert arrived.wait(10)
+    process.close()
+    run.join(10)
+    assert rows == [("record", 0)] and not run.is_alive()
+    assert "notifications" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_ticks_say_when_the_next_one_is_due() -> None:

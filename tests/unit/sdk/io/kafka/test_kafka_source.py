@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 
 import pytest
@@ -12,6 +13,7 @@ from headrace.io.kafka import KafkaReadError, KafkaRecord, ReadFromKafka
 from headrace.lowlevel import CallSink
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.time import MIN_TIMESTAMP
+from headrace.sdk.io.kafka import arrivals
 from headrace.sdk.io.kafka.client import Cluster, OffsetRange, consumer_settings
 from headrace.sdk.io.kafka.injector import KafkaInjector, KafkaSplit, PartitionPosition, Policy, _plain
 from headrace.sdk.io.kafka.source import _Starts
@@ -249,6 +251,61 @@ class TestWatermark:
         for _ in range(2):
             assert sum(map(len, split.read())) == 2
             assert split.told() == ((("t", 0), 5), (("t", 1), 7))
+
+
+class TestWaking:
+    """A record wakes the driver, which then need not ask ten times a second."""
+
+    @pytest.fixture
+    def woken(self):
+        return threading.Event()
+
+    @pytest.fixture
+    def injector(self, kafka, topic, woken):
+        kafka.send(topic, numbered(0, [1]) + numbered(3, [2]))
+        source = kafka.reading(topic)
+        injector = KafkaInjector(source._settings, Policy((topic,), _Starts("earliest", None)), source._reader)
+        injector.wake_by(woken.set)
+        yield injector
+        injector.run_ended()
+        for thread in threading.enumerate():
+            if thread.name == "kafka arrivals":
+                thread.join(10)
+
+    def test_a_record_wakes_the_driver_again_and_again(self, kafka, topic, injector, woken):
+        position = injector.start()
+        for number, partition in enumerate((1, 3, 1), 3):
+            first = injector.plan(position, 100, 1)
+            assert first.splits and first.quiet_seconds is None
+            position = first.position
+            # Asked once more because a second has passed, it waits for the same.
+            for _ in range(2):
+                idle = injector.plan(position, 100, 1)
+                assert idle.idle and idle.quiet_seconds == 1.0
+            woken.clear()
+            assert not woken.wait(0.3)
+            kafka.send(topic, numbered(partition, [number]))
+            assert woken.wait(10)
+
+    def test_a_partition_that_is_to_be_idle_sooner_is_looked_at_sooner(self, kafka, topic):
+        source = kafka.reading(topic)
+        policy = Policy((topic,), _Starts("latest", None), max_delay=0, idle_timeout=0.25)
+        injector = KafkaInjector(source._settings, policy, source._reader)
+        kafka.send(topic, numbered(0, [1]))
+        idle = injector.plan(injector.start(), 100, 1)
+        assert idle.idle and idle.quiet_seconds is None, "nobody is to be woken"
+        injector.wake_by(lambda: None)
+        assert injector.plan(injector.start(), 100, 1).quiet_seconds == 0.25
+        injector.run_ended()
+
+    def test_a_consumer_that_cannot_be_made_leaves_the_driver_asking(self, injector, woken, monkeypatch, caplog):
+        monkeypatch.setattr(arrivals, "consumer_of", lambda settings: 1 / 0)
+        position = injector.plan(injector.start(), 100, 1).position
+        injector.plan(position, 100, 1)
+        injector._arrivals._thread.join(10)
+        idle = injector.plan(position, 100, 1)
+        assert idle.idle and idle.quiet_seconds is None
+        assert "records of Kafka wake no driver, which keeps asking for them: division by zero" in caplog.text
 
 
 class TestWrongInput:
