@@ -6,14 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any
 
+import numpy as np
+
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.records.value_schema import Single, ValueSchema, pair
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.pair_functions import PairFunction
 from headrace.sdk.graph.ptransform import PTransform, collections_of
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.typehints.hints import iterable_of, pair, tuple_of, union
+from headrace.sdk.typehints.hints import iterable_of, tuple_of, union
+from headrace.sdk.typehints.hints import pair as pair_of_types
 
 
 class CoGroupByKey(PTransform[object, PCollection[object]]):
@@ -76,7 +83,7 @@ def _require_same_windows(collections: Sequence[PCollection[object]]) -> None:
 
 def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> object:
     """The type of the output: a key with the values of each collection."""
-    pairs = [pair(collection.element_type) or (Any, Any) for collection in collections]
+    pairs = [pair_of_types(collection.element_type) or (Any, Any) for collection in collections]
     key = union(key for key, _ in pairs)
     if by_tag:
         values = iterable_of(union(value for _, value in pairs))
@@ -84,18 +91,24 @@ def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> ob
     return tuple_of([key, tuple_of(iterable_of(value) for _, value in pairs)])
 
 
-class _Tag:
+class _Tag(PairFunction):
     """Tags each value with the number of its collection."""
 
     def __init__(self, index: int) -> None:
         self._index = index
 
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        key, value = view.pair()
+        tags = of_numbers(np.full(len(view.times), self._index, np.int64))
+        return pair(key, pair(Single(view.add(tags)), value))
+
     def of(self, collection: PCollection[object]) -> PCollection[object]:
         """The collection with tagged values."""
         return collection | f"Tag{self._index}" >> Map(self)
 
-    def __call__(self, pair: tuple[object, object]) -> tuple[object, tuple[int, object]]:
-        key, value = pair
+    def __call__(self, both: tuple[object, object]) -> tuple[object, tuple[int, object]]:
+        key, value = both
         return key, (self._index, value)
 
 
