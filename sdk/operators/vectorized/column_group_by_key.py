@@ -67,9 +67,7 @@ class ColumnGroupByKey(IntervalComputation):
         output_stream: Stream to which panes are sent, in the form FIRED.
     """
 
-    def __init__(
-        self, windowing: Windowing, input_forms: Mapping[str, GroupingInputForm], output_stream: str
-    ) -> None:
+    def __init__(self, windowing: Windowing, input_forms: Mapping[str, GroupingInputForm], output_stream: str) -> None:
         self._config = GroupingConfig.of(windowing, None, GroupingInputForm.PLAIN)
         self._input_forms, self._output_stream = input_forms, output_stream
         self._sort = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
@@ -139,7 +137,8 @@ class ColumnGroupByKey(IntervalComputation):
             for namespace, items, elements, lost, _ in arrivals.by_window:
                 numbers.append((owner, namespace.start, namespace.end, elements, lost))
                 lists.append(items)
-        return _Arrived(*np.array(numbers, np.int64).reshape(-1, 5).T, ValueLists(lists))
+        owners, starts, ends, counts, losses = np.array(numbers, np.int64).reshape(-1, 5).T
+        return _Arrived(owners, starts, ends, counts, losses, ValueLists(lists))
 
     def _windows(self, times: Numbers) -> tuple[Numbers, Numbers]:
         """Start and end of the window of each time: int64, microseconds UTC."""
@@ -174,9 +173,7 @@ class ColumnGroupByKey(IntervalComputation):
             slices = map(slice, (ends - sizes[begin:end]).tolist(), ends.tolist())
             self._emit_panes(lines, order[firsts[begin:end]], list(map(values.__getitem__, slices)), context)
 
-    def _emit_panes(
-        self, lines: _Lines, panes: Numbers, lists: list[list[object]], context: IntervalContext
-    ) -> None:
+    def _emit_panes(self, lines: _Lines, panes: Numbers, lists: list[list[object]], context: IntervalContext) -> None:
         """Emit panes, of which each has the key and window of a line, and a list of values."""
         pairs = zip(_decoded(lines.keys.take(of_numbers(panes)), context), lists, strict=True)
         starts, ends = lines.starts[panes], lines.ends[panes]

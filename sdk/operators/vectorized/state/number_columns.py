@@ -36,7 +36,7 @@ def encoded(columns: Mapping[str, Numbers]) -> EncodedNumbers:
 
 
 def decoded(table: pa.RecordBatch, names: Sequence[str], same: Mapping[str, int]) -> list[Numbers]:
-    """Decode the columns of these names; those that are in neither `table` nor `same` are 0. Arrays may be read-only."""
+    """Decode the columns of these names, as read-only arrays or not; columns in neither `table` nor `same` are 0."""
     stored = table.schema.names
     return [
         cast(Numbers, numbers_in(table.column(name)))
