@@ -59,8 +59,7 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
         _require_same_windows(collections)
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
-        assemble = _ByTag(tags) if isinstance(inputs, Mapping) else _InOrder(len(tags))
-        joined = merged | GroupByKey() | "Assemble" >> Map(assemble)
+        joined = merged | GroupByKey() | "Assemble" >> Map(_Assemble(tags, isinstance(inputs, Mapping)))
         joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
         return joined
 
@@ -113,30 +112,18 @@ class _Tag(PairFunction):
         return key, (self._index, value)
 
 
-class _InOrder:
-    """Sorts a key's tagged values into a list for each collection."""
+class _Assemble:
+    """Sorts a key's tagged values into a list for each collection: a dict by tag, or a tuple.
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    Written as one function without calls of others, because it is called for each key.
+    """
 
-    def _lists(self, values: Iterable[tuple[int, object]]) -> list[list[object]]:
-        lists: list[list[object]] = [[] for _ in range(self._count)]
+    def __init__(self, tags: list[object], by_tag: bool) -> None:
+        self._tags, self._by_tag = tags, by_tag
+
+    def __call__(self, both: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
+        key, values = both
+        lists: list[list[object]] = [[] for _ in self._tags]
         for index, value in values:
             lists[index].append(value)
-        return lists
-
-    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
-        key, values = pair
-        return key, tuple(self._lists(values))
-
-
-class _ByTag(_InOrder):
-    """Sorts a key's tagged values into a dict of lists, by tag."""
-
-    def __init__(self, tags: list[object]) -> None:
-        super().__init__(len(tags))
-        self._tags = tags
-
-    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
-        key, values = pair
-        return key, dict(zip(self._tags, self._lists(values), strict=True))
+        return key, dict(zip(self._tags, lists, strict=True)) if self._by_tag else tuple(lists)
