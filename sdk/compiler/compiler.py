@@ -101,7 +101,7 @@ def execution_strategies(pipeline: BasePipeline) -> list[ExecutionStrategy]:
     >>> pipeline = PipelineGraph(PipelineOptions([]))
     >>> _ = pipeline | Create([("a", 1)]) | GroupByKey()
     >>> print(execution_strategies(pipeline)[-1])
-    step 'GroupByKey' processes key by key: it keeps all elements; combine them (CombinePerKey) if that is enough
+    step 'GroupByKey' processes all keys at once
     """
     compiler = _Compiler(CollectionGraph(pipeline.steps))
     compiler.topology()

@@ -26,6 +26,8 @@ class Grouper(Enum):
     """All keys of an interval at once; it appends or updates, as windows have one pane or several."""
     SESSIONS = "ColumnSessions"
     """The sessions of all keys of an interval at once."""
+    LISTS = "ColumnGroupByKey"
+    """All keys of an interval at once, for a grouping that keeps all elements of windows with one pane."""
 
 
 class Lifting(Enum):
@@ -82,12 +84,14 @@ def grouping_strategy(
     combines = combine is not None and not takes_back
     lifts = combines and all(liftable(windowing, form) for form in forms)
     fans_out = combines and has_fanout and not windowing.trigger.needs_values
-    # (vectorized, in sessions): computation, what happens before the shuffle
-    match reason is None, gap_of(windowing) is not None:
-        case True, True:
+    # (vectorized, keeps elements, in sessions): computation, what happens before the shuffle
+    match reason is None, combine is None, gap_of(windowing) is not None:
+        case True, True, _:
+            grouper, lifting = Grouper.LISTS, Lifting.NOTHING
+        case True, False, True:
             assert not fans_out, "obstacle() refuses sessions with fan-out: parts of a session have no shards"
             grouper, lifting = Grouper.SESSIONS, Lifting.SESSIONS
-        case True, False:
+        case True, False, False:
             assert lifts, f"{windowing}: a ColumnGrouping has lifted input only; obstacle() must refuse it"
             grouper, lifting = Grouper.COLUMNS, Lifting.WINDOWS
         case _:

@@ -19,6 +19,7 @@ from headrace.sdk.operators.combining.combiner_lifting import LiftedCombine
 from headrace.sdk.operators.combining.hot_key_fanout import Shards, Spread
 from headrace.sdk.operators.combining.session_lifting import SessionLifting
 from headrace.sdk.operators.grouping.grouping import Grouping
+from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.eligibility import gap_of
 from headrace.sdk.operators.vectorized.sessions import ColumnSessions
@@ -72,6 +73,8 @@ def add_grouping(topology: Topology, plan: GroupingPlan, streams: Streams) -> No
 
 def _grouping(plan: GroupingPlan, streams: Streams) -> Computation:
     combine = shipped(plan.combine, plan.label)
+    if plan.strategy.grouper is Grouper.LISTS:
+        return ColumnGroupByKey(plan.windowing, streams, plan.label)
     if combine is None or plan.strategy.grouper is Grouper.PER_KEY:
         return Grouping(plan.windowing, combine, streams, plan.label, plan.takes_back, records_of_segments)
     reducers = reducers_of(combine)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.lowlevel.coders.coder import Coder
 from headrace.lowlevel.time import MIN_TIMESTAMP
-from headrace.sdk.windows import BoundedWindow, GlobalWindowCoder, IntervalWindow, IntervalWindowCoder
+from headrace.sdk.windows import BoundedWindow, GlobalWindow, GlobalWindowCoder, IntervalWindow, IntervalWindowCoder
 from headrace.sdk.windows.coder import encode_interval
 from headrace.sdk.windows.windowing import Windowing
 
@@ -150,6 +150,10 @@ class WindowNamespaces:
         if found is None:
             found = self._make(window, code, interval_tag(start_us, end_us), end_us)
         return found
+
+    def of_bounds(self, start_us: int, end_us: int) -> WindowNamespace:
+        """The namespace of the global window if that is the only one, else that of an interval window."""
+        return self.of_window(GlobalWindow()) if self._global else self.of_interval(start_us, end_us)
 
     def of_code(self, code: bytes) -> WindowNamespace:
         """The namespace of an encoded window."""

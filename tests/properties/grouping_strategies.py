@@ -81,6 +81,8 @@ class Combining:
     written: int = 0
     """Lines of segments."""
     wall_time: int = 0
+    stream: str = "lifted"
+    """Input of the grouping; the elements of `lifted` are combined before the shuffle."""
     wakes: list[int | None] = field(default_factory=list)
     """When each step wanted the next one, even if nothing came; wall time, microseconds."""
 
@@ -96,7 +98,7 @@ class Combining:
 
     def go_on(self, way: Way) -> None:
         """With another computation on what is stored."""
-        self.place = Keyed("sum", way(self.windowing, self.combine), {"lifted": _key}, frozenset(["out"]))
+        self.place = Keyed("sum", way(self.windowing, self.combine), {self.stream: _key}, frozenset(["out"]))
         self.place.computation.setup()
 
     def cut(self, intervals: IntervalMap) -> None:
@@ -121,7 +123,7 @@ class Combining:
         """One epoch; its elements come in so many batches."""
         self.epoch += 1
         bundles = {interval.number: Bundle() for interval in self.intervals}
-        gather = PartitionBuffer(self.place, "lifted", lambda full: self._ship(full, bundles), never)
+        gather = PartitionBuffer(self.place, self.stream, lambda full: self._ship(full, bundles), never)
         self.lift.start_bundle()
         make = step.batch or plain
         size = -(-len(step.elements) // parts) or 1

@@ -29,7 +29,7 @@ from headrace.sdk.operators.grouping.window_assignment import sorter
 from headrace.sdk.windows.state_signature import windowing_signature
 from headrace.sdk.windows.windowing import Windowing
 
-StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner, IntervalContext], None]
+StateMigration: TypeAlias = Callable[[GroupingConfig, Combiner | None, IntervalContext], None]
 """Stores the windows that the vectorized implementation has for an interval as the records of a `Grouping`."""
 
 
@@ -92,7 +92,7 @@ class Grouping(BundleComputation):
 
     def take_over(self, context: IntervalContext) -> None:
         """Store the state of a vectorized grouping as records of this one."""
-        if self._combine is not None and self._migration is not None:
+        if self._migration is not None:
             self._migration(self._config, self._combine, context)
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:

@@ -88,7 +88,8 @@ _payload = cast(Callable[[object], object], itemgetter(1))
 """Takes the payload of a pair (key, payload)."""
 
 
-def _payloads(pairs: Sequence[object]) -> list[object]:
+def payloads_of(pairs: Sequence[object]) -> list[object]:
+    """The payload of each pair (key, payload)."""
     return pairs.seconds if isinstance(pairs, LazyPairs) else list(map(_payload, pairs))
 
 
@@ -100,7 +101,7 @@ class _Global:
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
         count = len(values)
         stamps = list(timestamps) if self._timed else None
-        return Arrivals([WindowInput(self._namespace, _payloads(values), count, count, stamps)])
+        return Arrivals([WindowInput(self._namespace, payloads_of(values), count, count, stamps)])
 
 
 class _Fixed:
@@ -118,7 +119,7 @@ class _Fixed:
         if values and max(timestamps) < start + size:
             # One window has all records; this is usual, as most keys have few records.
             count, stamps = len(values), list(timestamps) if self._timed else None
-            return Arrivals([WindowInput(self._namespace(start), _payloads(values), count, count, stamps)])
+            return Arrivals([WindowInput(self._namespace(start), payloads_of(values), count, count, stamps)])
         stamps_of = _by_start(timestamps, size, offset) if self._timed else {}
         return Arrivals(
             [
@@ -136,7 +137,7 @@ class _Fixed:
             for (_, payload), start in zip(pairs, window_start_list(timestamps, size, offset), strict=True):
                 items[start].append(payload)
             return items
-        payloads = _payloads(values)
+        payloads = payloads_of(values)
         for start, first, stop in ranges:
             items[start] += payloads[first:stop]
         return items
@@ -264,7 +265,7 @@ class _Exploded:
 
 class _Windowed(_Exploded):
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        triples = cast("list[tuple[object, Sequence[BoundedWindow], object]]", _payloads(values))
+        triples = cast("list[tuple[object, Sequence[BoundedWindow], object]]", payloads_of(values))
         return self.collect([triple[0] for triple in triples], timestamps, [triple[1] for triple in triples])
 
 
@@ -274,7 +275,7 @@ class _Assigned(_Exploded):
         self._assign_all = windowing.window_fn.assign_all
 
     def __call__(self, values: Sequence[object], timestamps: Times, watermark: int) -> Arrivals:
-        payloads = _payloads(values)
+        payloads = payloads_of(values)
         return self.collect(payloads, timestamps, self._assign_all(timestamps, payloads))
 
 

@@ -221,5 +221,10 @@ class ValueBuffer:
             stored.append((code, number, number + 1))
 
 
+def stored_values(code: bytes, values: list[object]) -> tuple[object, dict[bytes, bytes]]:
+    """The content of a window that holds values, as `ValueBuffer.pack` returns it, and its cells by name."""
+    return [(code, 0, 1)], {_cell(code, 0): pickle.dumps(values, pickle.HIGHEST_PROTOCOL)}
+
+
 def _cell(code: bytes, number: int) -> bytes:
     return _VALUES + code + number.to_bytes(4, "big")

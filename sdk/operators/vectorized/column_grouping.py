@@ -123,7 +123,7 @@ class ColumnGrouping(ColumnCombining):
         new = WindowTable.joined([self._taken_over(context).without_panes(), arrivals.lines], width)
         due = WindowTable.joined([*store.between(before, now), new.where(new[END] <= now)], width)
         self._output.emit(self._accumulated.reduced(due, context).by_end(), None, context)
-        store.keep(self._accumulated.reduced(new.where(new[END] > now), context), now)
+        store.keep(self._accumulated.reduced(new.where(new[END] > now), context), closed_until=now)
 
     # Windows with several panes
 
@@ -139,11 +139,11 @@ class ColumnGrouping(ColumnCombining):
             panes = self._fire(windows, context)
             self._output.emit(panes.lines, panes.codes, context)
         if wakes is not None:
-            wakes.keep(self._waiting(windows, begun, context), closed)
+            wakes.keep(self._waiting(windows, begun, context), closed_until=closed)
             context.next_wall_timer = wakes.least
         changed = lines.where((lines[END] > closed) & windows.changed)
         changed[AGE] = context.epoch
-        store.keep(changed, closed)
+        store.keep(changed, closed_until=closed)
 
     def _closed(self, context: IntervalContext) -> int:
         """The latest end of a window that is closed after this bundle, microseconds UTC."""

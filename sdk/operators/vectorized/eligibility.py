@@ -50,14 +50,14 @@ def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool
         takes_back: Whether the input may have retractions.
         spread: Whether the program asks for a fan-out of hot keys.
 
-    >>> from headrace.sdk.windows import FixedWindows
-    >>> obstacle(Windowing.of(FixedWindows(60)), None, takes_back=False, spread=False)
-    'it keeps all elements; combine them (CombinePerKey) if that is enough'
+    >>> from headrace.sdk.windows import Sessions
+    >>> obstacle(Windowing.of(Sessions(60)), None, takes_back=False, spread=False)
+    'it keeps all elements of windows from Sessions; combine them (CombinePerKey) if that is enough'
     """
-    if combine is None:
-        return "it keeps all elements; combine them (CombinePerKey) if that is enough"
     if takes_back:
         return "its input may have retractions"
+    if combine is None:
+        return _obstacle_to_lists(windowing)
     if reducers_of(combine) is None:
         return f"{combiner_kind(combine)} is not one of sum, count, mean, max and min"
     if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
@@ -70,6 +70,19 @@ def obstacle(windowing: Windowing, combine: Combiner | None, *, takes_back: bool
     if not windowing.puts_out_once:
         return "a window may have more panes than the one at its end, " + _panes_obstacle(windowing)
     return f"its windows come from {window_kind(windowing.window_fn)}" + (" with fan-out" if spread else "")
+
+
+def _obstacle_to_lists(windowing: Windowing) -> str | None:
+    """Why a grouping that keeps elements is not vectorized; None if it can be."""
+    if windowing.timestamp_combiner is not TimestampCombiner.OUTPUT_AT_EOW:
+        return "the time of a pane depends on those of its elements"
+    if not windowing.puts_out_once:
+        reason = "it keeps all elements of windows that may have more panes than the one at their end"
+    elif not has_windows(windowing) or isinstance(windowing.window_fn, SlidingWindows):
+        reason = f"it keeps all elements of windows from {window_kind(windowing.window_fn)}"
+    else:
+        return None
+    return f"{reason}; combine them (CombinePerKey) if that is enough"
 
 
 def _panes_obstacle(windowing: Windowing) -> str:

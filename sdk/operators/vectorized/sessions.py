@@ -68,7 +68,7 @@ class ColumnSessions(ColumnCombining):
             lines = over.taken(np.argsort(over.ends, kind="stable")).windows(self._reducers)
             self._output.emit(lines, None, context)
             new = self._joined([new, waiting])
-        store.keep(new.reduced(self._reducers), now)
+        store.keep(new.reduced(self._reducers), closed_until=now)
 
     def _joined(self, parts: Sequence[SessionTable]) -> SessionTable:
         return SessionTable.joined(parts, len(self._reducers.kept))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -12,13 +13,25 @@ from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.lowlevel.topology.timer import HOLD, TimeDomain
 from headrace.sdk.combinefns.accumulators import Combiner
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
-from headrace.sdk.operators.grouping.window_contents import Reduction
+from headrace.sdk.operators.grouping.window_contents import Chunks, Reduction, stored_values
 from headrace.sdk.operators.grouping.window_state import EMPTY, WindowState
+from headrace.sdk.operators.vectorized.state.element_table import (
+    END,
+    EPOCH,
+    POSITION,
+    START,
+    ElementTable,
+    ValueLists,
+    unpickled_lists,
+)
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
+from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
 from headrace.sdk.operators.vectorized.state.window_table import (
     ENDED,
     FINISHED,
     KEY_HASH,
+    NEVER,
     TIMELY,
     WindowTable,
     objects_of,
@@ -63,12 +76,15 @@ def lines_of(
     return WindowTable(key_hashes, keys, numbers, kept, objects_of([_held(state) for *_, state in windows]))
 
 
-def records_of_segments(config: GroupingConfig, combine: Combiner, context: IntervalContext) -> None:
-    """Convert the windows in an interval's segments to records of a `Grouping`.
+def records_of_segments(config: GroupingConfig, combine: Combiner | None, context: IntervalContext) -> None:
+    """Convert the windows in an interval's segments to records of a `Grouping`; without a combiner, they hold values.
 
     Raises CheckpointError if `combine` is not a combiner of the engine; see `windows_in_segments`.
     """
-    store_windows(config, windows_in_segments(config, combine, context), context.delta)
+    if combine is None:
+        _records_of_elements(config, context)
+    else:
+        store_windows(config, windows_in_segments(config, combine, context), context.delta)
 
 
 def store_windows(config: GroupingConfig, windows: Iterable[StoredWindow], delta: Delta) -> None:
@@ -92,6 +108,50 @@ def _held(state: WindowState) -> tuple[object] | None:
     return None if state.content is EMPTY else (state.content,)
 
 
+def elements_of_records(config: GroupingConfig, context: IntervalContext) -> Iterator[ElementTable]:
+    """The values that the windows of a `Grouping` hold, in the order of their arrival; its records are deleted.
+
+    Their `EPOCH` is `TAKEN`, which is before that of all others.
+    """
+    lines: list[tuple[bytes, bytes, WindowState, bytes]] = []
+    windows = list(_windows(config, context))
+    for key_hash, key, state in windows:
+        cells = state.content.cells() if isinstance(state.content, Chunks) else ()
+        lines += [(key_hash, key, state, context.store.get(key_hash, cell) or b"") for cell in cells]
+    if not lines:
+        return
+    key_hashes, keys, states, values = zip(*lines, strict=True)
+    bounds = [np.array(column, np.int64) for column in zip(*map(_bounds, states), strict=True)]
+    counts = np.array([len(pickle.loads(each)) for each in values], np.int64)
+    numbers = [*bounds, np.full(len(lines), TAKEN), np.arange(len(lines)), counts]
+    yield ElementTable(pa.array(key_hashes, KEY_HASH), pa.array(keys, ENCODED), numbers, ValueLists(list(values)))
+
+
+def _bounds(state: WindowState) -> tuple[int, int]:
+    return state.namespace.start, state.namespace.end
+
+
+def _records_of_elements(config: GroupingConfig, context: IntervalContext) -> None:
+    """Convert the values in an interval's segments to records of a `Grouping`, with their timers."""
+    table = SegmentStore(context, ElementFormat()).pop(NEVER)
+    table = table.where(table[END] > context.watermark_before)
+    table = table.taken(np.lexsort((table[POSITION], table[EPOCH])))
+    by_window: dict[tuple[bytes, bytes, int, int], list[object]] = {}
+    names = table.key_hashes.to_pylist(), table.keys.to_pylist(), table[START].tolist(), table[END].tolist()
+    for name, values in zip(zip(*names, strict=True), unpickled_lists(table), strict=True):
+        by_window.setdefault(name, []).extend(values)
+    delta = context.delta
+    for (key_hash, key, start, end), values in by_window.items():
+        state = WindowState(config.namespaces.of_bounds(start, end))
+        state.fresh = state.live = len(values)
+        state.timer = state.due = end
+        packed, cells = stored_values(state.namespace.code, values)
+        delta.keys[key_hash] = key
+        delta.cells.update({(key_hash, cell): data for cell, data in cells.items()})
+        delta.cells[key_hash, state.namespace.cell] = state.encode(packed)
+        delta.marks[key_hash, int(TimeDomain.LOW_WATERMARK), state.namespace.tag] = end
+
+
 def _windows(config: GroupingConfig, context: IntervalContext) -> Iterator[tuple[bytes, bytes, WindowState]]:
     """Row, encoded key and state of each window of a `Grouping`; all records and timers are deleted."""
     if not context.store.count()["keys"]:
@@ -112,7 +172,6 @@ def _forget(stored: Delta, delta: Delta) -> None:
 
 def _state(config: GroupingConfig, cell: bytes, data: bytes) -> WindowState:
     state = WindowState.decode(config.namespaces.of_code(cell.removeprefix(RECORD)), data)
-    assert isinstance(config.contents, Reduction), "what works by columns combines"
     if not state.finished:
         state.content = config.contents.unpack(state.content)
     return state

@@ -35,8 +35,6 @@ from headrace.sdk.operators.vectorized.state.window_table import (
 )
 from headrace.sdk.operators.vectorized.trigger_kernel import Firing
 from headrace.sdk.triggers import FINISHED as NO_MORE
-from headrace.sdk.windows import GlobalWindow
-from headrace.sdk.windows.window_namespace import WindowNamespace
 
 
 class StoredWindow(NamedTuple):
@@ -98,7 +96,7 @@ class _Segments:
             self._accumulated.accumulators(lines),
             strict=True,
         ):
-            state = WindowState(self._frame(start, end))
+            state = WindowState(self._config.namespaces.of_bounds(start, end))
             state.content = accumulator
             state.fresh = state.live = elements
             state.timer = state.due = end
@@ -124,7 +122,7 @@ class _Segments:
     def _of_line(self, accumulator: object, due: int, numbers: Sequence[int]) -> WindowState:
         start, end, count, fresh, index, nonspeculative, wake, *flags = numbers
         timely, ended, finished = map(bool, flags)
-        state = WindowState(self._frame(start, end))
+        state = WindowState(self._config.namespaces.of_bounds(start, end))
         state.content = accumulator if count else EMPTY
         state.fresh, state.live = fresh, count
         state.index, state.nonspeculative, state.timely = index, nonspeculative, timely
@@ -133,11 +131,6 @@ class _Segments:
         state.progress = NO_MORE if finished else progress_of(self._config.trigger, fresh, waits, ended)
         state.wake = None if finished else waits
         return state
-
-    def _frame(self, start: int, end: int) -> WindowNamespace:
-        namespaces = self._config.namespaces
-        # The namespace of the global window is not found by bounds.
-        return namespaces.of_window(GlobalWindow()) if namespaces.are_global else namespaces.of_interval(start, end)
 
 
 def _columns(lines: WindowTable) -> Iterator[tuple[int, ...]]:

@@ -6,14 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import GenericAlias
 from typing import Any
 
+import numpy as np
+
+from headrace.lowlevel.columnar.arrow_arrays import of_numbers
 from headrace.lowlevel.errors import TopologyError
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.records.value_schema import Single, pair
+from headrace.sdk.expressions.batch_view import BatchView
+from headrace.sdk.expressions.pair_functions import PairFunction
 from headrace.sdk.graph.ptransform import PTransform, collections_of
 from headrace.sdk.graph.pvalue import BasePipeline, PCollection
 from headrace.sdk.transforms.core.create import Create
 from headrace.sdk.transforms.core.flatten import Flatten
 from headrace.sdk.transforms.core.group_by_key import GroupByKey
 from headrace.sdk.transforms.core.par_do import Map
-from headrace.sdk.typehints.hints import iterable_of, pair, tuple_of, union
+from headrace.sdk.typehints.hints import iterable_of, tuple_of, union
+from headrace.sdk.typehints.hints import pair as pair_of_types
 
 
 class CoGroupByKey(PTransform[object, PCollection[object]]):
@@ -51,8 +59,7 @@ class CoGroupByKey(PTransform[object, PCollection[object]]):
         _require_same_windows(collections)
         tagged = [_Tag(index).of(collection) for index, collection in enumerate(collections)]
         merged = tagged | Flatten(pipeline=self.pipeline) if tagged else self._nothing()
-        assemble = _ByTag(tags) if isinstance(inputs, Mapping) else _InOrder(len(tags))
-        joined = merged | GroupByKey() | "Assemble" >> Map(assemble)
+        joined = merged | GroupByKey() | "Assemble" >> Map(_Assemble(tags, isinstance(inputs, Mapping)))
         joined.element_type = _joined_type(collections, isinstance(inputs, Mapping))
         return joined
 
@@ -76,7 +83,7 @@ def _require_same_windows(collections: Sequence[PCollection[object]]) -> None:
 
 def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> object:
     """The type of the output: a key with the values of each collection."""
-    pairs = [pair(collection.element_type) or (Any, Any) for collection in collections]
+    pairs = [pair_of_types(collection.element_type) or (Any, Any) for collection in collections]
     key = union(key for key, _ in pairs)
     if by_tag:
         values = iterable_of(union(value for _, value in pairs))
@@ -84,45 +91,39 @@ def _joined_type(collections: Sequence[PCollection[object]], by_tag: bool) -> ob
     return tuple_of([key, tuple_of(iterable_of(value) for _, value in pairs)])
 
 
-class _Tag:
+class _Tag(PairFunction):
     """Tags each value with the number of its collection."""
 
     def __init__(self, index: int) -> None:
         self._index = index
 
+    def on_columns(self, view: BatchView) -> ValueSchema:
+        """See `ColumnFunction`."""
+        key, value = view.pair()
+        tags = of_numbers(np.full(len(view.times), self._index, np.int64))
+        return pair(key, pair(Single(view.add(tags)), value))
+
     def of(self, collection: PCollection[object]) -> PCollection[object]:
         """The collection with tagged values."""
         return collection | f"Tag{self._index}" >> Map(self)
 
-    def __call__(self, pair: tuple[object, object]) -> tuple[object, tuple[int, object]]:
-        key, value = pair
+    def __call__(self, both: tuple[object, object]) -> tuple[object, tuple[int, object]]:
+        key, value = both
         return key, (self._index, value)
 
 
-class _InOrder:
-    """Sorts a key's tagged values into a list for each collection."""
+class _Assemble:
+    """Sorts a key's tagged values into a list for each collection: a dict by tag, or a tuple.
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    Written as one function without calls of others, because it is called for each key.
+    """
 
-    def _lists(self, values: Iterable[tuple[int, object]]) -> list[list[object]]:
-        lists: list[list[object]] = [[] for _ in range(self._count)]
+    def __init__(self, tags: list[object], by_tag: bool) -> None:
+        self._tags, self._by_tag = tags, by_tag
+
+    def __call__(self, both: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
+        key, values = both
+        lists: list[list[object]] = [[] for _ in self._tags]
         for index, value in values:
             lists[index].append(value)
-        return lists
-
-    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
-        key, values = pair
-        return key, tuple(self._lists(values))
-
-
-class _ByTag(_InOrder):
-    """Sorts a key's tagged values into a dict of lists, by tag."""
-
-    def __init__(self, tags: list[object]) -> None:
-        super().__init__(len(tags))
-        self._tags = tags
-
-    def __call__(self, pair: tuple[object, Iterable[tuple[int, object]]]) -> tuple[object, object]:
-        key, values = pair
-        return key, dict(zip(self._tags, self._lists(values), strict=True))
+        return key, dict(zip(self._tags, lists, strict=True)) if self._by_tag else tuple(lists)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.runners.local.scheduler import RandomScheduler
 from headrace.sdk.compiler import execution_strategy
 from headrace.sdk.model.panes import PaneInfoTiming
+from headrace.sdk.operators.vectorized.column_group_by_key import ColumnGroupByKey
 from headrace.sdk.operators.vectorized.column_grouping import ColumnGrouping
 from headrace.sdk.operators.vectorized.state import segment_store
 from headrace.sdk.triggers import AccumulationMode, AfterCount, AfterWatermark
@@ -35,7 +37,7 @@ Rows = dict[tuple[str, int], list[str]]
 
 
 def topology(rows: Rows) -> Topology:
-    """Sums of whole numbers and others in fixed windows; means in sliding ones; sums with early and late panes."""
+    """Sums of whole numbers and others in fixed windows, and lists; means in sliding ones; early and late panes."""
     pipeline = beam.Pipeline("LocalRunner")
     pairs = pipeline | "in" >> beam.io.Read(BoundedInjector(ROWS, 95 * SECOND))
     partly_late = pipeline | "partly late in" >> beam.io.Read(BoundedInjector(ROWS, 20 * SECOND))
@@ -51,6 +53,10 @@ def topology(rows: Rows) -> Topology:
         "sums": pairs | "fixed" >> fixed | "sum" >> beam.CombinePerKey(sum),
         "most": whole | "fixed too" >> fixed | "max" >> beam.CombinePerKey(max),
         "running": partly_late | "with panes" >> panes | "running sum" >> beam.CombinePerKey(sum),
+        "lists": pairs
+        | "fixed as well" >> fixed
+        | "list" >> beam.GroupByKey()
+        | "in order" >> beam.MapTuple(_in_order),
         "means": whole | "sliding" >> sliding | "mean" >> beam.combiners.Mean.PerKey(),
     }
     for name, its in ends.items():
@@ -59,9 +65,13 @@ def topology(rows: Rows) -> Topology:
 
 
 def _seen(
-    pair: tuple[str, float], where: object = beam.DoFn.WindowParam, pane: object = beam.DoFn.PaneInfoParam
+    pair: tuple[object, object], where: object = beam.DoFn.WindowParam, pane: object = beam.DoFn.PaneInfoParam
 ) -> str:
     return f"{pair} {where} {pane}"
+
+
+def _in_order(key: object, values: Iterable[Any]) -> tuple[object, list[Any]]:
+    return key, sorted(values)
 
 
 def _keeper(rows: Rows, sink: str):
@@ -141,8 +151,8 @@ def segments(place: Path) -> int:
 def test_crash_at_any_step(tmp_path: Path, expected: tuple[Rows, RunResult]) -> None:
     rows, result = expected
     groupings = [place.computation for place in topology({}).keyed.values()]
-    assert Counter(isinstance(its, ColumnGrouping) and its.append_only for its in groupings) == {True: 3, False: 1}
-    assert set(map(type, groupings)) == {ColumnGrouping}
+    assert Counter(map(type, groupings)) == {ColumnGrouping: 4, ColumnGroupByKey: 1}
+    assert Counter(its.append_only for its in groupings if isinstance(its, ColumnGrouping)) == {True: 3, False: 1}
     timings = {timing for _, row in of_sinks(rows) for timing in PaneInfoTiming if f"Timing.{timing.name}:" in row}
     assert timings == {PaneInfoTiming.EARLY, PaneInfoTiming.ON_TIME, PaneInfoTiming.LATE}
     whole = FixedSize(0)

@@ -9,6 +9,8 @@ from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
 from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.sdk.operators.combining.aggregates import Reducers
+from headrace.sdk.operators.vectorized.state import element_table
+from headrace.sdk.operators.vectorized.state.element_table import ElementTable
 from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, Kind
 from headrace.sdk.operators.vectorized.state.session_table import SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
@@ -130,3 +132,35 @@ class SessionFormat:
     def decode(self, contents: bytes, wanted: KeyPositions | None) -> SessionTable:
         """See `Format`."""
         return SessionTable.decode(contents, wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ElementFormat:
+    """Format of the values that windows with one pane hold: looked up by the windows' ends."""
+
+    kind = Kind.ELEMENTS
+
+    def times(self, table: ElementTable) -> Numbers:
+        """See `Format`."""
+        return table[element_table.END]
+
+    def ends(self, table: ElementTable) -> Numbers:
+        """See `Format`."""
+        return table[element_table.END]
+
+    def joined(self, tables: Sequence[ElementTable]) -> ElementTable:
+        """See `Format`."""
+        return element_table.joined(tables)
+
+    def compacted(self, table: ElementTable) -> ElementTable:
+        """See `Format`: the same lines."""
+        return table
+
+    def encode(self, table: ElementTable) -> bytes:
+        """See `Format`."""
+        return table.encode()
+
+    def decode(self, contents: bytes, wanted: KeyPositions | None) -> ElementTable:
+        """See `Format`. `wanted` is None, because values are not looked up by their keys."""
+        assert wanted is None, "the lines are not in order of their key hashes"
+        return ElementTable.decode(contents)

@@ -53,6 +53,8 @@ class Kind(IntEnum):
     """Windows whose triggers must be evaluated when the wall clock reaches a time."""
     SESSIONS = 3
     """Parts of sessions: the parts of a key that overlap are combined."""
+    ELEMENTS = 4
+    """Values that windows with one pane hold."""
 
 
 class Name(NamedTuple):
@@ -191,7 +193,7 @@ class SegmentStore(Generic[T]):
         """All lines of the segments that have a time up to `until`, microseconds UTC; these segments are deleted."""
         return self._taken(self._chosen(lambda parts: parts.least <= until))
 
-    def keep(self, table: T, closed_until: int) -> None:
+    def keep(self, *tables: T, closed_until: int) -> None:
         """Write lines; before that, delete closed segments, and compact tiers that have `MANY` segments.
 
         `closed_until` is the latest end of a window that is closed, microseconds UTC. The lines are in any order.
@@ -201,7 +203,8 @@ class SegmentStore(Generic[T]):
         for names in self._crowded():
             lines = self._taken(names)
             self._write(self.format.compacted(lines.where(self.format.ends(lines) > closed_until)))
-        self._write(table)
+        for table in tables:
+            self._write(table)
 
     def _chosen(self, is_chosen: Callable[[Name], bool]) -> list[bytes]:
         """Names of the segments for which `is_chosen` is true, the oldest first."""

@@ -13,10 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from headrace.lowlevel.columnar.arrow_arrays import numbers_in, of_numbers
-from headrace.lowlevel.columnar.key_columns import Numbers, dense, numbered
+from headrace.lowlevel.columnar.key_columns import Numbers
 from headrace.lowlevel.state import segment
 from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.vectorized.state import number_columns
 from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.number_columns import window_groups, window_numbers
 from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, lines_of_keys
 
 NAMES = ("start", "end", "count", "fresh", "index", "nonspeculative", "flags", "age", "wake")
@@ -33,6 +35,8 @@ TIMELY, ENDED, FINISHED = 1, 2, 4
 the trigger has finished."""
 KEY_HASH = pa.binary(16)
 """Type of columns with the hashes of keys."""
+KEY_FIELDS = (pa.field(segment.ROW, KEY_HASH), pa.field(segment.KEY, ENCODED, metadata=segment.ENCODED))
+"""The first columns of a segment: hashes of keys, and encoded keys."""
 _VALUE = "value"
 """Name of the column with accumulators that 64-bit numbers do not express."""
 
@@ -133,20 +137,12 @@ class WindowTable:
         return WindowTable(self.key_hashes, self.keys, numbers, self.kept, self.values)
 
     def windows(self) -> Numbers:
-        """A number for each line's window: int64, from 0 without gaps, ordered by the windows' ends, then starts."""
-        numbers = np.unique(self[END], return_inverse=True)[1].reshape(-1)
-        if len(self) and np.ptp(self[END] - self[START]):
-            starts, others = np.unique(self[START], return_inverse=True)
-            numbers, _ = dense(numbers * len(starts) + others.reshape(-1))
-        return cast(Numbers, numbers)
+        """See `window_numbers`."""
+        return window_numbers(self[START], self[END])
 
     def groups(self) -> tuple[Numbers, int]:
-        """A number for each line's key and window (int64, from 0 without gaps), and the number of keys and windows."""
-        if not len(self):
-            return np.empty(0, np.int64), 0
-        windows = self.windows()
-        groups, names = dense(numbered([self.key_hashes]) * (int(windows.max()) + 1) + windows)
-        return groups, len(names)
+        """See `window_groups`."""
+        return window_groups(self.key_hashes, self[START], self[END])
 
     def newest(self) -> WindowTable:
         """For each key and window, the line that the latest epoch wrote."""
@@ -171,16 +167,8 @@ class WindowTable:
             stored: Names of the columns to store; others are decoded as 0, and `WAKE` as `NEVER`.
             metadata: Added to the metadata of the Arrow schema.
         """
-        fields, columns = [pa.field("row", KEY_HASH), pa.field("key", ENCODED, metadata=segment.ENCODED)], []
-        same: dict[str, int] = {}
-        for name, column in zip(NAMES, self.numbers, strict=False):
-            if name not in stored:
-                continue
-            if np.ptp(column):
-                fields.append(pa.field(name, pa.int64()))
-                columns.append(of_numbers(column))
-            else:
-                same[name] = int(column[0])
+        own = zip(NAMES, self.numbers, strict=False)
+        fields, columns, same = number_columns.encoded({name: column for name, column in own if name in stored})
         fields += [pa.field(f"kept{index}", pa.int64()) for index in range(len(self.kept))]
         columns += map(of_numbers, self.kept)
         if self.values is not None and self.as_values().any():
@@ -188,7 +176,7 @@ class WindowTable:
             columns.append(pa.array(list(map(_dumped, self.values.tolist())), pa.large_binary()))
         if same.get(NAMES[WAKE]) == NEVER:
             del same[NAMES[WAKE]]
-        schema = pa.schema(fields, {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
+        schema = pa.schema([*KEY_FIELDS, *fields], {segment.SAME: json.dumps(same).encode(), **(metadata or {})})
         return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
 
     @classmethod
@@ -212,12 +200,7 @@ class WindowTable:
         stored = table.schema.names
         # `encode` leaves the column out if no line waits for a wall time, which is the common case.
         same: dict[str, int] = {NAMES[WAKE]: NEVER, **json.loads((table.schema.metadata or {})[segment.SAME])}
-        numbers = [
-            cast(Numbers, numbers_in(table.column(name)))
-            if name in stored
-            else np.full(table.num_rows, same.get(name, 0), np.int64)
-            for name in names
-        ]
+        numbers = number_columns.decoded(table, names, same)
         kept = [cast(Numbers, numbers_in(table.column(name))) for name in stored if name.startswith("kept")]
         values = objects_of(list(map(_loaded, table.column(_VALUE).to_pylist()))) if _VALUE in stored else None
         return cls(table.column(0), table.column(1), numbers, kept, values)

@@ -55,10 +55,11 @@ def test_every_grouping_has_a_strategy(combine, forms, takes_back, has_fanout) -
     for windowing in WINDOWINGS:
         found = grouping_strategy(windowing, combine, forms, takes_back=takes_back, has_fanout=has_fanout)
         assert (found.obstacle is None) == (found.grouper is not Grouper.PER_KEY)
-        assert found.grouper is Grouper.PER_KEY or found.lifting is not Lifting.NOTHING
+        assert found.grouper in (Grouper.PER_KEY, Grouper.LISTS) or found.lifting is not Lifting.NOTHING
         assert (found.grouper is Grouper.SESSIONS) == (found.lifting is Lifting.SESSIONS)
         if combine is None or takes_back:
-            assert (found.grouper, found.lifting, found.fans_out) == (Grouper.PER_KEY, Lifting.NOTHING, False)
+            assert (found.lifting, found.fans_out) == (Lifting.NOTHING, False)
+            assert found.grouper is Grouper.PER_KEY or (found.grouper is Grouper.LISTS and not takes_back)
 
 
 @pytest.mark.parametrize(
@@ -79,6 +80,27 @@ def test_every_grouping_has_a_strategy(combine, forms, takes_back, has_fanout) -
 def test_the_strategy_of_sums(windowing: Windowing, has_fanout: bool, expected: tuple[object, ...]) -> None:
     found = grouping_strategy(windowing, SumFn(), [PLAIN], takes_back=False, has_fanout=has_fanout)
     assert (found.grouper, found.lifting, found.fans_out) == expected
+
+
+@pytest.mark.parametrize(
+    ("windowing", "reason"),
+    [
+        (Windowing.of(FixedWindows(60)), None),
+        (Windowing.of(GlobalWindows()), None),
+        (Windowing.of(FixedWindows(60), allowed_lateness=5), "windows that may have more panes"),
+        (Windowing.of(FixedWindows(60), TRIGGERS[1], AccumulationMode.DISCARDING), "windows that may have more panes"),
+        (Windowing.of(SlidingWindows(60, 15)), "windows from SlidingWindows"),
+        (Windowing.of(Sessions(9)), "windows from Sessions"),
+        (
+            Windowing.of(FixedWindows(60), timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST),
+            "the time of a pane depends",
+        ),
+    ],
+)
+def test_the_strategy_of_lists(windowing: Windowing, reason: str | None) -> None:
+    found = grouping_strategy(windowing, None, [PLAIN, WINDOWED], takes_back=False, has_fanout=False)
+    assert (found.grouper is Grouper.LISTS) == (reason is None)
+    assert (found.obstacle is None) if reason is None else reason in str(found.obstacle)
 
 
 def test_a_trigger_that_looks_at_late_values_runs() -> None:

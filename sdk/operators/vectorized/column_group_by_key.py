@@ -1,0 +1,272 @@
+"""When and how for the values of all keys of an interval at once: the vectorized implementation of `GroupByKey`.
+
+A bundle appends the values of open windows to the state. They are read when the watermark reaches the end of their
+window, and grouped by sorting. `ColumnGroupByKey` emits the same panes as a `Grouping`; tests compare the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise, repeat
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_equal_bytes, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.block import Block
+from headrace.lowlevel.records.column_block import ColumnBlock
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.topology.interval_computation import IntervalComputation
+from headrace.lowlevel.topology.interval_context import IntervalContext
+from headrace.lowlevel.vectorized.blocks_by_key import without_duplicates
+from headrace.sdk.combinefns.combiner_kind import combiner_kind
+from headrace.sdk.model.element_form import GroupingInputForm
+from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
+from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
+from headrace.sdk.operators.vectorized.eligibility import size_of
+from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE
+from headrace.sdk.operators.vectorized.state.element_table import (
+    COUNT,
+    END,
+    EPOCH,
+    POSITION,
+    START,
+    ElementTable,
+    ValueColumns,
+    ValueLists,
+    by_kind,
+    values_of,
+)
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED, Keys, decoded
+from headrace.sdk.operators.vectorized.state.number_columns import window_groups
+from headrace.sdk.operators.vectorized.state.segment_formats import ElementFormat
+from headrace.sdk.operators.vectorized.state.segment_store import SegmentStore
+from headrace.sdk.operators.vectorized.state_migration import elements_of_records
+from headrace.sdk.windows import BoundedWindow, GlobalWindow, IntervalWindow
+from headrace.sdk.windows.slices import slices_of
+from headrace.sdk.windows.state_signature import windowing_signature
+from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
+from headrace.sdk.windows.windowing import Windowing
+
+_PORTION = 25_000
+"""Number of values from which on panes are emitted as several batches, so that not all values are decoded at once."""
+
+
+@named("ColumnGroupByKey")
+class ColumnGroupByKey(IntervalComputation):
+    """Groups the values of each key and window into a list, and emits it when the window ends.
+
+    Args:
+        windowing: Fixed or global windows with one pane, for which `eligibility.obstacle` is None.
+        input_forms: Form of the payloads of each input stream: `PLAIN` or `WINDOWED`.
+        output_stream: Stream to which panes are sent, in the form FIRED.
+    """
+
+    def __init__(self, windowing: Windowing, input_forms: Mapping[str, GroupingInputForm], output_stream: str) -> None:
+        self._config = GroupingConfig.of(windowing, None, GroupingInputForm.PLAIN)
+        self._input_forms, self._output_stream = input_forms, output_stream
+        self._sort = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
+
+    def state_signature(self) -> Mapping[str, str]:
+        """The signature of a `Grouping`, because each of the two can read the state that the other has stored."""
+        own = {"combiner": combiner_kind(None), "contents": self._config.contents.kind}
+        return {**windowing_signature(self._config.windowing), **own}
+
+    def process_interval(self, blocks: list[Block], context: IntervalContext) -> None:
+        """See `IntervalComputation`."""
+        now, store = context.watermark, SegmentStore(context, ElementFormat())
+        new = [*elements_of_records(self._config, context), *self._arrived(blocks, context)]
+        due = [table.where(table[END] <= now) for table in new]
+        self._emit(by_kind([*store.between(context.watermark_before, now), *due]), context)
+        store.keep(*by_kind([table.where(table[END] > now) for table in new]), closed_until=now)
+
+    # What comes in
+
+    def _arrived(self, blocks: list[Block], context: IntervalContext) -> Iterator[ElementTable]:
+        """The values of a bundle in open windows; others are counted as late. The blocks are removed from the list."""
+        position, before = 0, context.watermark_before
+        while blocks:
+            block = without_duplicates(blocks.pop(0), context)
+            if not len(block):
+                continue
+            context.count("records", len(block))
+            times = _times(block)
+            if late := int(np.count_nonzero(times < before)):
+                context.count("late", late)
+            lines = self._lines(block, times, context)
+            is_open = lines.ends > before
+            if late := int(lines.lost[~is_open].sum()):
+                context.count("dropped_late", late)
+            yield lines.table(block, position, context.epoch).where(is_open)
+            position += len(lines.owners)
+
+    def _lines(self, block: Block, times: Numbers, context: IntervalContext) -> _Arrived:
+        """The values of a block by key and window."""
+        if self._input_forms[block.stream] is GroupingInputForm.WINDOWED:
+            return self._sorted(block, context)
+        owners = np.repeat(np.arange(len(block.key_hashes)), block.counts)
+        starts, ends = self._windows(times)
+        values = _columns_of(block) if isinstance(block, ColumnBlock) else None
+        if values is not None:
+            each = np.ones(len(times), np.int64)
+            return _Arrived(owners, starts, ends, each, each, values)
+        payloads = payloads_of(block.values)
+        order = np.lexsort((ends, owners))
+        if (np.diff(order) < 0).any():
+            payloads = list(map(payloads.__getitem__, order.tolist()))
+            starts, ends, owners = starts[order], ends[order], owners[order]
+        firsts = np.flatnonzero((np.diff(owners, prepend=-1) != 0) | (np.diff(ends, prepend=ends[0]) != 0))
+        counts = np.diff(np.append(firsts, len(owners)))
+        lists = ValueLists([payloads[begin:end] for begin, end in pairwise([*firsts.tolist(), len(payloads)])])
+        return _Arrived(owners[firsts], starts[firsts], ends[firsts], counts, counts, lists)
+
+    def _sorted(self, block: Block, context: IntervalContext) -> _Arrived:
+        """The values of a block whose windows travel with them."""
+        numbers: list[tuple[int, int, int, int, int]] = []
+        lists: list[list[object] | bytes] = []
+        edges = pairwise(accumulate(block.counts, initial=0))
+        for owner, (begin, end) in enumerate(edges):
+            arrivals = self._sort(block.values[begin:end], block.timestamps[begin:end], context.watermark_before)
+            if arrivals.outside:
+                context.count(OUTSIDE_WINDOWS, arrivals.outside)
+            for namespace, items, elements, lost, _ in arrivals.by_window:
+                numbers.append((owner, namespace.start, namespace.end, elements, lost))
+                lists.append(items)
+        owners, starts, ends, counts, losses = np.array(numbers, np.int64).reshape(-1, 5).T
+        return _Arrived(owners, starts, ends, counts, losses, ValueLists(lists))
+
+    def _windows(self, times: Numbers) -> tuple[Numbers, Numbers]:
+        """Start and end of the window of each time: int64, microseconds UTC."""
+        windowing = self._config.windowing
+        slices, size = slices_of(windowing), size_of(windowing)
+        assert slices is not None, "obstacle() refuses other windows"
+        if size is None:
+            return np.full(len(times), MIN_TIMESTAMP), np.full(len(times), GlobalWindow().end_us)
+        if slices.reaches(times):
+            starts = slices.starts(times)
+            return np.maximum(starts, MIN_TIMESTAMP), np.minimum(starts + size, MAX_TIMESTAMP)
+        exact = list(map(slices.start, times.tolist()))
+        starts = np.array([max(start, MIN_TIMESTAMP) for start in exact], np.int64)
+        return starts, np.array([min(start + size, MAX_TIMESTAMP) for start in exact], np.int64)
+
+    # What goes out
+
+    def _emit(self, parts: Sequence[ElementTable], context: IntervalContext) -> None:
+        """Emit one pane for each key and window; the panes of a key are in the order of the ends of their windows."""
+        if not parts:
+            return
+        lines = _Lines.of(parts)
+        # Values in the order of their arrival, by key and window.
+        order = np.lexsort((lines.positions, lines.epochs, lines.groups))
+        firsts = np.flatnonzero(np.diff(lines.groups[order], prepend=-1))
+        sizes = np.add.reduceat(lines.counts[order], firsts)
+        stops = np.append(firsts[1:], len(order))
+        cuts = np.flatnonzero(np.diff((np.cumsum(sizes) - 1) // _PORTION)) + 1
+        for begin, end in pairwise([0, *cuts.tolist(), len(firsts)]):
+            values = values_of(parts, order[firsts[begin] : stops[end - 1]])
+            ends = np.cumsum(sizes[begin:end])
+            slices = map(slice, (ends - sizes[begin:end]).tolist(), ends.tolist())
+            self._emit_panes(lines, order[firsts[begin:end]], list(map(values.__getitem__, slices)), context)
+
+    def _emit_panes(self, lines: _Lines, panes: Numbers, lists: list[list[object]], context: IntervalContext) -> None:
+        """Emit panes, of which each has the key and window of a line, and a list of values."""
+        pairs = zip(_decoded(lines.keys.take(of_numbers(panes)), context), lists, strict=True)
+        starts, ends = lines.starts[panes], lines.ends[panes]
+        values = list(zip(pairs, self._windows_between(starts, ends), repeat(ONLY_PANE)))
+        context.emit(self._output_stream, Batch(values, (ends - 1).tolist()))
+
+    def _windows_between(self, starts: Numbers, ends: Numbers) -> list[BoundedWindow]:
+        """The window with each start and end; equal windows are the same object."""
+        if self._config.namespaces.are_global:
+            return [GlobalWindow()] * len(starts)
+        bounds = list(zip(starts.tolist(), ends.tolist(), strict=True))
+        windows = {each: IntervalWindow.of_micros(*each) for each in dict.fromkeys(bounds)}
+        return list(map(windows.__getitem__, bounds))
+
+
+class _Arrived(NamedTuple):
+    """The values of a block by key and window; arrays have one entry for each line, int64."""
+
+    owners: Numbers
+    """Index of the line's key in the block."""
+    starts: Numbers
+    ends: Numbers
+    counts: Numbers
+    """Number of values."""
+    lost: Numbers
+    """Number of values that are lost if the window is closed; the others are in a later window too."""
+    values: ValueColumns | ValueLists
+
+    def table(self, block: Block, position: int, epoch: int) -> ElementTable:
+        """The lines as a table; `position` is the `POSITION` of the first one, and `epoch` their `EPOCH`."""
+        where, count = of_numbers(self.owners), len(self.owners)
+        arrival = np.full(count, epoch), np.arange(position, position + count)
+        return ElementTable(
+            of_equal_bytes(block.key_hashes, 16).take(where),
+            of_bytes(block.keys, ENCODED).take(where),
+            [self.starts, self.ends, *arrival, self.counts],
+            self.values,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of several tables; arrays have one entry for each line, int64."""
+
+    keys: pa.Array
+    groups: Numbers
+    """A number for each key and window, see `window_groups`."""
+    starts: Numbers
+    ends: Numbers
+    epochs: Numbers
+    positions: Numbers
+    counts: Numbers
+
+    @classmethod
+    def of(cls, parts: Sequence[ElementTable]) -> _Lines:
+        """The lines of tables, one after the other; there is at least one."""
+        columns = [START, END, EPOCH, POSITION, COUNT]
+        starts, ends, *others = (np.concatenate([part[column] for part in parts]) for column in columns)
+        groups, _ = window_groups(pa.concat_arrays([part.key_hashes for part in parts]), starts, ends)
+        return cls(pa.concat_arrays([part.keys for part in parts]), groups, starts, ends, *others)
+
+
+def _times(block: Block) -> Numbers:
+    """The event time of each record, int64, microseconds UTC."""
+    return block.batch.times if isinstance(block, ColumnBlock) else np.frombuffer(block.timestamps, np.int64)
+
+
+def _columns_of(block: ColumnBlock) -> ValueColumns | None:
+    """The second items of a block's pairs as columns; None if only Python objects give them."""
+    shape = block.batch.shape.part(1)
+    columns = () if shape is None else tuple(dict.fromkeys(shape.columns()))
+    if shape is None or not columns:
+        return None
+    chosen = [block.batch.table.column(column) for column in columns]
+    names = [f"value{number}" for number in range(len(columns))]
+    return ValueColumns(
+        pa.RecordBatch.from_arrays(chosen, names),
+        shape.moved({column: number for number, column in enumerate(columns)}),
+    )
+
+
+def _decoded(encoded: pa.Array, context: IntervalContext) -> list[object]:
+    """The keys as Python objects. Raises StepError for a key that cannot be decoded."""
+    try:
+        keys = decoded(encoded, context.key_coder)
+    except Exception:
+        for key in encoded.to_pylist():
+            try:
+                context.key_coder.decode(key)
+            except Exception as error:
+                raise context.failed(error, key) from error
+        raise
+    if not isinstance(keys, Keys):
+        return keys
+    names = [f"f{number}" for number in range(len(keys.columns))]
+    return keys.shape.values(pa.RecordBatch.from_arrays(keys.columns, names))

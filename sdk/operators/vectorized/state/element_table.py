@@ -1,0 +1,214 @@
+"""What: tables of the values that windows of many keys hold until they fire, in memory and in segments."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.lowlevel.columnar.arrow_arrays import of_bytes, of_numbers
+from headrace.lowlevel.columnar.key_columns import Numbers
+from headrace.lowlevel.records.column_batch import ValueSchema
+from headrace.lowlevel.state import segment
+from headrace.sdk.operators.combining.session_runs import Flags
+from headrace.sdk.operators.vectorized.state import number_columns
+from headrace.sdk.operators.vectorized.state.key_decoding import ENCODED
+from headrace.sdk.operators.vectorized.state.window_table import KEY_FIELDS, KEY_HASH, objects_of
+
+NAMES = ("start", "end", "epoch", "position", "count")
+START, END, EPOCH, POSITION, COUNT = range(len(NAMES))
+"""Indices of columns: start and end of the window (microseconds UTC), the epoch in which the values arrived, a number
+that ascends in the order in which the lines of an epoch arrived, and number of values."""
+_VALUES = "values"
+"""Name of the column with pickled lists of values."""
+_SHAPE = b"shape"
+"""Metadata key of the schema: the pickled `ValueSchema` of values in columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class ValueColumns:
+    """The values of lines with one value each, as Arrow columns."""
+
+    table: pa.RecordBatch
+    shape: ValueSchema
+
+    @property
+    def kind(self) -> object:
+        """Equal for values that can be concatenated."""
+        return self.shape, tuple(self.table.schema.types)
+
+    def taken(self, lines: Numbers) -> ValueColumns:
+        """The values of the lines with these indices."""
+        return ValueColumns(self.table.take(of_numbers(lines)), self.shape)
+
+    def values(self, lines: Numbers) -> list[object]:
+        """The values of the lines with these indices as Python objects, line after line."""
+        return self.shape.values(self.table.take(of_numbers(lines)))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueLists:
+    """The values of each line, as a list of Python objects or as its pickled form."""
+
+    lists: list[list[object] | bytes]
+    kind: object = None
+
+    def taken(self, lines: Numbers) -> ValueLists:
+        """See `ValueColumns`."""
+        return ValueLists(list(map(self.lists.__getitem__, lines.tolist())))
+
+    def values(self, lines: Numbers) -> list[object]:
+        """See `ValueColumns`."""
+        return list(chain.from_iterable(map(_unpickled, map(self.lists.__getitem__, lines.tolist()))))
+
+
+Values: TypeAlias = ValueColumns | ValueLists
+
+
+@dataclass(frozen=True, slots=True)
+class ElementTable:
+    """A line for each value, or for several values of a key and window; all arrays have one entry for each line."""
+
+    key_hashes: pa.Array
+    """The 16-byte hash of the key: of type `KEY_HASH`, without nulls."""
+    keys: pa.Array
+    """The key's encoding: of type `ENCODED`, without nulls."""
+    numbers: list[Numbers]
+    """The columns of `NAMES`: int64."""
+    values: Values
+
+    def __len__(self) -> int:
+        return len(self.key_hashes)
+
+    def __getitem__(self, column: int) -> Numbers:
+        return self.numbers[column]
+
+    def taken(self, indices: Numbers) -> ElementTable:
+        """A copy of the lines at these indices."""
+        where = of_numbers(indices)
+        numbers = [column.take(indices) for column in self.numbers]
+        return ElementTable(self.key_hashes.take(where), self.keys.take(where), numbers, self.values.taken(indices))
+
+    def where(self, chosen: Flags) -> ElementTable:
+        """The lines where `chosen` is True; the same object if it is True for all."""
+        return self if chosen.all() else self.taken(np.flatnonzero(chosen))
+
+    def encode(self) -> bytes:
+        """Encode the lines as a segment, in their order; there is at least one line.
+
+        Raises the error of `pickle` for values that cannot be pickled.
+        """
+        fields, columns, same = number_columns.encoded(dict(zip(NAMES, self.numbers, strict=True)))
+        metadata = {segment.SAME: json.dumps(same).encode()}
+        if isinstance(self.values, ValueColumns):
+            metadata[_SHAPE] = pickle.dumps(self.values.shape, pickle.HIGHEST_PROTOCOL)
+            types = self.values.table.schema.types
+            fields += [pa.field(f"value{number}", kind) for number, kind in enumerate(types)]
+            columns += self.values.table.columns
+        else:
+            fields.append(pa.field(_VALUES, pa.large_binary()))
+            columns.append(of_bytes(list(map(_pickled, self.values.lists)), pa.large_binary()))
+        schema = pa.schema([*KEY_FIELDS, *fields], metadata)
+        return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
+
+    @classmethod
+    def decode(cls, contents: bytes) -> ElementTable:
+        """Decode the lines of a segment; arrays may be read-only. Raises ValueError if `contents` is not a segment."""
+        table = segment.decode(contents)
+        metadata = table.schema.metadata
+        numbers = number_columns.decoded(table, NAMES, json.loads(metadata[segment.SAME]))
+        return cls(table.column(0), table.column(1), numbers, _values_in(table, metadata.get(_SHAPE)))
+
+
+def by_kind(tables: Sequence[ElementTable]) -> list[ElementTable]:
+    """Concatenate those tables whose values are of one kind, in their order; no table is empty."""
+    kinds: dict[object, list[ElementTable]] = {}
+    for table in tables:
+        if len(table):
+            kinds.setdefault(table.values.kind, []).append(table)
+    return [_concatenated(of_kind) for of_kind in kinds.values()]
+
+
+def joined(tables: Sequence[ElementTable]) -> ElementTable:
+    """Concatenate tables in any order; values of several kinds become lists."""
+    parts = by_kind(tables)
+    if not parts:
+        none = np.empty(0, np.int64)
+        return ElementTable(pa.nulls(0, KEY_HASH), pa.nulls(0, ENCODED), [none] * len(NAMES), ValueLists([]))
+    return parts[0] if len(parts) == 1 else _concatenated([_with_lists(part) for part in parts])
+
+
+def values_of(parts: Sequence[ElementTable], lines: Numbers) -> list[object]:
+    """The values of lines of several tables, as Python objects, line after line.
+
+    `lines` are indices into the concatenated tables: int64, in any order.
+    """
+    if len(parts) == 1:
+        return parts[0].values.values(lines)
+    offsets = np.cumsum([0, *map(len, parts)])
+    owners = np.searchsorted(offsets, lines, "right") - 1
+    counts = np.concatenate([part[COUNT] for part in parts])[lines]
+    begins = np.cumsum(counts) - counts
+    found = np.empty(int(counts.sum()), object)
+    for number, part in enumerate(parts):
+        own = np.flatnonzero(owners == number)
+        sizes = counts[own]
+        places = np.repeat(begins[own] - (np.cumsum(sizes) - sizes), sizes) + np.arange(int(sizes.sum()))
+        found[places] = objects_of(part.values.values(lines[own] - offsets[number]))
+    return cast("list[object]", found.tolist())
+
+
+def _concatenated(tables: Sequence[ElementTable]) -> ElementTable:
+    """Concatenate tables whose values are of one kind."""
+    if len(tables) == 1:
+        return tables[0]
+    return ElementTable(
+        pa.concat_arrays([table.key_hashes for table in tables]),
+        pa.concat_arrays([table.keys for table in tables]),
+        [np.concatenate(columns) for columns in zip(*(table.numbers for table in tables), strict=True)],
+        _concatenated_values([table.values for table in tables]),
+    )
+
+
+def _concatenated_values(parts: Sequence[Values]) -> Values:
+    first = parts[0]
+    if isinstance(first, ValueLists):
+        return ValueLists(list(chain.from_iterable(part.lists for part in parts if isinstance(part, ValueLists))))
+    tables = [part.table for part in parts if isinstance(part, ValueColumns)]
+    columns = [pa.concat_arrays(list(columns)) for columns in zip(*(table.columns for table in tables), strict=True)]
+    return ValueColumns(pa.RecordBatch.from_arrays(columns, schema=first.table.schema), first.shape)
+
+
+def _with_lists(table: ElementTable) -> ElementTable:
+    if isinstance(table.values, ValueLists):
+        return table
+    lists = ValueLists([[value] for value in table.values.shape.values(table.values.table)])
+    return ElementTable(table.key_hashes, table.keys, table.numbers, lists)
+
+
+def _values_in(table: pa.RecordBatch, shape: bytes | None) -> Values:
+    if shape is None:
+        return ValueLists(cast("list[list[object] | bytes]", table.column(_VALUES).to_pylist()))
+    names = [name for name in table.schema.names if name.startswith("value")]
+    return ValueColumns(table.select(names), cast(ValueSchema, pickle.loads(shape)))
+
+
+def _pickled(values: list[object] | bytes) -> bytes:
+    return values if isinstance(values, bytes) else pickle.dumps(values, pickle.HIGHEST_PROTOCOL)
+
+
+def _unpickled(values: list[object] | bytes) -> list[object]:
+    return cast("list[object]", pickle.loads(values)) if isinstance(values, bytes) else values
+
+
+def unpickled_lists(table: ElementTable) -> Iterator[list[object]]:
+    """The values of each line as a list."""
+    lists = _with_lists(table).values
+    assert isinstance(lists, ValueLists), "they were made so"
+    return map(_unpickled, lists.lists)
