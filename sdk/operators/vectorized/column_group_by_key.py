@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +53,10 @@ from headrace.sdk.windows.state_signature import windowing_signature
 from headrace.sdk.windows.window_fn import OUTSIDE_WINDOWS
 from headrace.sdk.windows.windowing import Windowing
 
+_DUE_AT_ONCE = 64 << 20
+"""Number of bytes in segments from which on the keys of due windows are processed part by part."""
+_LARGEST = 16 << 20
+"""Largest number of bytes that values of several lines have in a segment."""
 _PORTION = 25_000
 """Number of values from which on panes are emitted as several batches, so that not all values are decoded at once."""
 
@@ -79,11 +83,15 @@ class ColumnGroupByKey(IntervalComputation):
 
     def process_interval(self, blocks: list[Block], context: IntervalContext) -> None:
         """See `IntervalComputation`."""
-        now, store = context.watermark, SegmentStore(context, ElementFormat())
+        before, now, store = context.watermark_before, context.watermark, SegmentStore(context, ElementFormat())
         new = [*elements_of_records(self._config, context), *self._arrived(blocks, context)]
         due = [table.where(table[END] <= now) for table in new]
-        self._emit(by_kind([*store.between(context.watermark_before, now), *due]), context)
-        store.keep(*by_kind([table.where(table[END] > now) for table in new]), closed_until=now)
+        later = by_kind([table.where(table[END] > now) for table in new])
+        parts = 1 + store.size_between(before, now) // _DUE_AT_ONCE
+        for number in range(parts):
+            tables = chain(store.between(before, now), due)
+            self._emit(by_kind([table.of_part(number, parts) for table in tables]), context)
+        store.keep(*(piece for table in later for piece in table.pieces(_LARGEST)), closed_until=now)
 
     # What comes in
 

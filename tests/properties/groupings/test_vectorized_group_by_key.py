@@ -127,10 +127,11 @@ def in_columns(elements: list[Element]) -> Batch:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Segments that come together soon, and panes that go out in several batches."""
+    """Segments that come together soon and have few values, and panes that go out in several parts and batches."""
     for name, number in (("SMALL", 2), ("MANY", 3), ("GROWTH", 2)):
         monkeypatch.setattr(segment_store, name, number)
-    monkeypatch.setattr(column_group_by_key, "_PORTION", 3)
+    for name, number in (("_PORTION", 3), ("_LARGEST", 20), ("_DUE_AT_ONCE", 3_000)):
+        monkeypatch.setattr(column_group_by_key, name, number)
 
 
 pytestmark = pytest.mark.usefixtures("small")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import chain
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -43,6 +43,10 @@ class ValueColumns:
         """Equal for values that can be concatenated."""
         return self.shape, tuple(self.table.schema.types)
 
+    def sizes(self) -> Numbers:
+        """The size of each line's values in bytes, as the mean of all lines: int64."""
+        return np.full(len(self.table), self.table.nbytes // max(1, len(self.table)))
+
     def taken(self, lines: Numbers) -> ValueColumns:
         """The values of the lines with these indices."""
         return ValueColumns(self.table.take(of_numbers(lines)), self.shape)
@@ -58,6 +62,14 @@ class ValueLists:
 
     lists: list[list[object] | bytes]
     kind: object = None
+
+    def pickled(self) -> ValueLists:
+        """The same values, all lists in their pickled form. Raises the error of `pickle` for values that have none."""
+        return ValueLists(list(map(_pickled, self.lists)))
+
+    def sizes(self) -> Numbers:
+        """The size of each line's list in bytes, which is pickled: int64."""
+        return np.fromiter(map(len, self.lists), np.int64, len(self.lists))
 
     def taken(self, lines: Numbers) -> ValueLists:
         """See `ValueColumns`."""
@@ -99,6 +111,23 @@ class ElementTable:
         """The lines where `chosen` is True; the same object if it is True for all."""
         return self if chosen.all() else self.taken(np.flatnonzero(chosen))
 
+    def of_part(self, number: int, parts: int) -> ElementTable:
+        """The lines whose keys belong to one of some parts of all keys; the same object if there is one part."""
+        if parts == 1:
+            return self
+        return self.where(segment.key_positions(self.key_hashes) % np.uint64(parts) == np.uint64(number))
+
+    def pieces(self, limit: int) -> Iterator[ElementTable]:
+        """Tables with all lines in their order, and values of about `limit` bytes in each; lists are pickled.
+
+        Raises the error of `pickle` for values that cannot be pickled.
+        """
+        values = self.values.pickled() if isinstance(self.values, ValueLists) else self.values
+        whole = replace(self, values=values)
+        edges = np.flatnonzero(np.diff((np.cumsum(values.sizes()) - 1) // limit)) + 1
+        for begin, end in pairwise([0, *edges.tolist(), len(self)]):
+            yield whole if end - begin == len(self) else whole.taken(np.arange(begin, end))
+
     def encode(self) -> bytes:
         """Encode the lines as a segment, in their order; there is at least one line.
 
@@ -113,7 +142,7 @@ class ElementTable:
             columns += self.values.table.columns
         else:
             fields.append(pa.field(_VALUES, pa.large_binary()))
-            columns.append(of_bytes(list(map(_pickled, self.values.lists)), pa.large_binary()))
+            columns.append(of_bytes(cast("list[bytes]", self.values.pickled().lists), pa.large_binary()))
         schema = pa.schema([*KEY_FIELDS, *fields], metadata)
         return segment.encode(pa.record_batch([self.key_hashes, self.keys, *columns], schema=schema))
 

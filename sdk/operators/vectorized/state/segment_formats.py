@@ -11,7 +11,7 @@ from headrace.lowlevel.topology.interval_context import IntervalContext
 from headrace.sdk.operators.combining.aggregates import Reducers
 from headrace.sdk.operators.vectorized.state import element_table
 from headrace.sdk.operators.vectorized.state.element_table import ElementTable
-from headrace.sdk.operators.vectorized.state.segment_store import KeyPositions, Kind
+from headrace.sdk.operators.vectorized.state.segment_store import ANY_TIER, KeyPositions, Kind
 from headrace.sdk.operators.vectorized.state.session_table import SessionTable
 from headrace.sdk.operators.vectorized.state.window_accumulators import Accumulated
 from headrace.sdk.operators.vectorized.state.window_table import END, ONE_PANE, WAKE, WindowTable
@@ -40,6 +40,7 @@ class PartFormat(_Windows):
     accumulated: Accumulated
     context: IntervalContext
     kind = Kind.PARTS
+    largest_tier = ANY_TIER
 
     def compacted(self, table: WindowTable) -> WindowTable:
         """See `Format`: one line for each key and window."""
@@ -60,6 +61,7 @@ class WindowFormat(_Windows):
     """Format of windows that have several panes: looked up by their ends; the newest line of a window is valid."""
 
     kind = Kind.WINDOWS
+    largest_tier = ANY_TIER
 
     def compacted(self, table: WindowTable) -> WindowTable:
         """See `Format`: the latest line of each key and window."""
@@ -83,6 +85,7 @@ class WakeFormat(_Windows):
     """
 
     kind = Kind.WAKES
+    largest_tier = ANY_TIER
 
     def times(self, table: WindowTable) -> Numbers:
         """See `Format`: wall times, microseconds UTC."""
@@ -108,6 +111,7 @@ class SessionFormat:
 
     reducers: Reducers
     kind = Kind.SESSIONS
+    largest_tier = ANY_TIER
 
     def times(self, table: SessionTable) -> Numbers:
         """See `Format`."""
@@ -136,9 +140,13 @@ class SessionFormat:
 
 @dataclass(frozen=True, slots=True)
 class ElementFormat:
-    """Format of the values that windows with one pane hold: looked up by the windows' ends."""
+    """Format of the values that windows with one pane hold: looked up by the windows' ends.
+
+    Compaction makes fewer segments, but not fewer lines of them, so that only small segments are compacted.
+    """
 
     kind = Kind.ELEMENTS
+    largest_tier = 1
 
     def times(self, table: ElementTable) -> Numbers:
         """See `Format`."""

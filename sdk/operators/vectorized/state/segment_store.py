@@ -37,6 +37,8 @@ GROWTH = 8
 """Ratio of the sizes of segments in successive tiers."""
 MANY = 16
 """Number of segments in one tier from which on they are compacted into one."""
+ANY_TIER = 255
+"""The largest tier that a name can have."""
 
 KeyPositions = NDArray[np.uint64]
 """First eight bytes of keys' hashes as numbers (`segment.key_positions`): distinct and ascending."""
@@ -120,6 +122,10 @@ class Format(Protocol[T]):
     def kind(self) -> Kind:
         """The kind of the lines."""
 
+    @property
+    def largest_tier(self) -> int:
+        """The largest tier that is compacted; its segments must fit into memory `MANY` at a time."""
+
     def times(self, table: T) -> Numbers:
         """The times by which lines are looked up, microseconds UTC."""
 
@@ -162,11 +168,20 @@ class SegmentStore(Generic[T]):
 
     def between(self, after: int, until: int) -> Iterator[T]:
         """The lines whose time is in (after, until], microseconds UTC: a table for each segment, the oldest first."""
-        if after < until:
-            for name in self._chosen(lambda parts: parts.least <= until and parts.greatest > after):
-                table = self._read(name)
-                times = self.format.times(table)
-                yield table.where((times > after) & (times <= until))
+        for name in self._between(after, until):
+            table = self._read(name)
+            times = self.format.times(table)
+            yield table.where((times > after) & (times <= until))
+
+    def size_between(self, after: int, until: int) -> int:
+        """Number of bytes of the segments that `between` reads."""
+        return sum(len(self._contents(name)) for name in self._between(after, until))
+
+    def _between(self, after: int, until: int) -> list[bytes]:
+        """Names of the segments that may have a line whose time is in (after, until], the oldest first."""
+        if after >= until:
+            return []
+        return self._chosen(lambda parts: parts.least <= until and parts.greatest > after)
 
     def of_keys(self, key_hashes: pa.Array, times: Numbers) -> Iterator[T]:
         """Lines of some keys, and possibly of others, at some times: a table for each segment, the oldest first.
@@ -214,7 +229,7 @@ class SegmentStore(Generic[T]):
     def _crowded(self) -> list[list[bytes]]:
         """Names of the segments of each tier that has `MANY` or more, the oldest first."""
         by_tier: dict[int, list[bytes]] = defaultdict(list)
-        for name in self._chosen(lambda _: True):
+        for name in self._chosen(lambda parts: parts.tier <= self.format.largest_tier):
             by_tier[self._names[name].tier].append(name)
         return [names for names in by_tier.values() if len(names) >= MANY]
 
@@ -226,9 +241,12 @@ class SegmentStore(Generic[T]):
         return self.format.joined(tables)
 
     def _read(self, name: bytes, wanted: KeyPositions | None = None) -> T:
+        return self.format.decode(self._contents(name), wanted)
+
+    def _contents(self, name: bytes) -> bytes:
         contents = self.context.store.segment(name)
         assert contents is not None, "it is in the list of names"
-        return self.format.decode(contents, wanted)
+        return contents
 
     def _drop(self, name: bytes) -> None:
         self.context.drop(name)
