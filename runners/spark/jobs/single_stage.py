@@ -1,9 +1,9 @@
 """An epoch in one stage of Spark, without a shuffle between levels: one task, or several that read the same input.
 
-One task of Spark runs the engine's tasks of all levels in turn. If there is one level, and no user code runs before it,
-several tasks may each read all input and keep the records of their own intervals, as a repeated read takes less time
-than a shuffle. The engine's tasks, their tokens and reports, and state stores are as in an epoch with shuffles, so the
-executor can choose for each epoch.
+One task of Spark runs all levels in turn; the driver gives it an epoch with one task of the engine at each level. If
+there is one level, and no user code runs before it, several tasks may each read all input and keep the records of their
+own intervals, as a repeated read takes less time than a shuffle. Tokens, reports and state stores are as in an epoch
+with shuffles, so the executor can choose for each epoch.
 """
 
 from __future__ import annotations
