@@ -7,6 +7,7 @@ adds to an epoch and to each task is timed on Spark, and is only worth something
 
 from __future__ import annotations
 
+import gc
 import tempfile
 import time
 from collections import defaultdict
@@ -46,11 +47,10 @@ class Timeline(Scheduler):
 
 @dataclass(slots=True)
 class Parts:
-    """Processor time of an epoch's parts, seconds; one entry for each task, or for each epoch."""
+    """Processor time of the tasks of some epochs, seconds, one by one."""
 
     reading: list[float] = field(default_factory=list)
     keyed: list[float] = field(default_factory=list)
-    driver: list[float] = field(default_factory=list)
 
 
 def parts(workers: int, records: int, epochs: int = 6, many_tasks: int = running_topology.MANY_TASKS) -> Parts:
@@ -62,10 +62,13 @@ def parts(workers: int, records: int, epochs: int = 6, many_tasks: int = running
     stage = Stage("passed", _FULL.is_strong, _FULL.exactly_once)
     topology.computation("stage", stage, {"records": lambda record: record[0] % (50 * workers)}, ["passed"])
     topology.sink("passed", "passed", CallSink(lambda epoch, rows: None))
+    # All tasks are in one process here, whose collections would look at what all of them have.
+    gc.disable()
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:
         options = RunOptions(f"{home}/checkpoint", max_records_per_epoch=workers * records, balancer=None)
         with patch.object(running_topology, "MANY_TASKS", many_tasks):
             LocalRunner(scheduler=timeline, intervals=workers, parallelism=workers).run_topology(topology, options)
+    gc.enable()
     found = Parts()
     for epoch in range(1 + _WARM, epochs):
         _add(found, timeline.steps[epoch])
@@ -74,16 +77,12 @@ def parts(workers: int, records: int, epochs: int = 6, many_tasks: int = running
 
 def _add(found: Parts, steps: list[tuple[str, float]]) -> None:
     by_level: dict[str, list[float]] = {"0": [], "1": []}
-    last = 0.0
     for (name, began), (_, ended) in pairwise(steps):
         if name.startswith("run level"):
             by_level[name.split()[2]].append(ended - began)
-            last = ended - began
-    # From the last task on, it is the driver that gathers the reports.
     found.reading += by_level["0"]
+    # From the last task on, it is the driver that gathers the reports.
     found.keyed += by_level["1"][:-1]
-    everything = steps[-1][1] - steps[0][1]
-    found.driver.append(everything - sum(map(sum, by_level.values())) + last - median(by_level["1"]))
 
 
 def write_seconds(rounds: int = 40) -> float:
@@ -119,8 +118,11 @@ def spark_epoch_seconds(epochs: int = 30) -> float:
     return median(seconds[epochs // 3 :])
 
 
-def spark_task_seconds(tasks: int = 128, rounds: int = 7) -> float:
-    """What one more task takes of Spark's driver, at most: on this machine its threads also run the empty task."""
+def spark_task_seconds(tasks: int = 1_000, rounds: int = 9) -> float:
+    """What one more task takes of Spark's driver, at most: on this machine its threads also run the empty task.
+
+    The first rounds only warm up: Java takes three times as long for the first thousand tasks.
+    """
     session = start_session()
     few, many = (session.range(0, number, 1, number) for number in (CORES, tasks))
     times: dict[int, list[float]] = {CORES: [], tasks: []}
@@ -129,4 +131,5 @@ def spark_task_seconds(tasks: int = 128, rounds: int = 7) -> float:
             began = time.perf_counter()
             frame.collect()
             times[number].append(time.perf_counter() - began)
-    return max(0.0, median(times[tasks]) - median(times[CORES])) / (tasks - CORES)
+    many, few_of_them = (median(times[number][rounds // 2 :]) for number in (tasks, CORES))
+    return max(0.0, many - few_of_them) / (tasks - CORES)

@@ -98,7 +98,7 @@ class Answering:
         """The report of a task of a keyed level that got something from one task before it."""
         task = source.index
         sender = Sender(level, task, f"{spec.epoch:032x}{level:x}{task:04x}", epoch=spec.epoch)
-        sent = sent_sums(sender, [(level + 1, task)]) if level < _LEVELS else {}
+        sent = sent_sums(sender, [(level + 1, task)]) if level < len(spec.intervals) else {}
         heard = consumed_sum([source], (level, task)) if spec.has_many_tasks else 0
         consumed = [] if spec.has_many_tasks else [source]
         report = Report(sender, consumed, sent_sums=sent if spec.has_many_tasks else {}, consumed_sum=heard)
@@ -159,12 +159,14 @@ class Enough(Exception):
     """As many epochs as were asked for are committed."""
 
 
-def driver_seconds(tasks: int, computations: int, profile: cProfile.Profile | None = None) -> list[float]:
+def driver_seconds(
+    tasks: int, computations: int, profile: cProfile.Profile | None = None, levels: int = _LEVELS
+) -> list[float]:
     """Processor time of the driver in each of some epochs, with made reports of so many tasks a level."""
     topology = Topology()
     topology.injector("in", Endless(_COUNTED))
     for number in range(computations):
-        level, place = divmod(number, computations // _LEVELS)
+        level, place = divmod(number, computations // levels)
         source = f"c{level - 1}-{place}" if level else "in"
         topology.computation(f"c{level}-{place}", Computation(), {source: str}, [f"c{level}-{place}"])
     clock = ManualClock()

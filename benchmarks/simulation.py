@@ -6,13 +6,14 @@ workers is worked out from it. The input grows with the workers, as in the paper
 - One grouping, spread: level 0, a shuffle, level 1; a task of each level for every worker. The driver plans, starts the
   tasks one after the other, and when the last has ended it gathers their reports and commits.
 - A task takes what it takes here: a fixed cost and one for each record, times a factor drawn from those that were
-  measured (tasks of equal work in one process, so its collections and the noise of this machine are in it).
+  measured (tasks of equal work in one process, so the noise of this machine is in it; collections of garbage are not,
+  as they would look at what all tasks of the process have).
 - Below `MANY_TASKS` workers each task of level 0 tells each of level 1 how far it is, so every task writes or reads a
   row for every worker: measured. From there on the driver tells each task, and only what a larger plan takes grows with
   the workers: measured, too, with more tasks than a task has records, so that there are no more blocks with more tasks.
   Shuffle blocks cost nothing more, and the network adds nothing to what a local disk and socket take.
 - What the driver does for each worker (reports, watermarks, its file in the commit) is a straight line, as
-  `benchmarks.driver_scale` finds from 20 to 2,000 tasks: measured from 64 to 256 tasks, on the way of many tasks.
+  `benchmarks.driver_scale` finds from 20 to 2,000 tasks: measured there from 8 to 256 tasks, for one computation.
 - Spark's driver starts a task in the time that one more empty task takes of a job on this machine, whose two cores run
   the driver and the task, too: an upper bound. The table has a second part for an executor that has the tasks already,
   as a task that stays does today for small epochs (`start` is 0): a limit, not something that the engine has.
@@ -28,13 +29,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 from typing import Annotated
 
 import numpy as np
 import typer
 
 from benchmarks.costs import parts, spark_epoch_seconds, spark_task_seconds, write_seconds
+from benchmarks.driver_scale import driver_seconds
 from benchmarks.report import console, print_table, rounded, save
 from headrace.runners.engine.driver.running_topology import MANY_TASKS
 
@@ -153,7 +155,7 @@ def measure() -> Costs:
         keyed_record=keyed_record,
         sent=sent,
         got=got,
-        report=_each(*(its.driver for its in told), _MORE - _MANY),
+        report=(mean(driver_seconds(_MORE, 1, levels=1)) - mean(driver_seconds(_FEW, 1, levels=1))) / (_MORE - _FEW),
         sent_if_many=_each(*(its.reading for its in told), _MORE - _MANY),
         got_if_many=_each(*(its.keyed for its in told), _MORE - _MANY),
         factors=tuple(round(each / middle, 3) for each in many.keyed),
