@@ -91,15 +91,14 @@ class Arrivals:
         if self.slow_every and any((number + 1) % self.slow_every == 0 for (number, _), _ in due):
             time.sleep(self.slow_seconds)
         now = time.time()
-        came = np.array([(number, now - at) for (number, at), _ in due])
-        with (self.folder / f"{os.getpid()}-{time.time_ns()}").open("wb") as file:
-            np.save(file, came)
+        with open(f"{self.folder}/{os.getpid()}", "ab") as file:
+            file.write(np.array([(number, now - at) for (number, at), _ in due]).tobytes())
 
     def delays(self) -> dict[int, float]:
         """Number of each record -> seconds until it first was here."""
         found: dict[int, float] = {}
         for path in self.folder.iterdir():
-            for number, delay in np.load(path):
+            for number, delay in np.fromfile(path).reshape(-1, 2):
                 found[int(number)] = min(delay, found.get(int(number), delay))
         return found
 
