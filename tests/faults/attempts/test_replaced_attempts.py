@@ -177,7 +177,7 @@ def files_named(place):
 
 
 @pytest.mark.parametrize("way", range(len(WAYS)), ids=WAYS)
-def test_an_attempt_that_was_replaced_changes_nothing(tmp_path, tally, way):
+def test_an_attempt_that_was_replaced_changes_nothing(tmp_path, tally, way, many_tasks):
     expected, folder = World(), tmp_path / "expected"
     result = live(expected, tmp_path / "reference", folder, InOrder())
     run, repeats = tally(3), 0

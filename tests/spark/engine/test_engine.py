@@ -34,6 +34,7 @@ from headrace.lowlevel.checkpoint import CheckpointView
 from headrace.lowlevel.metric_cells import CounterCell
 from headrace.lowlevel.records.record import Batch, Emit
 from headrace.lowlevel.storage.object_store import ObjectStore
+from headrace.runners.engine.driver import running_topology
 from headrace.runners.engine.messages import Message
 from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
@@ -89,6 +90,21 @@ def test_same_results_as_in_memory(spark: SparkSession, intervals: int, max_dela
     assert [sorted(map(repr, rows)) for rows in found] == [sorted(map(repr, rows)) for rows in expected]
     assert result == reference
     assert sums(result) == sums(reference)
+
+
+@pytest.mark.parametrize("one_task_epochs", [True, False])
+def test_many_tasks_that_hear_from_the_driver_alone_come_to_the_same_end(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, one_task_epochs: bool
+) -> None:
+    options = RunOptions(max_records_per_epoch=16, intervals=5, one_task_epochs=one_task_epochs)
+    topology, *expected = two_levels()
+    reference = LocalRunner(parallelism=2).run_topology(topology, options)
+    monkeypatch.setattr(running_topology, "MANY_TASKS", 5)
+    topology, *found = two_levels()
+    result = SparkRunner(spark).run_topology(topology, options)
+    assert [sorted(map(repr, rows)) for rows in found] == [sorted(map(repr, rows)) for rows in expected]
+    assert sums(result) == sums(reference)
+    assert result.epochs > reference.epochs, "the watermark did not come later"
 
 
 def test_small_and_large_epochs_take_different_ways_to_the_same_end(
