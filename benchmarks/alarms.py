@@ -9,9 +9,9 @@ from itertools import count
 from queue import SimpleQueue
 from typing import cast
 
+from benchmarks.tiny_epoch import BEGINNING, let_task_leave, options
 from headrace.lowlevel import Batch, CallSink, Computation, Context, MemorySplit, Record, Timer, Topology
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
-from headrace.runners.engine.options import RunOptions
 from headrace.runners.spark import SparkRunner
 
 _DUE = 10
@@ -74,7 +74,7 @@ class Alarms:
         topology.computation("alarm", Alarm(), {"timers": lambda timer: timer[0]}, ["rang"])
         topology.sink("rang", "rang", CallSink(lambda epoch, rows: self._rang.extend(cast(int, at) for at, _ in rows)))
         try:
-            SparkRunner().run_topology(topology, RunOptions(checkpoint=f"{self._home.name}/checkpoint"))
+            SparkRunner().run_topology(topology, options(self._home.name))
         except BaseException as failure:
             self._failure = failure
         self._bell.asked.put(time.perf_counter())
@@ -89,6 +89,13 @@ class Alarms:
         started = time.perf_counter()
         self._bell.given.put((timers, watermark))
         return self._wait() - started
+
+    def begin(self) -> None:
+        for _ in range(BEGINNING):
+            self.step()
+
+    def rest(self) -> None:
+        let_task_leave()
 
     def step(self) -> float:
         """Seconds of an epoch. Raises `AssertionError` if other timers fired than those that were due."""

@@ -1,6 +1,6 @@
 """What a deep pipeline costs: 1, 2, 4 and 8 groupings in a row, almost no input: `python -m benchmarks.depth`.
 
-As in `benchmarks.floor` every system takes one step with ten events in each round. Spark's stateful micro-batch, of one
+As in `benchmarks.floor` systems take turns of a few steps with ten events each. Spark's stateful micro-batch, of one
 grouping, and its stateless one with a Python function stand beside it.
 """
 
@@ -22,7 +22,7 @@ DEPTHS = (1, 2, 4, 8)
 
 
 def main(
-    runs: Annotated[int, typer.Option(min=2, help="measured rounds")] = 15,
+    runs: Annotated[int, typer.Option(min=2, help="measured steps")] = 15,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/depth.json"),
 ) -> None:
     """Step pipelines of all depths in turn."""

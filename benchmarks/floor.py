@@ -1,7 +1,8 @@
 """What an almost empty epoch costs, beside Spark's own micro-batches: `python -m benchmarks.floor`.
 
-Everything runs in one Spark session. In each round every system takes one step with ten events, one after the other, so
-that all see the same noise of the machine; the first rounds only warm up.
+Everything runs in one Spark session. Systems take turns of five steps with ten events each, so that all see the same
+noise of the machine; the first turns only warm up, and so do the first steps of a turn. Between its turns ours has no
+task that stays, as that would hold one of the session's slots.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from benchmarks.tiny_epoch import TinyEpochs
 
 OURS = "Headrace: one grouping, state, durable checkpoint"
 _WARM_UP = 10
+_TURN = 5
+"""Steps that a system takes before the next one's turn."""
 _EVENTS = 10
 
 
@@ -30,15 +33,21 @@ class System(Protocol):
 
     name: str
 
+    def begin(self) -> None:
+        """Take the first steps of a turn, which do not count."""
+
     def step(self) -> float:
         """Take one, and say how many seconds it took."""
+
+    def rest(self) -> None:
+        """Leave the session's slots to the others."""
 
     def close(self) -> None:
         """Stop."""
 
 
 def main(
-    runs: Annotated[int, typer.Option(min=2, help="measured rounds")] = 15,
+    runs: Annotated[int, typer.Option(min=2, help="measured steps")] = 15,
     output: Annotated[Path, typer.Option(help="where the figures go")] = Path("out/benchmarks/floor.json"),
 ) -> None:
     """Step our engine and Spark's queries in turn and compare."""
@@ -49,17 +58,20 @@ def main(
 
 
 def in_turn(given: Iterable[System], runs: int) -> list[Measurement]:
-    """Seconds of each system's steps, which take turns; the first rounds do not count. The systems are closed."""
+    """Seconds of each system's steps; they take turns, and are closed in the end."""
     with ExitStack() as stack:
         systems = [stack.enter_context(closing(system)) for system in given]
+        for system in systems:
+            for _ in range(_WARM_UP):
+                system.step()
+            system.rest()
+        console.print(f"warm after {_WARM_UP} steps of {len(systems)} systems, measuring {runs}")
         measured = [Measurement(system.name, _EVENTS) for system in systems]
-        for number in range(-_WARM_UP, runs):
+        for taken in range(0, runs, _TURN):
             for system, measurement in zip(systems, measured, strict=True):
-                seconds = system.step()
-                if number >= 0:
-                    measurement.seconds.append(seconds)
-            if number == -1:
-                console.print(f"warm after {_WARM_UP} rounds of {len(systems)} systems, measuring {runs}")
+                system.begin()
+                measurement.seconds += [system.step() for _ in range(min(_TURN, runs - taken))]
+                system.rest()
     return measured
 
 

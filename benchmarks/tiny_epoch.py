@@ -82,6 +82,21 @@ def _other_key(stage: int) -> KeyExtractor:
     return lambda event: cast("tuple[str, int]", event)[1] * 3**stage % 5
 
 
+BEGINNING = 6
+"""Steps after which an epoch surely runs in a task that stays."""
+_IDLE_SECONDS = 0.5
+
+
+def options(home: str) -> RunOptions:
+    """Of a run that takes turns with others: its task leaves soon after its turn."""
+    return RunOptions(checkpoint=f"{home}/checkpoint", task_idle_seconds=_IDLE_SECONDS)
+
+
+def let_task_leave() -> None:
+    """Wait until the task of a run with these options has left."""
+    time.sleep(2 * _IDLE_SECONDS)
+
+
 class TinyEpochs:
     """A run of ours. Each `step` adds one tiny file and waits until its epoch is committed and delivered.
 
@@ -114,7 +129,7 @@ class TinyEpochs:
         topology.computation("count", RunningCount(), {source: cast(KeyExtractor, itemgetter(0))}, ["counts"])
         topology.sink("counts", "counts", CallSink(lambda epoch, rows: None))
         try:
-            SparkRunner().run_topology(topology, RunOptions(checkpoint=f"{self._home.name}/checkpoint"))
+            SparkRunner().run_topology(topology, options(self._home.name))
         except BaseException as failure:
             self._failure = failure
         self._gate.asked.put(time.perf_counter())
@@ -124,6 +139,13 @@ class TinyEpochs:
         if self._failure is not None:
             raise self._failure
         return asked
+
+    def begin(self) -> None:
+        for _ in range(BEGINNING):
+            self.step()
+
+    def rest(self) -> None:
+        let_task_leave()
 
     def step(self) -> float:
         """Seconds from planning the epoch to being ready for the next: its commit, delivery and upkeep included."""

@@ -55,5 +55,6 @@ class Environment:
 BYTEWAX = Environment("bytewax")
 FLINK = Environment("flink")
 PATHWAY = Environment("pathway")
+POLARS = Environment("polars")
 STREAMZ = Environment("streamz")
-ENVIRONMENTS = {each.name: each for each in (BYTEWAX, FLINK, PATHWAY, STREAMZ)}
+ENVIRONMENTS = {each.name: each for each in (BYTEWAX, FLINK, PATHWAY, POLARS, STREAMZ)}

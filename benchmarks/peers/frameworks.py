@@ -1,9 +1,10 @@
-"""Other Python stream processors. Each has an environment of its own: `python -m benchmarks.peers.install`."""
+"""Other Python frameworks. Each has an environment of its own: `python -m benchmarks.peers.install`."""
 
 from __future__ import annotations
 
-from benchmarks.peers.environment import BYTEWAX, FLINK, PATHWAY, STREAMZ
+from benchmarks.peers.environment import BYTEWAX, FLINK, PATHWAY, POLARS, STREAMZ
 from benchmarks.peers.process import foreign_peer
+from benchmarks.session import CORES
 from benchmarks.workload import W1, W2, W3
 
 _ALL = (W1.name, W2.name, W3.name)
@@ -83,7 +84,17 @@ FLINK_THREAD = foreign_peer(
 STREAMZ_LOCAL = foreign_peer(
     "streamz", STREAMZ, "with_streamz", (W1.name, W3.name), events=500_000, note="one thread; windows written by hand"
 )
+POLARS_BATCH = foreign_peer(
+    "Polars",
+    POLARS,
+    "with_polars",
+    (W1.name,),
+    events=10_000_000,
+    arguments=[str(CORES)],
+    note=f"a lazy query on its streaming engine, {CORES} threads, in memory; the result is an Arrow table",
+    warm_whole=True,
+)
 _BYTEWAX = [BYTEWAX_ONE, BYTEWAX_TWO, BYTEWAX_DURABLE]
 _PATHWAY = [PATHWAY_STATIC, PATHWAY_STREAMING]
 _FLINK = [FLINK_SQL, FLINK_SQL_STREAMING, FLINK_PROCESS, FLINK_THREAD]
-FRAMEWORKS = [*_BYTEWAX, *_PATHWAY, *_FLINK, STREAMZ_LOCAL]
+FRAMEWORKS = [*_BYTEWAX, *_PATHWAY, *_FLINK, STREAMZ_LOCAL, POLARS_BATCH]
