@@ -78,7 +78,7 @@ class Search:
         """Whether a run at this rate stays within the bound."""
         delays = self._run(rate, self._seconds)
         whole, last = (1000 * quantiles(its, n=20)[-1] for its in (delays, delays[-len(delays) // 4 :]))
-        kept = max(whole, last) < self._bound
+        kept = bool(max(whole, last) < self._bound)
         self.tried.append((rate, 1000 * median(delays), whole, kept))
         console.print(f"{self._name}: {rate:,}/s, 95th percentile {rounded(whole)} ms, in the end {rounded(last)} ms")
         return kept
