@@ -18,7 +18,7 @@ _FIXED_SUMS = f"""
 
 def fixed_sums(dataset: Dataset) -> pa.Table:
     with duckdb.connect(config={"threads": CORES}) as connection:
-        return connection.execute(_FIXED_SUMS, {"file": str(dataset.one)}).to_arrow_table()
+        return connection.sql(_FIXED_SUMS, params={"file": str(dataset.one)}).to_arrow_table()
 
 
 DUCKDB = Peer(

@@ -93,7 +93,9 @@ def jobs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def run(spark: SparkSession, made: Topology, place: Path, **options) -> RunResult:
-    return SparkRunner(spark, intervals=2).run_topology(made, RunOptions(str(place / "checkpoint"), **options))
+    return SparkRunner(spark, intervals=2).run_topology(
+        made, RunOptions(str(place / "checkpoint"), **{"task_idle_seconds": 60.0, **options})
+    )
 
 
 def unhurried(epoch: int) -> None:
