@@ -144,10 +144,7 @@ class Answering:
 
 
 class Endless(BaseInjector):
-    """Has something in every epoch, and ends after a number of them."""
-
-    def __init__(self, epochs: int) -> None:
-        self._epochs = epochs
+    """Has something in every epoch."""
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         """Nothing to read, as nobody reads."""
@@ -160,11 +157,15 @@ class Enough(Exception):
 
 
 def driver_seconds(
-    tasks: int, computations: int, profile: cProfile.Profile | None = None, levels: int = _LEVELS
+    tasks: int,
+    computations: int,
+    profile: cProfile.Profile | None = None,
+    levels: int = _LEVELS,
+    epochs: int = _COUNTED,
 ) -> list[float]:
     """Processor time of the driver in each of some epochs, with made reports of so many tasks a level."""
     topology = Topology()
-    topology.injector("in", Endless(_COUNTED))
+    topology.injector("in", Endless())
     for number in range(computations):
         level, place = divmod(number, computations // levels)
         source = f"c{level - 1}-{place}" if level else "in"
@@ -173,7 +174,7 @@ def driver_seconds(
     executor = Answering(topology, tasks, clock, profile=profile)
 
     def stop(epoch: int) -> None:
-        if epoch > _WARM + _COUNTED:
+        if epoch > _WARM + epochs:
             raise Enough
 
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as home:

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.driver_scale import driver_seconds
 from benchmarks.simulation import WORKERS, Costs, simulate
+from headrace.runners.engine.driver.running_topology import MANY_TASKS
 
 COSTS = Costs(0.03, 0.0, 0.01, 0.01, 1e-6, 1e-5, 0.0, 0.0, 0.0)
 
@@ -25,6 +27,15 @@ def test_what_each_worker_costs_the_driver_shows() -> None:
     assert many.epoch - few.epoch == pytest.approx(1980 * 1e-4, rel=0.05)
 
 
+def test_only_few_workers_tell_each_other_how_far_they_are() -> None:
+    telling = replace(COSTS, sent=1e-4, got=1e-4)
+    few, many = MANY_TASKS // 2, 2 * MANY_TASKS
+    assert simulate(telling, few, 100.0).epoch - simulate(COSTS, few, 100.0).epoch == pytest.approx(2e-4 * few, rel=0.1)
+    assert simulate(telling, many, 100.0) == simulate(COSTS, many, 100.0)
+    told = replace(COSTS, sent_if_many=1e-4)
+    assert simulate(told, many, 100.0).epoch > simulate(COSTS, many, 100.0).epoch
+
+
 def test_mishaps_hurt_the_tail_of_a_large_cluster_first() -> None:
     without, small, large = (
         simulate(COSTS, workers, 100.0, chance) for workers, chance in ((20, 0), (20, 1e-5), (2000, 1e-5))
@@ -38,3 +49,9 @@ def test_a_seed_gives_the_same_again() -> None:
     noisy = replace(COSTS, factors=(0.8, 1.0, 1.1, 2.0))
     assert simulate(noisy, 50, 100.0, 1e-4) == simulate(noisy, 50, 100.0, 1e-4)
     assert simulate(noisy, 50, 100.0, 1e-4, seed=1) != simulate(noisy, 50, 100.0, 1e-4, seed=2)
+
+
+@pytest.mark.parametrize("tasks", [3, MANY_TASKS])
+def test_the_driver_takes_made_reports_for_those_of_tasks(tasks: int) -> None:
+    seconds = driver_seconds(tasks, computations=2, levels=2, epochs=4)
+    assert len(seconds) == 4 and all(each > 0 for each in seconds)

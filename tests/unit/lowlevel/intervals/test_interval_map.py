@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+import random
 from itertools import pairwise
 
 import pytest
@@ -101,3 +102,27 @@ def test_the_last_interval_has_nothing_behind_it() -> None:
 def test_what_is_no_map(intervals: tuple[Interval, ...]) -> None:
     with pytest.raises(ValueError, match="is no map of the key space"):
         IntervalMap(intervals)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_as_runs_a_map_is_small_and_comes_back_whatever_has_become_of_it(seed):
+    dice = random.Random(seed)
+    even = IntervalMap.evenly(dice.choice([1, 2, 3, 7, 2000]), Sequencer(1, 1), first=dice.randrange(5))
+    assert len(pickle.dumps(even)) < 300
+    changed = even
+    for epoch in range(dice.randrange(12)):
+        interval, now = dice.choice(changed.intervals), Sequencer(1, 2 + epoch)
+        owner = dice.randrange(9)
+        if dice.random() < 0.6:
+            changed = changed.split(interval.number, dice.randrange(interval.start + 1, interval.stop), owner, now)
+        elif dice.random() < 0.5 or interval.stop == SPACE:
+            changed = changed.move(interval.number, owner, now)
+        else:
+            changed = changed.merge(interval.number, owner, now)
+    found = pickle.loads(pickle.dumps(changed))
+    assert found == changed
+    assert len(pickle.dumps(changed)) < 300 + 12 * 300
+    for interval in changed:
+        assert found[interval.number] == interval
+        assert interval in found.owned(interval.owner)
+    assert found.numbers.tolist() == [interval.number for interval in changed]
