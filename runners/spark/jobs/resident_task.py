@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from secrets import token_bytes, token_hex
-from threading import Thread
+from threading import Lock, Thread
 from typing import cast
 
 import pyarrow as pa
@@ -67,7 +67,9 @@ class ResidentTask:
     ) -> None:
         self._session, self._payload, self._address = session, payload, address
         self._idle_seconds = idle_seconds
-        self._is_allowed = address is not None and idle_seconds > 0 and session.sparkContext.defaultParallelism > 1
+        self._is_allowed = address is not None and idle_seconds > 0
+        context = session.sparkContext
+        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism - 1))
         self._running: _RunningTask | None = None
         self._losses = 0
 
@@ -93,7 +95,9 @@ class ResidentTask:
             return None
         if self._running is None:
             assert self._address is not None, "it is allowed"
-            self._running = _RunningTask(self._session, self._payload, self._address, self._idle_seconds, epoch)
+            if self._slots.take():
+                task = self._session, self._payload, self._address, self._idle_seconds, epoch
+                self._running = _RunningTask(*task, self._slots)
             return None
         try:
             return self._running.run(tasks, messages)
@@ -131,6 +135,29 @@ class ResidentTask:
             self._running = None
 
 
+class _Slots:
+    """The slots of Spark that tasks of this process's runs may hold: all but one, which is left to other jobs."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._lock = Lock()
+
+    def take(self) -> bool:
+        """Take a slot for a task; False if there is none."""
+        with self._lock:
+            self._free -= 1 if (is_free := self._free > 0) else 0
+            return is_free
+
+    def give_back(self) -> None:
+        """Give back the slot of a task whose job has ended."""
+        with self._lock:
+            self._free += 1
+
+
+_SLOTS: dict[str, _Slots] = {}
+"""Id of Spark's application -> its slots; several runs may use one session."""
+
+
 class _LeftError(Exception):
     """The task has left, as it had nothing to do for long."""
 
@@ -139,11 +166,17 @@ class _RunningTask:
     """One job of one task that stays, and the connection to the task."""
 
     def __init__(
-        self, session: SparkSession, payload: TaskPayload, address: DriverAddress, idle_seconds: float, epoch: int
+        self,
+        session: SparkSession,
+        payload: TaskPayload,
+        address: DriverAddress,
+        idle_seconds: float,
+        epoch: int,
+        slots: _Slots,
     ) -> None:
         self.error: SparkJobError | None = None
         """The error by which the job has ended."""
-        self._session = session
+        self._session, self._slots = session, slots
         self._tag = f"headrace-resident-{token_hex(8)}"
         self._connection: Connection | None = None
         secret = token_bytes(32)
@@ -166,6 +199,7 @@ class _RunningTask:
             # Whoever waits for the task sees that the job has ended; a Java that is ended by a signal is no news.
             _log.debug("the job of the task that stays has ended: %s", error)
         finally:
+            self._slots.give_back()
             _close(self._server)
 
     def _greet(self, secret: bytes) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from threading import Thread
+from threading import Barrier, Event, Thread
 from typing import cast
 
 import pytest
@@ -123,6 +123,34 @@ def test_one_task_does_the_work_of_many(
     counted = found(seen)
     assert sum(counted.values()) == len(counted) == 39 * RECORDS + 200_000
     assert len(jobs) < 15, "all but the large epoch, and those around it, ran in the task that stays"
+
+
+def test_runs_of_one_session_leave_a_slot_to_others(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:
+    """Two pipelines with small epochs, on two slots; without the limit a query waits until one has been idle."""
+    went_on, at_rest = Event(), Barrier(3)
+
+    def pauses(epoch: int) -> None:
+        unhurried(epoch)
+        if epoch == 12:
+            at_rest.wait(60)
+            went_on.wait(60)
+
+    seen: list[Seen] = [[], []]
+    runs = [
+        Thread(target=run, args=(spark, topology(rows, Numbers(20, pauses)), tmp_path / str(number)))
+        for number, rows in enumerate(seen)
+    ]
+    for each in runs:
+        each.start()
+    at_rest.wait(60)
+    began = time.monotonic()
+    assert spark.range(7).count() == 7
+    assert time.monotonic() - began < 20, "a slot was free"
+    went_on.set()
+    for each in runs:
+        each.join(60)
+    assert list(map(found, seen)) == [expected(20)] * 2
+    assert len(jobs) >= 20, "of one of them every epoch was a job"
 
 
 def test_no_task_stays_if_told_so(spark: SparkSession, tmp_path: Path, jobs: list[int]) -> None:
