@@ -283,14 +283,30 @@ class Checkpoint:
     def collect_garbage(self) -> list[str]:
         """Delete objects that neither the last two commits nor another driver can need; return their names.
 
-        It needs several operations on the store, so it should run outside of the critical path, once in several epochs.
         Raises `StoreError` if some objects could not be deleted, which does no harm and can be retried;
         `CheckpointError` if the commit before the last cannot be read.
+        """
+        self.find_garbage()
+        return self.delete_garbage()
+
+    def find_garbage(self) -> int:
+        """Look for what `collect_garbage` deletes; returns the number of objects.
+
+        It needs several operations on the store, so it should be called once in several epochs. Raises as
+        `collect_garbage`.
         """
         manifest = self.manifest
         if self._before is None and manifest is not None and manifest.previous:
             entry = read_entry(self.store, manifest.previous)
             self._before = entry if isinstance(entry, Manifest) else None
-        deleted = self._garbage.collect(self.store, self.generation, self._position, self._before)
+        self._garbage.find(self.store, self.generation, self._position, self._before)
         self.may_have_garbage = False
-        return deleted
+        return self._garbage.count
+
+    def delete_garbage(self, most: int | None = None) -> list[str]:
+        """Delete up to `most` of the objects that were found. Raises and returns as `collect_garbage`."""
+        try:
+            return self._garbage.delete(self.store, most)
+        except StoreError:
+            self.may_have_garbage = True
+            raise

@@ -32,16 +32,18 @@ class Garbage:
     """Positions of log entries that are never deleted: seals, and entries that cannot be read."""
     _stuck: set[str] = field(default_factory=set)
     """Names of objects that could not be deleted."""
+    _found: list[str] = field(default_factory=list)
+    """Names of objects that are to be deleted."""
 
-    def collect(
-        self, store: ObjectStorage, generation: int, position: LogPosition, before: Manifest | None
-    ) -> list[str]:
-        """Delete garbage, given the last commit and the one `before` it; return the names of deleted objects.
+    @property
+    def count(self) -> int:
+        """Number of objects that were found and are not deleted yet."""
+        return len(self._found)
 
-        Raises `StoreError` if some objects could not be deleted.
-        """
+    def find(self, store: ObjectStorage, generation: int, position: LogPosition, before: Manifest | None) -> None:
+        """Look for garbage, given the last commit and the one `before` it. It stays garbage whatever is committed."""
         if position.manifest is None:
-            return []
+            return
         needed = [commit for commit in (before, position.manifest) if commit is not None]
         # Log entries go first, so that a reader that finds an entry finds its files, or sees that the log has grown.
         named = {path for commit in needed for chain in _chains(commit) for path in chain.objects()}
@@ -52,12 +54,17 @@ class Garbage:
             *_unnamed(store, generation, needed[-1], named),
         ]
         # Objects that could not be deleted before go last, so that they do not prevent other deletions.
-        return self._delete(store, sorted(found, key=self._stuck.__contains__))
+        self._stuck &= set(found)
+        self._found = sorted(found, key=self._stuck.__contains__)
 
-    def _delete(self, store: ObjectStorage, garbage: list[str]) -> list[str]:
+    def delete(self, store: ObjectStorage, most: int | None = None) -> list[str]:
+        """Delete what was found, up to `most` objects; return their names.
+
+        Raises `StoreError` if some objects could not be deleted; what is left is forgotten, to be found again.
+        """
+        garbage, self._found = self._found[:most], [] if most is None else self._found[most:]
         deleted: list[str] = []
         errors: list[StoreError] = []
-        self._stuck &= set(garbage)
         for path in garbage:
             try:
                 store.delete(path)
@@ -70,6 +77,7 @@ class Garbage:
                 deleted.append(path)
                 self._stuck.discard(path)
         if errors:
+            self._found = []
             raise errors[0]
         return deleted
 

@@ -38,7 +38,7 @@ from headrace.runners.engine.messages import Kind, Message, pack
 
 _log = logging.getLogger(__name__)
 _GARBAGE_EVERY = 32
-"""Epochs between garbage collections."""
+"""Epochs between looks for garbage."""
 
 
 class CheckpointJournal:
@@ -54,6 +54,8 @@ class CheckpointJournal:
         """Identity of the checkpoint, which never changes."""
         self._untidy = False
         """Whether the last collection failed."""
+        self._portion = 0
+        """How many files are deleted after each epoch."""
 
     def recover(self) -> JournalState | None:
         """See `Journal`."""
@@ -69,12 +71,14 @@ class CheckpointJournal:
         """See `Journal`; writes with one put-if-absent."""
         self._checkpoint.commit(_manifest(state, deltas), snapshots)
 
-    def tidy(self, epoch: int) -> None:
+    def tidy(self, epoch: int, is_last: bool = False) -> None:
         """See `Journal`. Files that cannot be deleted are tried again later; only the first failure is logged."""
-        if epoch % _GARBAGE_EVERY or not self._checkpoint.may_have_garbage:
-            return
+        is_due = epoch % _GARBAGE_EVERY == 0 and self._checkpoint.may_have_garbage
         try:
-            self._checkpoint.collect_garbage()
+            if is_due:
+                # A part after each epoch, as many deletions at once take longer than short epochs.
+                self._portion = -(-self._checkpoint.find_garbage() // _GARBAGE_EVERY)
+            self._checkpoint.delete_garbage(None if is_last else self._portion)
         except Exception as error:
             if not self._untidy:
                 _log.warning(
@@ -85,7 +89,7 @@ class CheckpointJournal:
                 )
             self._untidy = True
         else:
-            self._untidy = False
+            self._untidy &= not is_due
 
     @property
     def change(self) -> Change | None:

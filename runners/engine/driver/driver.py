@@ -154,8 +154,9 @@ class Driver:
                 committed(self._state.positions[stream])
 
     def _tidy(self) -> None:
-        self._journal.tidy(self._state.epoch)
-        if not self._is_finished():
+        is_last = self._is_finished()
+        self._journal.tidy(self._state.epoch, is_last)
+        if not is_last:
             # The commit of another epoch will name the snapshots.
             self._snapshots.order(self._state.epoch, self._journal.snapshots_due)
 

@@ -137,7 +137,7 @@ class Journal(Protocol):
     def snapshots_due(self) -> list[tuple[SnapshotOrder, FileChain]]:
         """Orders for snapshots that are worth their cost now, each with the files of its state."""
 
-    def tidy(self, epoch: int) -> None:
+    def tidy(self, epoch: int, is_last: bool = False) -> None:
         """Delete files that no commit needs, from time to time; called after each delivery. Never raises."""
 
     def ensure_driving(self) -> None:
@@ -179,7 +179,7 @@ class NoJournal:
         """None: there are no files that a snapshot could replace."""
         return []
 
-    def tidy(self, epoch: int) -> None:
+    def tidy(self, epoch: int, is_last: bool = False) -> None:
         """Do nothing: there are no files."""
 
     def ensure_driving(self) -> None:
