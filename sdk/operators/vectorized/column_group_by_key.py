@@ -29,7 +29,7 @@ from headrace.sdk.model.element_form import GroupingInputForm
 from headrace.sdk.operators.grouping.grouping_config import GroupingConfig
 from headrace.sdk.operators.grouping.window_assignment import payloads_of, sorter
 from headrace.sdk.operators.vectorized.eligibility import size_of
-from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE
+from headrace.sdk.operators.vectorized.pane_output import ONLY_PANE, decoded_key
 from headrace.sdk.operators.vectorized.state.element_table import (
     COUNT,
     END,
@@ -268,12 +268,8 @@ def _decoded(encoded: pa.Array, context: IntervalContext) -> list[object]:
     try:
         keys = decoded(encoded, context.key_coder)
     except Exception:
-        for key in encoded.to_pylist():
-            try:
-                context.key_coder.decode(key)
-            except Exception as error:
-                raise context.failed(error, key) from error
-        raise
+        # One of the keys is the reason, which the error names.
+        return [decoded_key(key, context) for key in encoded.to_pylist()]
     if not isinstance(keys, Keys):
         return keys
     names = [f"f{number}" for number in range(len(keys.columns))]

@@ -81,7 +81,7 @@ class PaneOutput:
         context.emit(self.stream, ColumnBatch(table, lines[END] - 1, shape))
 
     def _emit_values(self, lines: WindowTable, codes: Numbers | None, context: IntervalContext) -> None:
-        keys = [_decoded(key, context) for key in lines.keys.to_pylist()]
+        keys = [decoded_key(key, context) for key in lines.keys.to_pylist()]
         pairs = zip(keys, self.accumulated.results(lines, context), strict=True)
         windows = map(self._window, lines[START].tolist(), lines[END].tolist())
         panes: Iterable[PaneInfo] = [ONLY_PANE] * len(lines) if codes is None else panes_of(codes)
@@ -96,7 +96,8 @@ def _of(codes: Numbers | None, chosen: np.ndarray[tuple[int], np.dtype[np.bool_]
     return None if codes is None else codes[chosen]
 
 
-def _decoded(key: bytes, context: IntervalContext) -> object:
+def decoded_key(key: bytes, context: IntervalContext) -> object:
+    """The key of an encoding. Raises StepError if it cannot be decoded."""
     try:
         return context.key_coder.decode(key)
     except Exception as error:

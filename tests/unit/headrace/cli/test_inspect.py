@@ -27,7 +27,8 @@ def pipeline(pipeline):
         | "Scores of all teams" >> beam.Create(scores)
         | "Timed" >> beam.Map(lambda score: TimestampedValue(score[:2], score[2]))
     )
-    timed | beam.WindowInto(FixedWindows(20)) | "Group by team" >> beam.GroupByKey() | beam.Map(len)
+    windows = beam.WindowInto(FixedWindows(20), accumulation_mode=AccumulationMode.DISCARDING, allowed_lateness=1)
+    timed | windows | "Group by team" >> beam.GroupByKey() | beam.Map(len)
     timed | "Fields" >> beam.Map(lambda pair: (pair[0], pair[1])) | "Sum" >> beam.CombinePerKey(sum)
 
 def other(pipeline):
