@@ -26,6 +26,9 @@ from headrace.lowlevel.storage import object_names
 from headrace.lowlevel.storage.object_store import ObjectStorage, StoreError
 from headrace.lowlevel.topology.topology import Topology
 
+_SOON = 1.25
+"""By how much a chain may have to grow until it needs a snapshot, to get one together with others."""
+
 
 class Checkpoint:
     """A checkpoint that this process drives. `open` makes it.
@@ -265,9 +268,15 @@ class Checkpoint:
             return None
         return read_entry(self.store, number)
 
-    def needs_snapshot(self, level: int, interval: int) -> bool:
-        """Whether an interval has so many deltas to replay that a snapshot is worthwhile; this is quick to compute."""
-        return self.chain(level, interval).needs_snapshot()
+    def needing_snapshot(self) -> list[FileChain]:
+        """The chains with so many deltas to replay that a snapshot is worthwhile, and those that soon will have.
+
+        There are none of the latter alone: one job makes all snapshots.
+        """
+        chains = [] if self.manifest is None else list(self.manifest.chains.values())
+        if not any(chain.needs_snapshot() for chain in chains):
+            return []
+        return [chain for chain in chains if chain.needs_snapshot(_SOON)]
 
     def order_snapshot(self, level: int, interval: int, token: str) -> SnapshotOrder:
         """An order for `write_snapshot`, whose result is passed to a later `commit`.

@@ -119,13 +119,10 @@ class CheckpointJournal:
 
     def snapshots_due(self) -> list[tuple[SnapshotOrder, FileChain]]:
         """See `Journal`."""
-        manifest = self._checkpoint.manifest
-        due = []
-        for level, interval in () if manifest is None else manifest.chains:
-            if self._checkpoint.needs_snapshot(level, interval):
-                order = self._checkpoint.order_snapshot(level, interval, attempt_token(token_bytes(8)))
-                due.append((order, self._checkpoint.chain(level, interval)))
-        return due
+        return [
+            (self._checkpoint.order_snapshot(chain.level, chain.interval, attempt_token(token_bytes(8))), chain)
+            for chain in self._checkpoint.needing_snapshot()
+        ]
 
     def ensure_driving(self) -> None:
         """See `Journal`."""

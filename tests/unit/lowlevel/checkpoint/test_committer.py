@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.lowlevel.checkpoint import Checkpoint, Fingerprint
-from headrace.lowlevel.checkpoint.files.delta_file import DeltaHeader, delta_object
+from headrace.lowlevel.checkpoint.files.delta_file import DeltaHeader, delta_object, write_deltas
 from headrace.lowlevel.checkpoint.log.commit_log import read_entry
 from headrace.lowlevel.checkpoint.log.fence import Seal
 from headrace.lowlevel.errors import CheckpointError, FencedError
@@ -48,7 +48,7 @@ def test_an_empty_place_has_nothing_committed(store: ObjectStorage) -> None:
     checkpoint = opened(store)
     assert checkpoint.manifest is None
     assert checkpoint.chain(1, 0).names == ()
-    assert not checkpoint.needs_snapshot(1, 0)
+    assert checkpoint.needing_snapshot() == []
     assert checkpoint.collect_garbage() == []
     check(Checkpoint.read(store), 0)
     with pytest.raises(ValueError, match="before the first commit"):
@@ -102,7 +102,7 @@ def test_a_changed_number_of_intervals(store: ObjectStorage) -> None:
     assert contents(Checkpoint.read(store).load("count")) == expected(4)["count"]
     assert Checkpoint.read(store).manifest.chains[1, 2] == checkpoint.chain(1, 2)
     assert all(name.startswith(("0/", "1/")) for name in checkpoint.chain(1, 2).names)
-    assert checkpoint.needs_snapshot(1, 2)
+    assert (1, 2) in [(chain.level, chain.interval) for chain in checkpoint.needing_snapshot()]
     snapshot = take_snapshot(checkpoint, store, (1, 2))
     for epoch in (6, 7):
         checkpoint.commit(replace(manifest_of(epoch, {}), intervals=whole), [snapshot] if epoch == 6 else [])
@@ -409,6 +409,19 @@ def test_garbage_collection_leaves_exactly_what_is_named(carries: bool) -> None:
         if not isinstance(read_entry(store, object_names.number_of(path) or 0), Seal)
     ]
     assert (len(commits) == 2) != carries
+
+
+def test_snapshots_are_made_together() -> None:
+    """Of the places those with as many deltas, or nearly as many; none before one of them needs it."""
+    store = DictStore()
+    checkpoint = opened(store)
+    for epoch in range(1, 33):
+        # One chain grows with each epoch, one begins a little later, and one has few deltas.
+        places = [(1, 0)] + [(1, 1)] * (epoch > 4) + [(2, 0)] * (epoch % 4 == 0)
+        deltas = {place: write_deltas(store, DeltaHeader(epoch, *place, "t"), {}) for place in places}
+        assert checkpoint.needing_snapshot() == []
+        checkpoint.commit(manifest_of(epoch, deltas))
+    assert [(chain.level, chain.interval) for chain in checkpoint.needing_snapshot()] == [(1, 0), (1, 1)]
 
 
 def test_commits_that_carry_all_their_deltas_leave_nothing_to_collect() -> None:

@@ -232,10 +232,10 @@ def changed(random: Random, intervals: IntervalMap, epoch: int) -> IntervalMap:
     return intervals.move(one.number, random.randrange(3), now) if kind == 3 else intervals
 
 
-def grown(epochs: int, size: int = 10) -> FileChain:
+def grown(epochs: int, size: int = 10, contents: bytes = b"") -> FileChain:
     plan = FileChain(1, 0)
     for epoch in range(1, epochs + 1):
-        plan = plan.after(DeltaFile(epoch, f"t{epoch}", size))
+        plan = plan.after(DeltaFile(epoch, f"t{epoch}", size, contents))
     return plan
 
 
@@ -301,6 +301,11 @@ def test_a_plan_is_small() -> None:
         # A large state is not written again for a few small changes, but no plan grows for ever.
         (grown(42).on(snapshot_of(grown(10), size=10**9)), False),
         (grown(523).on(snapshot_of(grown(10), size=10**9)), True),
+        # Sixteen that commits carry count as one.
+        (grown(511, contents=b"c"), False),
+        (grown(512, contents=b"c"), True),
+        (grown(1024, contents=b"c").on(snapshot_of(grown(1, contents=b"c"), size=10**9)), False),
+        (grown(1025, contents=b"c").on(snapshot_of(grown(1, contents=b"c"), size=10**9)), True),
     ],
 )
 def test_when_a_snapshot_is_needed(plan: FileChain, needed: bool) -> None:
