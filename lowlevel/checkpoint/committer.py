@@ -274,9 +274,9 @@ class Checkpoint:
         There are none of the latter alone: one job makes all snapshots.
         """
         chains = [] if self.manifest is None else list(self.manifest.chains.values())
-        if not any(chain.needs_snapshot() for chain in chains):
+        if not any(chain.needs_snapshot(len(chains)) for chain in chains):
             return []
-        return [chain for chain in chains if chain.needs_snapshot(_SOON)]
+        return [chain for chain in chains if chain.needs_snapshot(len(chains), _SOON)]
 
     def order_snapshot(self, level: int, interval: int, token: str) -> SnapshotOrder:
         """An order for `write_snapshot`, whose result is passed to a later `commit`.

@@ -98,17 +98,17 @@ class FileChain:
         uncovered = sum(int(name.split("-")[2]) for name in deltas if name != covered)
         return replace(self, snapshot=snapshot, deltas=deltas, replay_bytes=uncovered, origins=())
 
-    def needs_snapshot(self, growth: float = 1.0) -> bool:
+    def needs_snapshot(self, chains: int = 1, growth: float = 1.0) -> bool:
         """Whether a snapshot is worthwhile: for many deltas to replay, and for a chain with origins.
 
-        With `growth`, whether it will be when there are so many times as many deltas.
+        With `growth`, whether it will be when there are so many times as many deltas. A commit has so many `chains`.
         """
         if self.snapshot is None and self.origins:
             return True
         is_covered = self.snapshot is not None and self.snapshot.order.last in self.deltas[:1]
         size = 0 if self.snapshot is None else self.snapshot.size
         uncovered, carried = growth * (len(self.deltas) - is_covered), growth * self._carried()
-        return is_worth_snapshot(int(uncovered), int(growth * self.replay_bytes), size, int(carried))
+        return is_worth_snapshot(int(uncovered), int(growth * self.replay_bytes), size, int(carried), chains)
 
     def _carried(self) -> int:
         """How many deltas commits carry; 0 if there are too few deltas for that to matter."""

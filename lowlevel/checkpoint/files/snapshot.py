@@ -18,8 +18,10 @@ MOST_DELTAS = 32
 """From this many deltas on a snapshot is worthwhile, unless the state is large in comparison with the deltas."""
 _LONGEST = 16 * MOST_DELTAS
 """From this many deltas on a snapshot is always worthwhile; there may be twice as many that commits carry."""
-CARRIED_FOR_ONE = 16
+_CARRIED_FOR_ONE = 16
 """So many deltas that commits carry count as one: they are small, no objects of their own, and of short epochs."""
+_MOST_NAMES = 2_048
+"""Fewer count as one where all chains together would get more names: each commit has them all."""
 _COST_RATIO = 4
 """Greatest size of the snapshot, as a multiple of the deltas' size, at which `MOST_DELTAS` deltas are enough."""
 _SMALL_BYTES = 16 << 20
@@ -103,7 +105,7 @@ def _part(order: SnapshotOrder, number: int) -> tuple[str, DeltaHeader]:
     return object_names.snapshot_part(name, order.token, number), header
 
 
-def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int, carried: int = 0) -> bool:
+def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int, carried: int = 0, chains: int = 1) -> bool:
     """Whether a file chain needs a new snapshot.
 
     Each changed byte is rewritten only a few times, whatever the size of the state, so small changes to a large state
@@ -114,14 +116,18 @@ def is_worth_snapshot(deltas: int, delta_bytes: int, snapshot_bytes: int, carrie
         delta_bytes: Their total size.
         snapshot_bytes: Size of the last snapshot; 0 if there is none.
         carried: How many of the deltas are carried by commits.
+        chains: Number of chains in a commit.
 
     >>> [is_worth_snapshot(deltas, 3_000, size) for deltas, size in ((32, 4_000), (32, 10**9), (3, 4_000))]
     [True, False, False]
     >>> [is_worth_snapshot(10, size, 2_000_000) for size in (10_000_000, 20_000_000)]
+    [False, True]
+    >>> [is_worth_snapshot(500, 10, 1, carried=500, chains=chains) for chains in (4, 8)]
     [False, True]
     """
     if deltas <= 1:
         return False
     if delta_bytes > max(snapshot_bytes, _SMALL_BYTES) or deltas - carried // 2 >= _LONGEST:
         return True
-    return deltas - carried + carried // CARRIED_FOR_ONE >= MOST_DELTAS and delta_bytes * _COST_RATIO >= snapshot_bytes
+    for_one = max(1, min(_CARRIED_FOR_ONE, _MOST_NAMES // (MOST_DELTAS * chains)))
+    return deltas - carried + carried // for_one >= MOST_DELTAS and delta_bytes * _COST_RATIO >= snapshot_bytes
