@@ -104,7 +104,8 @@ def test_many_tasks_that_hear_from_the_driver_alone_come_to_the_same_end(
     result = SparkRunner(spark).run_topology(topology, options)
     assert [sorted(map(repr, rows)) for rows in found] == [sorted(map(repr, rows)) for rows in expected]
     assert sums(result) == sums(reference)
-    assert result.epochs > reference.epochs, "the watermark did not come later"
+    # In an epoch of one task, that task works the watermarks out itself.
+    assert (result.epochs > reference.epochs) != one_task_epochs, "the watermark comes later from the driver"
 
 
 def test_small_and_large_epochs_take_different_ways_to_the_same_end(

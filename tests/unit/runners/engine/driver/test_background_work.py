@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
-from headrace.lowlevel.checkpoint import Checkpoint, SnapshotOrder
+from headrace.lowlevel.checkpoint import Checkpoint, FileChain, SnapshotOrder
 from headrace.lowlevel.checkpoint.log.commit_log import read_entry
 from headrace.lowlevel.checkpoint.log.fence import Seal
 from headrace.lowlevel.storage import object_names
@@ -221,7 +221,7 @@ def test_a_run_goes_on_without_snapshots_and_makes_them_when_it_can(tmp_path, mo
         return write(store, order, stores)
 
     monkeypatch.setattr(local, "write_snapshot", failing)
-    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *interval: True)
+    monkeypatch.setattr(FileChain, "needs_snapshot", lambda *rule: True)
     options = RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1)
     LocalRunner().run_topology(counting(100, delivered), options)
     assert delivered == list(range(1, 101))
@@ -236,6 +236,6 @@ def test_a_crash_is_no_failed_snapshot(tmp_path, monkeypatch):
         raise Crash
 
     monkeypatch.setattr(local, "write_snapshot", crash)
-    monkeypatch.setattr(Checkpoint, "needs_snapshot", lambda *interval: True)
+    monkeypatch.setattr(FileChain, "needs_snapshot", lambda *rule: True)
     with pytest.raises(Crash):
         LocalRunner().run_topology(counting(9, []), RunOptions(checkpoint=str(tmp_path), max_records_per_epoch=1))
