@@ -105,11 +105,9 @@ class SparkExecutor:
         if not is_one and not self._extent.is_alike():
             return None
         if is_one:
-            # One task of the engine at each level, as each has costs of its own.
-            spec, messages = (
-                self._one_task.of(spec),
-                [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL],
-            )
+            # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
+            spec = self._one_task.of(spec)
+            messages = [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL]
         inputs = [*work_messages(spec, limited(splits, self._extent.limit(reading))), *messages]
         if not fits_one(inputs):
             return None
