@@ -67,8 +67,6 @@ class SparkExecutor:
         self._one_task_epochs, self._task_idle_seconds = one_task_epochs, task_idle_seconds
         self._resident = self._new_resident()
         self._one_task = _OneTask()
-        self._was_one = False
-        """Whether the last epoch ran in one task."""
         self._extent = self._new_extent()
         self._snapshots: SnapshotJob | None = None
 
@@ -123,9 +121,8 @@ class SparkExecutor:
         return self._noted(results, began, is_one)
 
     def _run_in_one_task(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
-        """Run an epoch in the task that stays, or as a job while there is none."""
-        # A single small epoch is not worth a task that stays.
-        results = self._resident.run(spec.epoch, spec.tasks, inputs) if self._was_one else None
+        """Run an epoch in the task that stays, or as a job if there is none."""
+        results = self._resident.run(spec.epoch, spec.tasks, inputs)
         return self._job(spec).run_in_one_stage(spec.epoch, inputs) if results is None else results
 
     def _run_alike(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
@@ -135,8 +132,6 @@ class SparkExecutor:
 
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
-        self._was_one = is_one
-        self._extent.stays = self._resident.is_there
         busy = sum(cast(tuple[float, bytes], unpack(blob))[0] for _, _, kind, blob in messages if kind == WORKED)
         self._extent.took(time.perf_counter() - began, busy, is_one)
         return [message for message in messages if message[2] != WORKED]

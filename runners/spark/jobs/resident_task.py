@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from secrets import token_bytes, token_hex
-from threading import Lock, Thread
+from threading import Event, Lock, Thread
 from typing import cast
 
 import pyarrow as pa
@@ -73,15 +73,10 @@ class ResidentTask:
         self._running: _RunningTask | None = None
         self._losses = 0
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the task has been begun, and is not known to be lost."""
-        return self._running is not None
-
     def run(self, epoch: int, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
         """Run an epoch; returns the messages to the driver, or None if it has to be run as a job.
 
-        That is so until the task is there, and after it was lost.
+        That is so if no task may stay, and after it was lost.
 
         Args:
             epoch: Number of the epoch.
@@ -91,21 +86,25 @@ class ResidentTask:
         Raises:
             SparkJobError: The job was cancelled from outside, as at a second signal.
         """
-        if not self._is_allowed:
-            return None
-        if self._running is None:
-            assert self._address is not None, "it is allowed"
-            if self._slots.take():
-                task = self._session, self._payload, self._address, self._idle_seconds, epoch
-                self._running = _RunningTask(*task, self._slots)
-            return None
-        try:
-            return self._running.run(tasks, messages)
-        except _LeftError:
-            self.give_back()
-        except _CUT as error:
-            self._lose(epoch, error)
+        while self._running is not None or self._begin(epoch):
+            assert self._running is not None, "it has begun"
+            try:
+                return self._running.run(tasks, messages)
+            except _LeftError:
+                self.give_back()
+            except _CUT as error:
+                self._lose(epoch, error)
+                break
         return None
+
+    def _begin(self, epoch: int) -> bool:
+        """Begin a job whose task stays, if it may; whether it may."""
+        if not self._is_allowed or not self._slots.take():
+            return False
+        assert self._address is not None, "it is allowed"
+        task = self._session, self._payload, self._address, self._idle_seconds, epoch
+        self._running = _RunningTask(*task, self._slots)
+        return True
 
     def _lose(self, epoch: int, error: Exception) -> None:
         """Note that the task was lost; too often, and there will be no other."""
@@ -179,6 +178,8 @@ class _RunningTask:
         self._session, self._slots = session, slots
         self._tag = f"headrace-resident-{token_hex(8)}"
         self._connection: Connection | None = None
+        self._is_there = Event()
+        """Set when the task has connected, and when its job has ended."""
         secret = token_bytes(32)
         self._server = socket.create_server((address.bind, 0))
         loop = _EpochLoop(payload, (address.host, self._server.getsockname()[1]), secret, idle_seconds)
@@ -201,6 +202,7 @@ class _RunningTask:
         finally:
             self._slots.give_back()
             _close(self._server)
+            self._is_there.set()
 
     def _greet(self, secret: bytes) -> None:
         """Accept connections until one proves that it knows the secret."""
@@ -211,6 +213,7 @@ class _RunningTask:
                 except OSError:
                     return
                 self._connection = _greeted(accepted, secret)
+        self._is_there.set()
 
     @property
     def has_ended(self) -> bool:
@@ -222,16 +225,12 @@ class _RunningTask:
         """Whether something else than this object has cancelled the job."""
         return self.error is not None and "cancelled" in str(self.error)
 
-    def run(self, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
-        """Run an epoch; returns the messages to the driver, or None if the task is not there yet.
+    def run(self, tasks: int, messages: Sequence[Message]) -> list[Message]:
+        """Run an epoch; returns the messages to the driver.
 
         Raises `_LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
         """
-        connection = self._connection
-        if connection is None:
-            if self.has_ended:
-                raise EOFError("Spark has ended the job")
-            return None
+        connection = self._wait()
         # Where nobody reads any more, there may be a word from when the task left.
         with suppress(ConnectionError):
             connection.send_bytes(pack((tasks, list(messages))))
@@ -239,6 +238,14 @@ class _RunningTask:
         if answer == _LEAVE:
             raise _LeftError
         return cast("list[Message]", unpack(answer))
+
+    def _wait(self) -> Connection:
+        """Wait until the task has connected; like any task, it may have to wait for a slot. Raises `EOFError`."""
+        while self._connection is None:
+            if self.has_ended:
+                raise EOFError("Spark has ended the job")
+            self._is_there.wait(_LOOK_SECONDS)
+        return self._connection
 
     def _answer(self, connection: Connection) -> bytes:
         while not connection.poll(_LOOK_SECONDS):

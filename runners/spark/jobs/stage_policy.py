@@ -3,9 +3,10 @@
 Between two levels Spark ends a stage, writes what tasks send each other, and begins the next stage. In one task the
 levels follow each other without that, but only one processor works. Where a repeated read gives the same records,
 several tasks of one stage may each read all input of an epoch that is not large, and process the records of their own
-intervals, in less time than another stage takes. `StageExtent` chooses between one task and several by measurements of
-earlier epochs, on the same machine under the same load: how long tasks were busy, and how much longer epochs took. From
-time to time an epoch is a trial of the other choice, so that a wrong estimate is corrected.
+intervals, in less time than another stage takes. A run begins with one task if its first epoch is not large: a task
+that stays is no job of its own, and several are compared with what it takes. `StageExtent` chooses between one task and
+several by measurements of earlier epochs, on the same machine under the same load: how long tasks were busy, and how
+much longer epochs took. From time to time an epoch is a trial of the other choice, so that a wrong estimate heals.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 from headrace.lowlevel.injectors.injector import SizedSplit, Split, TellingSplit
 from headrace.runners.spark.worker.records_read import MOST_SECONDS
@@ -24,12 +24,18 @@ _TIMES_AS_MANY = 4
 """One task gives an epoch up that has so many times the records of the last epochs, as its work is not foreseen."""
 _MOST_WORK = MOST_SECONDS / 2
 """Seconds of expected work from which on one task is not chosen, as long work may become longer."""
-_FIRST_RECORDS = 1_000
+_FIRST_RECORDS = 50_000
 """Largest number of records of the first epoch of a run for which one task is chosen."""
+_FEW_RECORDS = 1_000
+"""So many records, and fewer, are expected to be as much work as each other."""
 _AVOIDED_EPOCHS = 8
 """Number of epochs that run level by level after one stage has given an epoch up."""
-_FIRST_STAGE = 0.03
-"""Seconds that a stage takes, until it is measured."""
+_FIRST_OVERHEAD = 0.01
+"""Seconds of an epoch in one task, which stays, besides its work, until it is measured."""
+_FIRST_JOB = 0.03
+"""Seconds that a job takes besides its stages, until it is measured."""
+_FIRST_STAGE = 0.015
+"""Seconds that a stage takes besides its work, until it is measured."""
 _SMOOTHING = 0.3
 _SHARES = (0.25, 2.0)
 """Bounds of `_ManyTasks.share`."""
@@ -40,12 +46,10 @@ _MOST_READ_ALIKE = 100_000
 record of W1 or W4 (docs/performance.md), so for so many records about as long as a stage."""
 _MOST_READERS = 4
 """Largest number of tasks that may each read all input: together, their reading costs so many times as much."""
-_SPARED_BY_ONE = 0.2
-"""Largest part of the overhead of several tasks of one stage that one task spares."""
 _WORTH = 1.1
-"""One task, which uses less processor time, is preferred to several readers up to so many times their duration."""
+"""One task, which uses less processor time, is preferred to several up to so many times their duration."""
 _PATIENCE = (4, 16, 256)
-"""Epochs from one trial to the next: at first, after a change of the choice, and at most; each trial doubles them."""
+"""Epochs until a trial is thought of: at first, after a change of the choice, and at most; each time doubles them."""
 
 
 @dataclass(slots=True)
@@ -54,8 +58,6 @@ class _ManyTasks:
 
     overhead: float
     """Seconds of an epoch besides the work of its tasks, smoothed."""
-    spared: float
-    """The part of `overhead` that an epoch in one task spares, from 0 to 1."""
     share: float = 0.8
     """Seconds of work in one task for each second in several, which hinder each other and may read the same records."""
 
@@ -80,13 +82,11 @@ class StageExtent:
     width: int
     is_allowed: bool = True
     reads_alike: bool = False
-    stays: bool = False
-    """Whether one task stays for epochs to come, so that it spares a job altogether."""
-    _overhead_of_one: float = _FIRST_STAGE
+    _overhead_of_one: float = _FIRST_OVERHEAD
     """Seconds of an epoch in one task besides the work of that task, smoothed."""
     _spread: _ManyTasks = field(init=False)
     """Costs of a stage for each level."""
-    _alike: _ManyTasks = field(default_factory=lambda: _ManyTasks(_FIRST_STAGE, _SPARED_BY_ONE))
+    _alike: _ManyTasks = field(default_factory=lambda: _ManyTasks(_FIRST_JOB + _FIRST_STAGE))
     """Costs of several tasks of one stage that each read all of an epoch."""
     _many: _ManyTasks = field(init=False)
     """Which of these two the next epoch uses unless it runs in one task."""
@@ -98,14 +98,13 @@ class StageExtent:
     """Numbers of records of the last epochs."""
     _prefers_one: bool = False
     _epochs_since_trial: int = 0
-    """Number of epochs since the last trial or change of the choice."""
+    """Number of epochs since a trial was thought of last, or the choice changed."""
     _patience: int = _PATIENCE[0]
     _avoided_epochs: int = 0
     """Number of next epochs that must not have one stage."""
 
     def __post_init__(self) -> None:
-        stages = self.levels + 1
-        self._many = self._spread = _ManyTasks(_FIRST_STAGE * stages, self.levels / stages)
+        self._many = self._spread = _ManyTasks(_FIRST_JOB + _FIRST_STAGE * (self.levels + 1))
 
     def foresees_one_reader(self) -> bool:
         """Whether each task of the next epoch is likely to read all of it; call this before its splits are known."""
@@ -123,7 +122,7 @@ class StageExtent:
         if self._can_all_read(records) and not any(isinstance(split, TellingSplit) for split in splits):
             self._many = self._alike
         if not self._work:
-            self._work.append(0.0 if records is not None and records <= _FIRST_RECORDS else inf)
+            return records is not None and records <= _FIRST_RECORDS
         work = min(self._work) * self._growth(records)
         return self._with_trials(self._is_one_cheaper(work), work)
 
@@ -140,39 +139,31 @@ class StageExtent:
         """Expected work as a multiple of the last epochs, at least 1; it is 1 if the number of records is not known."""
         if records is None or not self._records:
             return 1.0
-        return max(1.0, records / max(_FIRST_RECORDS, *self._records))
+        return max(1.0, records / max(_FEW_RECORDS, *self._records))
 
     def _is_one_cheaper(self, work: float) -> bool:
         """Whether one task is expected to take less time than several, for `work` seconds of work in one task."""
-        if work == 0 or work >= _MOST_WORK:
-            return work == 0
-        seconds, many = self._overhead_of_one + work, self._many
-        if many is self._alike:
-            return seconds <= _WORTH * (max(many.overhead, self._overhead_of_one) + work / many.share / self.width)
-        return seconds <= many.overhead + work / many.share / self.width
+        several = self._many.overhead + work / self._many.share / self.width
+        return work < _MOST_WORK and self._overhead_of_one + work <= _WORTH * several
 
     def _with_trials(self, is_one: bool, work: float) -> bool:
         """Return `is_one`, the expected choice, or from time to time the other one if it may be quicker after all."""
         if is_one != self._prefers_one:
             self._prefers_one, self._epochs_since_trial, self._patience = is_one, 0, _PATIENCE[1]
         self._epochs_since_trial += 1
-        if self._epochs_since_trial < self._patience or not self._may_be_wrong(is_one, work):
+        if self._epochs_since_trial < self._patience:
             return is_one
         self._epochs_since_trial, self._patience = 0, min(2 * self._patience, _PATIENCE[2])
-        return not is_one
+        return is_one != self._may_be_wrong(is_one, work)
 
     def _may_be_wrong(self, is_one: bool, work: float) -> bool:
         """Whether the other choice would be quicker if its costs, now unmeasured, were as low as is plausible."""
         many = self._many
         if is_one:
-            spared = self._overhead_of_one * many.spared / (1 - many.spared)
-            if self.stays:
-                # Such a task has next to no overhead, while the stages of several take as long as ever.
-                spared = max(spared, many.overhead)
-            return work - work / self.width > spared / 2
+            return work - work / self.width > many.overhead / 2
         spread = work / many.share
         alone = _OPTIMISTIC_SHARE * spread
-        return alone < _MOST_WORK and alone < many.overhead * many.spared + spread / self.width
+        return alone < _MOST_WORK and alone < many.overhead + spread / self.width
 
     def took(self, seconds: float, busy: float, is_one: bool) -> None:
         """Learn from an epoch: its seconds, its seconds of work in all tasks, and whether it ran in one task."""

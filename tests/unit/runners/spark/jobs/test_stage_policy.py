@@ -32,9 +32,10 @@ def epochs(extent: StageExtent, count: int, one: float, spread: float, work: flo
     return ways
 
 
-def test_the_first_epoch_is_spread_unless_it_is_known_to_be_small() -> None:
+def test_the_first_epoch_is_spread_unless_it_is_known_not_to_be_large() -> None:
     assert StageExtent(1, 2).choose_one_task(records(10))
-    assert not StageExtent(1, 2).choose_one_task(records(2_000))
+    assert StageExtent(1, 2).choose_one_task(records(50_000))
+    assert not StageExtent(1, 2).choose_one_task(records(200_000))
     assert not StageExtent(1, 2).choose_one_task([OfUnknownSize()])
     assert not StageExtent(1, 2, is_allowed=False).choose_one_task([])
 
@@ -52,7 +53,9 @@ def test_trials_and_what_stays_as_it_is_are_foreseen() -> None:
     for _ in range(120):
         foreseen.append(extent.foresees_one_reader())
         ways += epochs(extent, 1, one=0.10, spread=0.19, work=0.2, share=0.35)
-    assert sum(before != after for before, after in zip(foreseen, ways, strict=True)) < 4
+    assert sum(before != after for before, after in zip(foreseen, ways, strict=True)) < 5, (
+        "whenever a trial is thought of"
+    )
     assert foreseen.count(True) > 100
 
 
@@ -106,24 +109,31 @@ class Telling(OfUnknownSize):
         return None
 
 
+def busy(levels: int, width: int, is_allowed: bool = True, reads_alike: bool = False) -> StageExtent:
+    """One whose epochs have so much work that one task is out of the question."""
+    extent = StageExtent(levels, width, is_allowed, reads_alike)
+    extent.took(1.51, busy=1.5, is_one=True)
+    return extent
+
+
 def is_alike(extent: StageExtent, splits: Sequence[Split]) -> bool:
     """Whether the next epoch is for several tasks that read the same."""
     return not extent.choose_one_task(splits) and extent.is_alike()
 
 
 def test_what_is_not_large_is_read_by_several_tasks_where_that_may_be() -> None:
-    assert is_alike(StageExtent(1, 2, reads_alike=True), records(2_000))
-    assert not is_alike(StageExtent(1, 2), records(2_000))
-    assert not is_alike(StageExtent(1, 2, reads_alike=True), records(200_000))
-    assert not is_alike(StageExtent(1, 2, reads_alike=True), [OfUnknownSize()])
-    assert not is_alike(StageExtent(1, 2, reads_alike=True), [*records(2_000), Telling()])
-    assert not is_alike(StageExtent(1, 1, reads_alike=True), records(2_000))
-    assert not is_alike(StageExtent(1, 5, reads_alike=True), records(2_000))
-    assert not is_alike(StageExtent(1, 2, is_allowed=False, reads_alike=True), records(2_000))
+    assert is_alike(busy(1, 2, reads_alike=True), records(2_000))
+    assert not is_alike(busy(1, 2), records(2_000))
+    assert not is_alike(busy(1, 2, reads_alike=True), records(200_000))
+    assert not is_alike(busy(1, 2, reads_alike=True), [OfUnknownSize()])
+    assert not is_alike(busy(1, 2, reads_alike=True), [*records(2_000), Telling()])
+    assert not is_alike(busy(1, 1, reads_alike=True), records(2_000))
+    assert not is_alike(busy(1, 5, reads_alike=True), records(2_000))
+    assert not is_alike(busy(1, 2, is_allowed=False, reads_alike=True), records(2_000))
 
 
 def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> None:
-    extent = StageExtent(1, 2, reads_alike=True)
+    extent = busy(1, 2, reads_alike=True)
     extent.read(2_000)
     assert is_alike(extent, [OfUnknownSize()])
     assert extent.foresees_one_reader()
@@ -133,7 +143,7 @@ def test_epochs_of_unknown_size_are_thought_to_be_as_large_as_those_before() -> 
 
 
 def test_after_readers_that_differed_epochs_are_spread() -> None:
-    extent = StageExtent(1, 2, reads_alike=True)
+    extent = busy(1, 2, reads_alike=True)
     extent.forbid_reading_alike()
     assert not is_alike(extent, records(2_000))
     assert not extent.foresees_one_reader()
@@ -141,12 +151,12 @@ def test_after_readers_that_differed_epochs_are_spread() -> None:
 
 def test_what_an_epoch_took_is_learned_of_the_way_that_it_went() -> None:
     """One that was given up in a stage of its own is spread after all, and says nothing of that stage."""
-    extent = StageExtent(1, 2, reads_alike=True)
+    extent = busy(1, 2, reads_alike=True)
     assert is_alike(extent, records(2_000))
     extent.run_level_by_level()
     extent.took(60.0, busy=0.6, is_one=False)
     extent.took(0.64, busy=0.6, is_one=True)
-    assert is_alike(extent, records(2_000)), "0.03 s besides, as long as nothing else was measured"
+    assert is_alike(extent, records(2_000)), "0.045 s besides, as long as nothing else was measured"
 
 
 def test_an_epoch_of_next_to_nothing_stays_in_one_task() -> None:
@@ -161,13 +171,10 @@ def test_an_epoch_of_next_to_nothing_stays_in_one_task() -> None:
 
 def test_a_task_that_stays_is_not_given_up_for_what_a_job_cannot_spare() -> None:
     """A trial of the other way ends the task that stays, and a job of two stages takes 60 ms besides its work."""
-    for stays in (False, True):
-        extent = StageExtent(1, 2, stays=stays)
-        ways = []
-        for _ in range(40):
-            ways.append(extent.choose_one_task([]))
-            extent.took(0.045, busy=0.04, is_one=ways[-1])
-        assert all(ways) == stays
+    extent = StageExtent(1, 2)
+    for _ in range(40):
+        assert extent.choose_one_task([])
+        extent.took(0.045, busy=0.04, is_one=True)
 
 
 @given(work=st.floats(0.01, 0.9), share=st.floats(0.4, 1.2), besides=st.floats(0.04, 0.2))
@@ -187,7 +194,8 @@ def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
 
 
 @given(
-    stage=st.floats(0.005, 0.3),
+    besides=st.floats(0.001, 0.05),
+    stage=st.floats(0.02, 0.3),
     work=st.floats(0.001, 2.0),
     share=st.floats(0.4, 1.2),
     levels=st.integers(1, 8),
@@ -195,12 +203,18 @@ def test_between_one_task_and_several_readers_it_settles_on_what_is_quicker(
     begin=st.sampled_from([lambda extent: extent.choose_one_task([]), lambda extent: extent.took(3.0, 2.0, True)]),
 )
 def test_it_settles_on_what_is_quicker(
-    stage: float, work: float, share: float, levels: int, width: int, begin: Callable[[StageExtent], object]
+    besides: float,
+    stage: float,
+    work: float,
+    share: float,
+    levels: int,
+    width: int,
+    begin: Callable[[StageExtent], object],
 ) -> None:
-    """On a machine where a stage always takes as long, for work that is always the same, whatever was at first."""
+    """Where stages and one task always take as long, for work that is always the same, whatever was at first."""
     extent = StageExtent(levels, width)
     begin(extent)
-    one, spread = stage + share * work, (levels + 1) * stage + work / width
+    one, spread = besides + share * work, (levels + 1) * stage + work / width
     ways = epochs(extent, 400, one, spread, work, share)[200:]
     if share * work >= 1.1:
         assert ways.count(True) < 5, "what is long may become longer, and others can work beside it"
