@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
 
 _SHOWN = 5
+Rows = Sequence[tuple[object, ...]]
+Result = pa.Table | Rows
+"""A table, or rows with values in the workload's order, as a system gives them: nobody is timed making tables."""
 
 
 class Expectation(Protocol):
@@ -31,8 +34,10 @@ class Expectation(Protocol):
         """What is the same for all systems in a result, if that is not all of it."""
 
 
-def canonical(of: Expectation, result: pa.Table) -> pa.Table:
+def canonical(of: Expectation, result: Result) -> pa.Table:
     """What systems must agree on of the result, with the workload's column names and types, sorted by all columns."""
+    if not isinstance(result, pa.Table):
+        result = pa.table(list(zip(*result, strict=True)) or [[]] * len(of.columns), schema=of.schema)
     named = result.rename_columns(list(of.columns)).cast(of.schema)
     settled = named if of.settle is None else of.settle(named)
     return settled.sort_by([(column, "ascending") for column in settled.column_names]).combine_chunks()

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Iterable
 
 import apache_beam as beam
-import pyarrow as pa
 from apache_beam.coders import PickleCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.timeutil import TimeDomain
@@ -25,6 +24,7 @@ from benchmarks.generator import SECOND
 from benchmarks.peers.beam_inputs import HEADRACE, Collect, Row, collected, events
 from benchmarks.peers.beam_pipelines import PIPELINES
 from benchmarks.peers.peer import Peer
+from benchmarks.result import Rows
 from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import GAP, W1, W2, W3, W5, W8, W9, WINDOW, Workload
 
@@ -102,18 +102,18 @@ class _Run:
     def __init__(self, workload: Workload, *flags: str) -> None:
         self._workload, self._flags = workload, flags
 
-    def __call__(self, dataset: Dataset) -> pa.Table:
+    def __call__(self, dataset: Dataset) -> Rows:
         with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
             with beam.Pipeline(options=PipelineOptions(self._flags)) as pipeline:
                 rows = _BUILDS[self._workload](pipeline, dataset)
                 _ = rows | "Collect" >> beam.ParDo(Collect(folder))
-            return pa.table(list(zip(*collected(folder), strict=True)), schema=self._workload.schema)
+            return list(collected(folder))
 
 
 class _RunOnSpark(_Run):
     """The same in the Spark session of the other systems."""
 
-    def __call__(self, dataset: Dataset) -> pa.Table:
+    def __call__(self, dataset: Dataset) -> Rows:
         start_session()
         return super().__call__(dataset)
 

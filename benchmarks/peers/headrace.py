@@ -10,15 +10,14 @@ import tempfile
 from collections.abc import Callable
 from typing import Any, cast
 
-import pyarrow as pa
-
 import headrace as beam
 from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import SECOND
-from benchmarks.panes import require_late
+from benchmarks.panes import PANE_COLUMNS, require_late
 from benchmarks.peers.headrace_inputs import Elements, Event, Inputs
 from benchmarks.peers.headrace_pipelines import PIPELINES, sum_row
 from benchmarks.peers.peer import Peer, Run
+from benchmarks.result import Rows
 from benchmarks.session import spark_processes, start_session
 from benchmarks.workload import GAP, W1, W2, W3, W4, WINDOW, Workload
 from headrace.io import Write
@@ -93,7 +92,7 @@ class _Run:
     def __init__(self, workload: Workload, durable: bool, streamed: bool) -> None:
         self._workload, self._durable, self._streamed = workload, durable, streamed
 
-    def __call__(self, dataset: Dataset) -> pa.Table:
+    def __call__(self, dataset: Dataset) -> Rows:
         start_session()
         rows: list[Row] = []
         options: dict[str, object] = {"max_records_per_epoch": FILE_EVENTS} if self._streamed else {}
@@ -103,10 +102,9 @@ class _Run:
             with beam.Pipeline("SparkRunner", options=PipelineOptions([], **options)) as pipeline:
                 sink = CallSink(lambda epoch, delivered: rows.extend(cast(Row, row) for row, _ in delivered))
                 _ = _BUILDS[self._workload](Inputs(pipeline, dataset, self._streamed)) | Write(sink)
-        result = pa.table(list(zip(*rows, strict=True)), schema=self._workload.schema)
         if self._workload is W4 and self._streamed and dataset.events >= MANY:
-            require_late(result)
-        return result
+            require_late(row[PANE_COLUMNS.index("timing")] for row in rows)
+        return rows
 
 
 IN_MEMORY = Peer(

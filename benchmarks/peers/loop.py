@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from math import inf
 from pathlib import Path
@@ -15,10 +15,9 @@ from benchmarks.dataset import FILE_EVENTS, Dataset
 from benchmarks.generator import MINUTE
 from benchmarks.panes import EARLY, LATE, ON_TIME
 from benchmarks.peers.peer import Peer
+from benchmarks.result import Rows
 from benchmarks.steps import DISCOUNT, DISCOUNT_FROM, LEAST, REGIONS
-from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, W7, W8, W9, WINDOW, Workload
-
-Row = tuple[object, ...]
+from benchmarks.workload import GAP, PERIOD, W1, W2, W3, W4, W5, W7, W8, W9, WINDOW
 
 
 def _events(dataset: Dataset) -> Iterator[tuple[str, int, int]]:
@@ -31,18 +30,14 @@ def _read(path: Path) -> Iterator[tuple[str, int, int]]:
     return zip(keys.to_pylist(), values.to_pylist(), timestamps.to_pylist(), strict=True)
 
 
-def _table(workload: Workload, rows: Sequence[Row]) -> pa.Table:
-    return pa.table(list(zip(*rows, strict=True)), schema=workload.schema)
-
-
-def fixed_sums(dataset: Dataset) -> pa.Table:
+def fixed_sums(dataset: Dataset) -> Rows:
     sums: dict[tuple[str, int], int] = defaultdict(int)
     for key, value, timestamp in _events(dataset):
         sums[key, timestamp - timestamp % WINDOW] += value
-    return _table(W1, [(key, start, total) for (key, start), total in sums.items()])
+    return [(key, start, total) for (key, start), total in sums.items()]
 
 
-def session_counts(dataset: Dataset) -> pa.Table:
+def session_counts(dataset: Dataset) -> Rows:
     timestamps_of: dict[str, list[int]] = defaultdict(list)
     for key, _, timestamp in _events(dataset):
         timestamps_of[key].append(timestamp)
@@ -58,10 +53,10 @@ def session_counts(dataset: Dataset) -> pa.Table:
             last = timestamp
             count += 1
         rows.append((key, start, last + GAP, count))
-    return _table(W2, rows)
+    return rows
 
 
-def minute_totals(dataset: Dataset) -> pa.Table:
+def minute_totals(dataset: Dataset) -> Rows:
     pending: dict[int, dict[str, int]] = {}
     totals: dict[str, int] = defaultdict(int)
     rows: list[tuple[str, int, int]] = []
@@ -83,7 +78,7 @@ def minute_totals(dataset: Dataset) -> pa.Table:
                 fire(watermark)
                 due = watermark - watermark % WINDOW + WINDOW
     fire(max(pending, default=0))
-    return _table(W3, rows)
+    return rows
 
 
 class _Panes:
@@ -95,7 +90,7 @@ class _Panes:
         self._open: set[int] = set()
         """Starts of windows whose end the watermark has not reached."""
         self.watermark = -inf
-        self.rows: list[Row] = []
+        self.rows: list[tuple[object, ...]] = []
 
     def add(self, events: Iterable[tuple[str, int, int]]) -> int:
         """Take a bundle in, and fire once for each window that got something; the greatest timestamp."""
@@ -130,26 +125,26 @@ class _Panes:
             state[1] += 1
 
 
-def panes(dataset: Dataset) -> pa.Table:
+def panes(dataset: Dataset) -> Rows:
     """In bundles of a file's size, with a watermark that late events are behind."""
     events, windows, greatest = _events(dataset), _Panes(), 0
     while bundle := list(islice(events, FILE_EVENTS)):
         greatest = max(greatest, windows.add(bundle))
         windows.reach(greatest - dataset.plan.disorder)
     windows.reach(inf)
-    return _table(W4, windows.rows)
+    return windows.rows
 
 
-def sliding_sums(dataset: Dataset) -> pa.Table:
+def sliding_sums(dataset: Dataset) -> Rows:
     sums: dict[tuple[str, int], int] = defaultdict(int)
     for key, value, timestamp in _events(dataset):
         last = timestamp - timestamp % PERIOD
         for start in range(last, last - WINDOW, -PERIOD):
             sums[key, start] += value
-    return _table(W5, [(key, start, total) for (key, start), total in sums.items()])
+    return [(key, start, total) for (key, start), total in sums.items()]
 
 
-def ten_steps(dataset: Dataset) -> pa.Table:
+def ten_steps(dataset: Dataset) -> Rows:
     totals: dict[str, int] = defaultdict(int)
     for line in pq.read_table(dataset.lines.one)["line"].to_pylist():
         key, text, micros = line.split(",")
@@ -162,12 +157,12 @@ def ten_steps(dataset: Dataset) -> pa.Table:
             region = REGIONS[number % 12]
             if amount % 7 != 0:
                 totals[region] += amount - DISCOUNT if amount >= DISCOUNT_FROM else amount
-    return _table(W7, list(totals.items()))
+    return list(totals.items())
 
 
-def summaries(dataset: Dataset) -> pa.Table:
+def summaries(dataset: Dataset) -> Rows:
     pending: dict[int, dict[str, list[int]]] = {}
-    rows: list[Row] = []
+    rows: list[tuple[object, ...]] = []
     greatest = due = 0
 
     def fire(watermark: int) -> None:
@@ -183,10 +178,10 @@ def summaries(dataset: Dataset) -> pa.Table:
                 fire(watermark)
                 due = watermark - watermark % WINDOW + WINDOW
     fire(max(pending, default=0))
-    return _table(W8, rows)
+    return rows
 
 
-def clicked(dataset: Dataset) -> pa.Table:
+def clicked(dataset: Dataset) -> Rows:
     groups: dict[tuple[str, int, int], tuple[list[int], list[int]]] = {}
     for side, path in enumerate((dataset.one, dataset.clicks.one)):
         for key, value, timestamp in _read(path):
@@ -194,7 +189,7 @@ def clicked(dataset: Dataset) -> pa.Table:
             if group not in groups:
                 groups[group] = [], []
             groups[group][side].append(timestamp)
-    return _table(W9, [(*group, *pair) for group, sides in groups.items() for pair in product(*sides)])
+    return [(*group, *pair) for group, sides in groups.items() for pair in product(*sides)]
 
 
 LOOP = Peer(

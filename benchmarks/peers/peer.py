@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-import pyarrow as pa
-
 from benchmarks.dataset import Dataset
 from benchmarks.report import console
+from benchmarks.result import Result
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a run in a process of its own came to: its result, and the time that was taken there."""
 
-    result: pa.Table
+    result: Result
     seconds: float
 
 
-Run = Callable[[Dataset], pa.Table | Outcome]
+Run = Callable[[Dataset], Result | Outcome]
 """Reads the dataset's files, computes, and brings the result into this process, columns in the workload's order."""
 
 

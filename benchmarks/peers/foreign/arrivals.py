@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 
 Event = tuple[str, int, int]
 """Key, value, timestamp in microseconds."""
+Rows = Sequence[tuple[object, ...]]
 COLUMNS = {"W1": ("key", "start", "sum"), "W2": ("key", "start", "end", "count"), "W3": ("key", "minute", "total")}
 
 
@@ -18,7 +19,7 @@ def events(path: str) -> Iterator[Event]:
     return zip(keys.to_pylist(), values.to_pylist(), timestamps.cast(pa.int64()).to_pylist(), strict=True)
 
 
-def table(workload: str, rows: Sequence[tuple[object, ...]]) -> pa.Table:
+def table(workload: str, rows: Rows) -> pa.Table:
     """Rows of a result as a table."""
     names = COLUMNS[workload]
     types = [pa.string() if name == "key" else pa.int64() for name in names]

@@ -12,6 +12,7 @@ from typing import TextIO
 
 import pyarrow as pa
 
+from benchmarks.peers.foreign.arrivals import Rows, table
 from benchmarks.peers.foreign.protocol import Answer, Job
 
 
@@ -24,7 +25,7 @@ class Started:
     """By `time.perf_counter`, which is one clock for all processes of a machine on Linux."""
 
 
-Run = Callable[[Job], pa.Table | Started]
+Run = Callable[[Job], pa.Table | Rows | Started]
 """Reads the job's files and computes the workload; columns in the workload's order, times as int64 microseconds."""
 
 
@@ -60,6 +61,8 @@ def _answer(job: Job, runs: Mapping[str, Run], prepare: Callable[[Job], None]) -
         end = time.perf_counter()
         if isinstance(result, Started):
             result, ready = result.result, result.ready
+        if not isinstance(result, pa.Table):
+            result = table(job.workload, result)
         with pa.OSFile(job.result, "wb") as file, pa.ipc.new_file(file, result.schema) as writer:
             writer.write_table(result)
     except Exception:

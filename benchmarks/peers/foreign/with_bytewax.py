@@ -23,7 +23,6 @@ from typing import Any
 
 import bytewax.operators as op
 import bytewax.operators.windowing as win
-import pyarrow as pa
 from bytewax.dataflow import Dataflow
 from bytewax.inputs import FixedPartitionedSource, StatefulSourcePartition
 from bytewax.operators import KeyedStream, StatefulBatchLogic
@@ -31,7 +30,7 @@ from bytewax.outputs import DynamicSink, StatelessSinkPartition
 from bytewax.recovery import RecoveryConfig, init_db_dir
 from bytewax.testing import cluster_main
 
-from benchmarks.peers.foreign.arrivals import events, table
+from benchmarks.peers.foreign.arrivals import events
 from benchmarks.peers.foreign.protocol import Job
 from benchmarks.peers.foreign.serving import serve
 
@@ -202,7 +201,7 @@ class _Share:
     recovery: str | None
 
 
-def _work(share: _Share) -> pa.Table:
+def _work(share: _Share) -> Rows:
     rows: Rows = []
     flow = Dataflow("benchmark")
     keyed = op.input("events", flow, _Files(share.job.many))
@@ -210,7 +209,7 @@ def _work(share: _Share) -> pa.Table:
     config = RecoveryConfig(share.recovery) if share.recovery else None
     interval = _RECOVERY_INTERVAL if share.recovery else None
     cluster_main(flow, share.addresses, share.number, epoch_interval=interval, recovery_config=config)
-    return table(share.job.workload, rows)
+    return rows
 
 
 def _help(connection: Connection) -> None:
@@ -242,7 +241,7 @@ class _Cluster:
         self._recovery = recovery
         self._helpers: list[Connection] = []
 
-    def run(self, job: Job) -> pa.Table:
+    def run(self, job: Job) -> Rows:
         if len(self._helpers) < self._workers - 1:
             self._helpers = [_helper() for _ in range(self._workers - 1)]
         if not self._recovery:
@@ -251,12 +250,12 @@ class _Cluster:
             init_db_dir(Path(folder), self._workers)
             return self._run(job, folder)
 
-    def _run(self, job: Job, recovery: str | None) -> pa.Table:
+    def _run(self, job: Job, recovery: str | None) -> Rows:
         addresses = _free_addresses(self._workers) if self._workers > 1 else []
         for number, helper in enumerate(self._helpers, start=1):
             helper.send(_Share(job, number, addresses, recovery))
-        tables = [_work(_Share(job, 0, addresses, recovery))]
-        return pa.concat_tables([*tables, *(helper.recv() for helper in self._helpers)])
+        mine = _work(_Share(job, 0, addresses, recovery))
+        return list(itertools.chain(mine, *(helper.recv() for helper in self._helpers)))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pathway.internals.parse_graph import G
 
-from benchmarks.peers.foreign.arrivals import COLUMNS, events, table
+from benchmarks.peers.foreign.arrivals import COLUMNS, Rows, events
 from benchmarks.peers.foreign.protocol import Job
 from benchmarks.peers.foreign.serving import serve
 
@@ -122,7 +122,7 @@ def _computed(job: Job, result: pw.Table) -> pa.Table:
     return pa.Table.from_pandas(frame, preserve_index=False).select(COLUMNS[job.workload])
 
 
-def _streamed(job: Job, result: pw.Table) -> pa.Table:
+def _streamed(job: Job, result: pw.Table) -> Rows:
     """Every row that was put out, whether or not a later step took it back."""
     names = COLUMNS[job.workload]
     rows: list[tuple[Any, ...]] = []
@@ -133,7 +133,7 @@ def _streamed(job: Job, result: pw.Table) -> pa.Table:
 
     pw.io.subscribe(result, on_change=take)
     pw.run(monitoring_level=pw.MonitoringLevel.NONE)
-    return table(job.workload, rows)
+    return rows
 
 
 def _run(build: Callable[[Job], pw.Table], collect: Callable[[Job, pw.Table], pa.Table]) -> Callable[[Job], pa.Table]:

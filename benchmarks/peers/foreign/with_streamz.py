@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import pyarrow as pa
 from streamz import Stream
 
-from benchmarks.peers.foreign.arrivals import Event, events, table
+from benchmarks.peers.foreign.arrivals import Event, Rows, events
 from benchmarks.peers.foreign.protocol import Job
 from benchmarks.peers.foreign.serving import serve
 
@@ -66,7 +65,7 @@ def _totals(totals: Sums, minute: tuple[int, Sums], length: int) -> tuple[Sums, 
     return totals, [(key, start + length, totals[key]) for key in sums]
 
 
-def _run(job: Job) -> pa.Table:
+def _run(job: Job) -> Rows:
     rows: list[tuple[str, int, int]] = []
     source = Stream()
     closed = source.accumulate(_add, returns_state=True, start=_Minutes(job.window, job.delay)).flatten()
@@ -79,7 +78,7 @@ def _run(job: Job) -> pa.Table:
         for event in events(path):
             source.emit(event)
     source.emit(_END)
-    return table(job.workload, rows)
+    return rows
 
 
 if __name__ == "__main__":
