@@ -38,6 +38,8 @@ FAULTS = (
     *("driver killed", "connection cut"),
 )
 _MOST_EPOCHS = 2000
+_APART_SECONDS = 1.0
+"""The least time from a fault to the end of the epoch before the next one."""
 _STOPPED_SECONDS = 2.0
 """How long a worker is stopped that nobody replaces: Spark and the driver wait for it."""
 _EPOCHS_WITHOUT = 2
@@ -64,10 +66,16 @@ class Faults:
         return len(list(self.folder.glob("struck-*")))
 
     def let_next_come(self) -> None:
-        """Called before each epoch: the next fault is due if a task stays that has run an epoch since the last one."""
-        if (number := self.struck()) < len(self.faults) and connected() and (self.folder / "worker").exists():
-            with suppress(FileExistsError), (self.folder / "due").open("x") as due:
-                due.write(f"{number} {self.faults[number]}")
+        """Called before each epoch: the next fault is due if a task stays that has run an epoch after the last one."""
+        number, worker, due = self.struck(), self.folder / "worker", self.folder / "due"
+        if number == len(self.faults) or not connected() or not worker.exists() or due.exists():
+            return
+        # The worker of a killed executor runs epochs until Spark has found out.
+        if (
+            not number
+            or worker.stat().st_mtime > (self.folder / f"struck-{number - 1}").stat().st_ctime + _APART_SECONDS
+        ):
+            due.write_text(f"{number} {self.faults[number]}")
 
     def is_due(self, moment: str) -> bool:
         """Whether the fault that is due strikes at this moment."""
@@ -79,7 +87,6 @@ class Faults:
         if self.is_due(moment):
             number, _, fault = (self.folder / "due").read_text().partition(" ")
             worker, executor = map(int, (self.folder / "worker").read_text().split())
-            (self.folder / "worker").unlink()
             (self.folder / "due").rename(self.folder / f"struck-{number}")
             self._harm(fault.partition("=")[0], worker, executor)
 
@@ -182,9 +189,6 @@ class Count(Computation):
     def process_record(self, record: Record, context: Context) -> None:
         number = cast(int, record.value)
         if connected():
-            worker = self._faults.folder / "worker"
-            if not worker.exists() and not (self._faults.folder / "due").exists():
-                worker.write_text(f"{os.getpid()} {parent(os.getppid())}")
             self._faults.may_strike("first record")
         context.state = cast(int, context.state or 0) + 1
         context.produce("counts", (number, context.state))
@@ -192,6 +196,7 @@ class Count(Computation):
     def finish_bundle(self, emit: object) -> None:
         if connected():
             self._faults.may_strike("last record")
+            (self._faults.folder / "worker").write_text(f"{os.getpid()} {parent(os.getppid())}")
 
 
 class Staging(CallSink):
