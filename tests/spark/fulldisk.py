@@ -37,7 +37,9 @@ def program(what: str, folder: str, out: str, epoch: str) -> None:
 
     place = Path(folder) / "checkpoint" if what == "checkpoint" else Path(out).parent / "checkpoint"
     runner = SparkRunner(intervals=2, steps=FullAt(Path(folder), "plan", int(epoch)))
-    runner.run_topology(lives.topology(Path(out)), RunOptions(str(place), max_records_per_epoch=16))
+    # Epochs in one stage have no shuffles.
+    options = RunOptions(str(place), max_records_per_epoch=16, one_task_epochs=what != "shuffles")
+    runner.run_topology(lives.topology(Path(out)), options)
 
 
 def main(what: str, folder: str, out: str) -> None:

@@ -1,8 +1,8 @@
 """What is not deterministic loses a task: `python -m tests.spark.undecided OUT KIND`, on two real executors.
 
 Level 1 makes something else each time it runs. It sends to both tasks of level 2; when one of these has taken it all
-in, the other kills its executor, and what level 1 made there is lost and made again. KIND says whether level 1 is
-`strong` or `weak`.
+in, the other kills its executor, and what level 1 made there is lost and made again. KIND says whether levels 0 and 1
+are `strong` or `weak`. Which executor runs which task is chance, so level 0 may be lost, too.
 """
 
 from __future__ import annotations
@@ -15,9 +15,19 @@ import time
 from itertools import count
 from pathlib import Path
 
-from headrace.lowlevel import BoundedInjector, CallSink, Computation, Context, Record, Topology
+from headrace.lowlevel import (
+    Batch,
+    BoundedInjector,
+    CallSink,
+    Computation,
+    Context,
+    InlineComputation,
+    Record,
+    Topology,
+)
 from headrace.lowlevel.coders.coder import encode_key, key_hash_of
 from headrace.lowlevel.intervals.interval_map import IntervalMap
+from headrace.lowlevel.records.record import Emit
 from headrace.runners.engine.options import RunOptions
 from tests.spark.cluster import parent
 from tests.spark.lives import write
@@ -43,6 +53,16 @@ def await_file(path: Path) -> None:
             return
         time.sleep(0.1)
     raise TimeoutError(f"no other task made {path}")
+
+
+class PassOn(InlineComputation):
+    """Gives the records of an injector, whose own stream is strong, a stream of the given kind."""
+
+    def __init__(self, strong_productions: bool) -> None:
+        self.strong_productions = strong_productions
+
+    def process_batch(self, stream: str, batch: Batch, emit: Emit) -> None:
+        emit("passed on", batch)
 
 
 class Undecided(Computation):
@@ -85,8 +105,9 @@ class Keep(Computation):
 def topology(out: Path, kind: str) -> Topology:
     made = Topology()
     made.injector("in", BoundedInjector([(FIRST, 1), (SECOND, 2)]))
+    made.inline("pass on", PassOn(strong_productions=kind == "strong"), ["in"], ["passed on"])
     undecided = WeaklyUndecided(out) if kind == "weak" else Undecided(out)
-    made.computation("undecided", undecided, {"in": lambda key: key}, ["numbers"])
+    made.computation("undecided", undecided, {"passed on": lambda key: key}, ["numbers"])
     made.computation("keep", Keep(out), {"numbers": lambda number: number[0]}, ["kept"])
     made.sink("kept", "kept", CallSink(write(out, "kept")))
     return made
