@@ -271,10 +271,11 @@ class Worker:
         delta = context.delta
         self._forget_ids(delta, bundle)
         changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
-        # Nearly all marks are timers on the watermark, whose minimum nothing needs.
-        for (key_hash, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
-            if timestamp is not None:
-                changed[domain].append(Mark(timestamp, key_hash, tag))
+        if context.has_other_marks:
+            # Nearly all marks are timers on the watermark, whose minimum nothing needs.
+            for (key_hash, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
+                if timestamp is not None:
+                    changed[domain].append(Mark(timestamp, key_hash, tag))
         wall = self._oldest(delta, TimeDomain.WALL_TIME, changed[TimeDomain.WALL_TIME])
         hold = self._oldest(delta, HOLD, changed[HOLD])
         return Commit(delta, context.counters, hold, wall.timestamp if wall else None)
