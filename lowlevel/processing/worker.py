@@ -235,11 +235,11 @@ class Worker:
 
     def _run_records(self, context: KeyContext, records: KeyRecords) -> None:
         process = self._computation.process_record
-        fields = zip(repeat(context.key), records.values, records.timestamps, records.ids or repeat(None))
+        timestamps = records.timestamps
+        fields = zip(repeat(context.key), records.values, timestamps, records.ids or repeat(None))
         record = None
         try:
-            for record in map(new_tuple, repeat(Record), fields):
-                context.now = record[2]
+            for context.now, record in zip(timestamps, map(new_tuple, repeat(Record), fields), strict=True):
                 process(record, context)
         except Exception as error:
             raise failed_step(error, self._node.name, context.key, record and record.value) from error
