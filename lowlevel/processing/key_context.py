@@ -69,6 +69,7 @@ class KeyContext:
         "counters",
         "delta",
         "due",
+        "has_other_marks",
         "key",
         "now",
         "prefetch",
@@ -81,6 +82,8 @@ class KeyContext:
         """Has `state` once user code has read or set it."""
         self.delta = Delta()
         self.counters: dict[str, int] = {}
+        self.has_other_marks = False
+        """Whether the bundle has set wall-time timers or holds."""
         self.now = MIN_TIMESTAMP
         """Timestamp of the record or timer being processed: the default for productions."""
         self._node = node
@@ -165,8 +168,8 @@ class KeyContext:
                 names = dict(self._store.scan(self._key_hash, prefix))
             self.prefetch.cell_reads += 1
             cells.update([(name, None) for name in names if name and name.startswith(prefix)])
-        for name in cells:
-            if name and name.startswith(prefix):
+        for name in [name for name, data in cells.items() if data is not None and name.startswith(prefix)]:
+            if name:
                 cells[name] = None
 
     def _scanned(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -189,6 +192,7 @@ class KeyContext:
             number, limit = 0, self._after
         else:
             number, limit = int(domain), self.wall_time
+            self.has_other_marks = True
         mark = (self._key_hash, number, tag)
         if hold is not None:
             self.hold(hold, hold_tag(domain, tag))
@@ -227,7 +231,7 @@ class KeyContext:
 
     def hold(self, timestamp: int, tag: str = "") -> None:
         """See `Context.hold`."""
-        self._may_hold = True
+        self._may_hold = self.has_other_marks = True
         self._marks[self._key_hash, HOLD, tag] = timestamp
 
     def release(self, tag: str = "") -> None:

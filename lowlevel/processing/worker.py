@@ -235,11 +235,11 @@ class Worker:
 
     def _run_records(self, context: KeyContext, records: KeyRecords) -> None:
         process = self._computation.process_record
-        fields = zip(repeat(context.key), records.values, records.timestamps, records.ids or repeat(None))
+        timestamps = records.timestamps
+        fields = zip(repeat(context.key), records.values, timestamps, records.ids or repeat(None))
         record = None
         try:
-            for record in map(new_tuple, repeat(Record), fields):
-                context.now = record[2]
+            for context.now, record in zip(timestamps, map(new_tuple, repeat(Record), fields), strict=True):
                 process(record, context)
         except Exception as error:
             raise failed_step(error, self._node.name, context.key, record and record.value) from error
@@ -271,10 +271,11 @@ class Worker:
         delta = context.delta
         self._forget_ids(delta, bundle)
         changed: dict[int, list[Mark]] = {HOLD: [], TimeDomain.WALL_TIME: []}
-        # Nearly all marks are timers on the watermark, whose minimum nothing needs.
-        for (key_hash, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
-            if timestamp is not None:
-                changed[domain].append(Mark(timestamp, key_hash, tag))
+        if context.has_other_marks:
+            # Nearly all marks are timers on the watermark, whose minimum nothing needs.
+            for (key_hash, domain, tag), timestamp in [change for change in delta.marks.items() if change[0][1]]:
+                if timestamp is not None:
+                    changed[domain].append(Mark(timestamp, key_hash, tag))
         wall = self._oldest(delta, TimeDomain.WALL_TIME, changed[TimeDomain.WALL_TIME])
         hold = self._oldest(delta, HOLD, changed[HOLD])
         return Commit(delta, context.counters, hold, wall.timestamp if wall else None)

@@ -19,6 +19,9 @@ from headrace.lowlevel.records.column_block import ColumnBlock
 from headrace.lowlevel.records.record import KeyExtractor
 from headrace.lowlevel.records.value_schema import Single
 
+_FEW = 1 << 16
+"""Number of keys up to which 16 bits number them."""
+
 
 class ColumnBuffer:
     """Batches of one schema for one consumer of one stream.
@@ -97,7 +100,8 @@ class ColumnBuffer:
         wants: Wants,
     ) -> Iterable[tuple[Interval, ColumnBlock]]:
         """A block for each interval; keys in order of first appearance, the records of a key in order of arrival."""
-        rank = np.empty(len(order), np.int64)
+        # Short numbers are sorted by radix, in a quarter of the time.
+        rank = np.empty(len(order), np.uint16 if len(order) <= _FEW else np.int64)
         rank[order] = np.arange(len(order))
         by_key = np.argsort(rank[numbers], kind="stable")
         counts = np.bincount(numbers, minlength=len(hashed_keys))[order]

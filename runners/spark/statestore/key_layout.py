@@ -41,6 +41,8 @@ Times = NDArray[np.int64]
 _FEW_EQUAL = 4
 """Average length of a run of equal timestamps from which on they share one object."""
 _LAST_TIME = _TIME_BIAS - 1
+_HEAD = 8
+"""Size of the part of a key by which `order_by_head` sorts."""
 
 
 def fit(name: bytes) -> bytes:
@@ -198,9 +200,16 @@ def nearly_sorted(entries: Sequence[tuple[bytes, _T]]) -> list[tuple[bytes, _T]]
 
 
 def order_by_head(keys: Sequence[bytes]) -> list[int]:
-    """The indices of the keys, sorted by the first eight bytes of each key; equal ones keep their order."""
-    heads = b"".join([key[:8] for key in keys])
-    if len(heads) < 8 * len(keys):
-        heads = b"".join([key[:8].ljust(8, b"\0") for key in keys])
-    indices: list[int] = np.frombuffer(heads, ">u8").astype(np.uint64).argsort(kind="stable").tolist()
+    """The indices of the keys, sorted by the first eight bytes of each key; keys with equal heads in any order.
+
+    >>> order_by_head([b"second ~", b"first", b"third"]), order_by_head([b"second ~", b"first  !"])
+    ([1, 0, 2], [1, 0])
+    """
+    size = len(keys[0]) if keys else 0
+    if size >= _HEAD and set(map(len, keys)) == {size}:
+        heads = np.ndarray(len(keys), ">u8", b"".join(keys), strides=(size,))
+    else:
+        heads = np.frombuffer(b"".join([key[:_HEAD].ljust(_HEAD, b"\0") for key in keys]), ">u8")
+    # A stable sort takes five times as long.
+    indices: list[int] = heads.astype(np.uint64).argsort().tolist()
     return indices

@@ -346,15 +346,13 @@ class LmdbStateStore:
         transaction.cursor(table).putmulti(key_layout.nearly_sorted(pairs))
 
     def _change_cells(self, transaction: Transaction, delta: Delta) -> None:
-        pairs = []
-        for (key_hash, cell), contents in delta.cells.items():
-            name = key_hash + cell
-            if contents is None:
-                transaction.delete(key_layout.fit(name), db=self._cells)
-            elif len(name) <= key_layout.LONGEST_PLAIN:
-                pairs.append((name, contents))
-            else:
-                pairs.append(key_layout.named(name, contents))
+        pairs = [(key_hash + cell, data) for (key_hash, cell), data in delta.cells.items() if data is not None]
+        if len(pairs) < len(delta.cells):
+            names = [key_hash + cell for (key_hash, cell), data in delta.cells.items() if data is None]
+            for index in key_layout.order_by_head(names):
+                transaction.delete(key_layout.fit(names[index]), b"", self._cells)
+        if any(len(name) > key_layout.LONGEST_PLAIN for name, _ in pairs):
+            pairs = [key_layout.named(name, data) for name, data in pairs]
         self._put(transaction, self._cells, pairs)
 
     def _forget_empty(self, transaction: Transaction, delta: Delta) -> None:

@@ -32,7 +32,7 @@ from headrace.runners.spark.worker.parallel_writes import ParallelWrites
 _REMEMBERED = 16
 """Number of intervals of which the process caches the last delta file that it wrote. The next task of the same interval
 need not read the file; the delta is dropped once the state store of the interval contains it."""
-_FEW_BYTES = 2 << 20
+_FEW_BYTES = 3 << 20
 """Size up to which a delta file is cached as Python objects, several times as large; larger files as bytes."""
 _LATE_ATTEMPT = 2
 """Spark's number, from 0, of the first attempt that trusts no state store, and sends a full disk to the driver."""
