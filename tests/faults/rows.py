@@ -1,4 +1,4 @@
-"""The 19 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+"""The 20 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
 
 from __future__ import annotations
 
@@ -201,5 +201,20 @@ ROWS: dict[int, Row] = {
         "mounted and the run goes on there.",
         "every line is there once; nothing needs a person",
         ("tests/faults/checkpoint/test_checkpoint_gone.py",),
+    ),
+    20: Row(
+        "the task that stays: killed, stopped, replaced, cut off; its executor and its driver killed or stopped",
+        "While a task stays on Spark, its Python process gets SIGKILL, or SIGSTOP and two seconds later SIGCONT, or "
+        "is stopped, cut off, and continued when other tasks have committed epochs; its executor gets SIGKILL, or is "
+        "stopped with all that it runs until it counts as lost and epochs have gone on, and is then continued; the "
+        "driver gets SIGKILL and is started again, or SIGSTOP, and SIGCONT when another one has gone on; the "
+        "connection is cut from the driver's side or the task's. Each of these happens at each of ten moments: when "
+        "the driver plans, has sent an epoch to the task, has an answer that it has not read, is about to commit, has "
+        "committed, delivers, has delivered; at the first record in the task, after the last one, and while the "
+        "sink's rows are staged. Without Spark, the connection is cut after every byte, from the proof of the secret "
+        "to the farewell. Compared: the numbers and counts that came out, both ways.",
+        "each number counted once, a cut epoch is run again, and another task stays afterwards; a replaced driver is "
+        "told so",
+        ("tests/spark/engine/test_resident_tasks.py", "tests/unit/runners/spark/jobs/test_resident_task.py"),
     ),
 }

@@ -35,7 +35,7 @@ MOMENTS = (
 )
 FAULTS = (
     *("worker killed", "worker stopped", "worker replaced", "executor killed", "executor stopped"),
-    *("driver killed", "connection cut"),
+    *("driver killed", "driver stopped", "connection cut"),
 )
 _MOST_EPOCHS = 2000
 _APART_SECONDS = 1.0
@@ -60,6 +60,11 @@ class Faults:
     def __init__(self, folder: Path, faults: list[str]) -> None:
         self.folder, self.faults = folder, faults
         self.driver = os.getpid()
+        (folder / "driver").write_text(str(self.driver))
+
+    def is_replaced(self) -> bool:
+        """Whether a later driver has begun."""
+        return (self.folder / "driver").read_text() != str(self.driver)
 
     def struck(self) -> int:
         """How many have struck."""
@@ -68,7 +73,7 @@ class Faults:
     def let_next_come(self) -> None:
         """Called before each epoch: the next fault is due if a task stays that has run an epoch after the last one."""
         number, worker, due = self.struck(), self.folder / "worker", self.folder / "due"
-        if number == len(self.faults) or not connected() or not worker.exists() or due.exists():
+        if self.is_replaced() or number == len(self.faults) or due.exists() or not (connected() and worker.exists()):
             return
         # The worker of a killed executor runs epochs until Spark has found out.
         if (
@@ -80,11 +85,11 @@ class Faults:
     def is_due(self, moment: str) -> bool:
         """Whether the fault that is due strikes at this moment."""
         due = self.folder / "due"
-        return due.exists() and due.read_text().endswith(f"={moment}")
+        return due.exists() and due.read_text().endswith(f"={moment}") and not self.is_replaced()
 
     def may_strike(self, moment: str) -> None:
-        """Do the harm that is due at this moment, if any."""
-        if self.is_due(moment):
+        """Do the harm that is due at this moment, if any, while a task stays; in tasks: if it is this one."""
+        if connected() and self.is_due(moment):
             number, _, fault = (self.folder / "due").read_text().partition(" ")
             worker, executor = map(int, (self.folder / "worker").read_text().split())
             (self.folder / "due").rename(self.folder / f"struck-{number}")
@@ -92,12 +97,13 @@ class Faults:
 
     def _harm(self, fault: str, worker: int, executor: int) -> None:
         victim, what = fault.split()
-        processes = {"worker": [worker], "executor": [executor], "driver": [self.driver], "connection": []}[victim]
         if what == "cut":
             cut()
         elif what == "killed":
-            for process in processes:
-                os.kill(process, signal.SIGKILL)
+            os.kill({"worker": worker, "executor": executor, "driver": self.driver}[victim], signal.SIGKILL)
+        elif victim == "driver":
+            # Whoever has started it continues it.
+            os.kill(self.driver, signal.SIGSTOP)
         else:
             stopped = [executor, worker] if victim == "executor" else [worker]
             (self.folder / "stopping").write_text(f"{fault}\n{' '.join(map(str, stopped))}")
@@ -172,7 +178,11 @@ class Numbers(BaseInjector):
 
     def _note_end(self, epoch: int) -> None:
         is_over = self._faults.struck() == len(self._faults.faults) and not (self._faults.folder / "stopped").exists()
-        if (is_over or epoch > _MOST_EPOCHS) and not (self._faults.folder / "end").exists():
+        if (
+            (is_over or epoch > _MOST_EPOCHS)
+            and not self._faults.is_replaced()
+            and not (self._faults.folder / "end").exists()
+        ):
             (self._faults.folder / "end").write_text(str(epoch + 10))
 
     def _end(self) -> int:
@@ -188,14 +198,13 @@ class Count(Computation):
 
     def process_record(self, record: Record, context: Context) -> None:
         number = cast(int, record.value)
-        if connected():
-            self._faults.may_strike("first record")
+        self._faults.may_strike("first record")
         context.state = cast(int, context.state or 0) + 1
         context.produce("counts", (number, context.state))
 
     def finish_bundle(self, emit: object) -> None:
+        self._faults.may_strike("last record")
         if connected():
-            self._faults.may_strike("last record")
             (self._faults.folder / "worker").write_text(f"{os.getpid()} {parent(os.getppid())}")
 
 
@@ -210,8 +219,7 @@ class Staging(CallSink):
         return super().__getstate__() | {"_faults": self._faults}
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
-        if connected():
-            self._faults.may_strike("staging")
+        self._faults.may_strike("staging")
         return super().stage(batch, epoch, interval, token)
 
 

@@ -27,7 +27,7 @@ def test_a_driver_killed_and_started_again(
 ) -> None:
     run = tally(1)
     drivers = Lives(tmp_path, expected, s3.new_place())
-    for kill, epoch in KILLS[-faults(quick=1, full=len(KILLS)) :]:
+    for kill, epoch in sorted(KILLS.items(), key=lambda kill: kill[1])[-faults(quick=1, full=len(KILLS)) :]:
         run.plan()
         run.recovered(drivers.live(kill, epoch))
         run.fire()

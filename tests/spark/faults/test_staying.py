@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,17 +20,66 @@ from tests.spark import staying
 from tests.spark.faults.test_executors import cluster_environment
 
 pytestmark = [pytest.mark.spark, pytest.mark.faults]
+LONGEST = 400
+"""Seconds that a driver may take, with its faults."""
+
+
+@dataclass
+class Driver:
+    """The program in a process of its own."""
+
+    folder: Path
+    number: int
+    faults: list[str]
+
+    def __post_init__(self) -> None:
+        command = [sys.executable, "-m", "tests.spark.staying", str(self.folder), *self.faults]
+        self._log = self.folder / f"driver-{self.number}.log"
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(command, env=cluster_environment(self.folder), stderr=log)
+
+    def run(self, fate: str) -> None:
+        """Wait until it has ended as is its fate, or is stopped."""
+        deadline = time.monotonic() + LONGEST
+        while (ended := os.waitpid(self._process.pid, os.WUNTRACED | os.WNOHANG)) == (0, 0):
+            assert time.monotonic() < deadline, self.said()
+            time.sleep(0.05)
+        _, status = ended
+        if fate == "stopped":
+            assert os.WIFSTOPPED(status), self.said()
+        else:
+            code = self._process.returncode = os.waitstatus_to_exitcode(status)
+            assert code == {"killed": -signal.SIGKILL, "replaced": 1, "ends": 0}[fate], self.said()
+
+    def continue_replaced(self) -> None:
+        """Continue it when another driver has the checkpoint; what it still writes is refused."""
+        os.kill(self._process.pid, signal.SIGCONT)
+        self.run("replaced")
+        assert "FencedError" in self.said() and "was replaced by generation" in self.said(), self.said()
+
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever has failed."""
+        if self._process.returncode is None:
+            self._process.kill()
+            self._process.wait()
 
 
 def undergo(folder: Path, faults: list[str], run: Tally) -> None:
-    """Start the program, again after each death of the driver, and compare what came out."""
+    """Start the program, again when its driver is dead or stopped, and compare what came out."""
     run.plan(len(faults))
-    deaths = sum(fault.startswith("driver killed") for fault in faults)
-    command = [sys.executable, "-m", "tests.spark.staying", str(folder), *faults]
-    environment = cluster_environment(folder)
-    for life in range(deaths + 1):
-        ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=580, check=False)
-        assert ran.returncode == (-signal.SIGKILL if life < deaths else 0), ran.stderr
+    fates = [fault.split("=")[0].split()[1] for fault in faults if fault.startswith("driver")] + ["ends"]
+    stopped: Driver | None = None
+    with ExitStack() as drivers:
+        for number, fate in enumerate(fates):
+            driver = Driver(folder, number, faults)
+            drivers.callback(driver.end)
+            driver.run(fate)
+            if stopped is not None:
+                stopped.continue_replaced()
+            stopped = driver if fate == "stopped" else None
     run.fire(len(list(folder.glob("struck-*"))))
     assert not (folder / "not replaced").exists() and not (folder / "out" / "differs").exists()
     came = [tuple(value) for path in (folder / "out").iterdir() for value, _ in json.loads(path.read_text())]
@@ -34,7 +87,7 @@ def undergo(folder: Path, faults: list[str], run: Tally) -> None:
 
 
 def test_one_fault_of_each_kind(tmp_path: Path, tally: Callable[[int], Tally]) -> None:
-    moments = ("sent", "staging", "first record", "answered", "plan", "last record", "commit")
+    moments = ("sent", "staging", "first record", "answered", "plan", "last record", "commit", "deliver")
     undergo(tmp_path, list(map("=".join, zip(staying.FAULTS, moments, strict=True))), tally(20))
 
 
