@@ -215,6 +215,6 @@ ROWS: dict[int, Row] = {
         "to the farewell. Compared: the numbers and counts that came out, both ways.",
         "each number counted once, a cut epoch is run again, and another task stays afterwards; a replaced driver is "
         "told so",
-        ("tests/spark/engine/test_resident_tasks.py", "tests/unit/runners/spark/jobs/test_resident_task.py"),
+        ("tests/spark/engine/test_resident_tasks.py",),
     ),
 }

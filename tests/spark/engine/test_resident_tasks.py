@@ -27,7 +27,7 @@ from headrace.runners.spark.jobs import resident_task
 from headrace.runners.spark.jobs.epoch_job import EpochJob
 from headrace.runners.spark.jobs.job_error import SparkJobError
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.faults]
 
 KEYS, RECORDS = 7, 5
 Seen = list[tuple[int, int, int]]
