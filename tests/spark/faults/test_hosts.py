@@ -132,7 +132,8 @@ SEEN = {
     stop_executor: "Removing executor .* with no recent heartbeats",
     kill_host: "Lost executor",
     cut_network: "Removing executor .* with no recent heartbeats",
-    fill_disk: "Lost task .*No space left on device",
+    # Java's words or those of a state store, which come lines later: whichever writes first.
+    fill_disk: r"Lost task (?s:.)*(?i:no space left on device)",
     kill_driver: "",
 }
 """What Spark says on the driver when the fault has struck."""
