@@ -19,7 +19,7 @@ from headrace.runners.engine.background_calls import PendingCall, Release, Threa
 from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
-from headrace.runners.spark.jobs.resident_task import ResidentTask
+from headrace.runners.spark.jobs.resident_task import ResidentTasks
 from headrace.runners.spark.jobs.single_stage import limited, was_too_much, was_unlike
 from headrace.runners.spark.jobs.snapshot_job import SnapshotJob
 from headrace.runners.spark.jobs.stage_function import WORKED
@@ -102,7 +102,9 @@ class SparkExecutor:
         is_one = self._extent.choose_one_task(reading)
         if not is_one and not self._extent.is_alike():
             return None
-        if is_one:
+        width = 1 if is_one else min(spec.tasks, self.parallelism)
+        staying = self._resident.prepare(spec.epoch, width)
+        if is_one := is_one or staying == 1:
             # One task of the engine at each level, as each has costs of its own; it works out the watermarks itself.
             spec = self._one_task.of(spec)
             messages = [(0, *message[1:]) for message in messages if message[2] != Kind.CONTROL]
@@ -110,7 +112,11 @@ class SparkExecutor:
         if not fits_one(inputs):
             return None
         began = time.perf_counter()
-        results = self._run_in_one_task(spec, inputs) if is_one else self._run_alike(spec, inputs)
+        results = self._resident.run(spec.epoch, spec.tasks, inputs, staying) if staying else None
+        if results is None:
+            if not is_one:
+                self._resident.give_back()
+            results = self._job(spec).run_in_one_stage(spec.epoch, inputs, 1 if is_one else width)
         if was_too_much(results):
             self._extent.avoid_one_stage()
             return None
@@ -119,16 +125,6 @@ class SparkExecutor:
             self._extent.forbid_reading_alike()
             return None
         return self._noted(results, began, is_one)
-
-    def _run_in_one_task(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
-        """Run an epoch in the task that stays, or as a job if there is none."""
-        results = self._resident.run(spec.epoch, spec.tasks, inputs)
-        return self._job(spec).run_in_one_stage(spec.epoch, inputs) if results is None else results
-
-    def _run_alike(self, spec: EpochSpec, inputs: list[Message]) -> list[Message]:
-        """Run an epoch in several tasks that read the same input."""
-        self._resident.give_back()
-        return self._job(spec).run_in_one_stage(spec.epoch, inputs, min(spec.tasks, self.parallelism))
 
     def _noted(self, messages: Sequence[Message], began: float, is_one: bool) -> list[Message]:
         """Return the messages except those of kind `WORKED`, whose times are passed to the stage policy."""
@@ -140,12 +136,12 @@ class SparkExecutor:
         may_read_twice = obstacle_to_reading_twice(self.topology) is None
         return StageExtent(len(self.topology.levels()), self.parallelism, self._one_task_epochs, may_read_twice)
 
-    def _new_resident(self) -> ResidentTask:
+    def _new_resident(self) -> ResidentTasks:
         address = driver_address(self._session)
         if address is None and self._one_task_epochs and self._task_idle_seconds > 0:
             _log.info("Spark encrypts its connections, so no task stays for small epochs: each of them is a job")
         idle_seconds = self._task_idle_seconds if self._one_task_epochs else 0.0
-        return ResidentTask(self._session, self._payload, address, idle_seconds)
+        return ResidentTasks(self._session, self._payload, address, idle_seconds)
 
     def _job(self, spec: EpochSpec) -> EpochJob:
         if (job := self._jobs.get(spec.tasks)) is None:

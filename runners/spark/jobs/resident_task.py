@@ -1,9 +1,12 @@
-"""A task of Spark that stays: it runs small epochs one after another, without a Spark job for each.
+"""Tasks of Spark that stay: they run small epochs one after another, without a Spark job for each.
 
 A job of one task holds one of Spark's slots. Its worker process connects to the driver, gets an epoch's messages, runs
-all levels as the only task of a `SingleStage` does, and answers with the messages to the driver. Only plans and reports
+all levels as a task of a `SingleStage` does, and answers with the messages to the driver. Only plans and reports
 travel over the connection; state and output go to the checkpoint, and reports carry the tokens of their attempts, as in
 any epoch. If the task, its host or the connection is lost, the driver gives the epoch up and runs it as a job.
+
+The runs of a process leave one of Spark's slots to other jobs. Several tasks of an epoch, which all read the same, may
+also use that one, for as long as no other job is there.
 
 The driver listens on the address at which Spark's executors reach it, for one connection of one job, and both sides
 prove that they know a secret, which travels in the function of the task. The connection is not encrypted:
@@ -15,6 +18,7 @@ from __future__ import annotations
 import logging
 import socket
 import struct
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -31,7 +35,7 @@ from pyspark.sql import SparkSession
 from headrace.runners.engine.messages import Message, pack, unpack
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
-from headrace.runners.spark.jobs.single_stage import WHOLE, run_stage
+from headrace.runners.spark.jobs.single_stage import Share, run_stage
 from headrace.runners.spark.jobs.stage_function import SCHEMA
 from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.process import PROCESS
@@ -44,6 +48,12 @@ _HANDSHAKE_SECONDS = 5
 """How long either side waits for the other to prove that it knows the secret."""
 _LOOK_SECONDS = 0.5
 """How often the driver looks whether Spark still runs the task, while it waits for an answer."""
+_FURTHER_IDLE_SECONDS = 1.0
+"""How long a further task, which may hold the last slot, waits at most for an epoch before it leaves."""
+_SOON_SECONDS = 1.0
+"""How long a further task may wait for a slot."""
+_ALONE_SECONDS = 0.5
+"""How long there is no further task after another job was there."""
 _LEAVE_SECONDS = 5.0
 """How long the driver waits until a task that was asked to leave has left, before it cancels the job."""
 _LEAVE = b""
@@ -52,14 +62,14 @@ _CUT = (EOFError, OSError)
 """Errors of a connection whose other end is gone."""
 
 
-class ResidentTask:
-    """The task that stays of one run, begun when small epochs come and ended when the slot is needed or nothing comes.
+class ResidentTasks:
+    """The tasks that stay of one run, begun when small epochs come and ended when slots are needed or nothing comes.
 
     Args:
         session: The engine's session.
         payload: The payload of all tasks of the run.
         address: Where the driver listens; None if it may not.
-        idle_seconds: How long the task waits for an epoch before it leaves; 0 for no task that stays.
+        idle_seconds: How long the first task waits for an epoch before it leaves; 0 for no task that stays.
     """
 
     def __init__(
@@ -69,51 +79,89 @@ class ResidentTask:
         self._idle_seconds = idle_seconds
         self._is_allowed = address is not None and idle_seconds > 0
         context = session.sparkContext
-        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism - 1))
-        self._running: _RunningTask | None = None
+        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism))
+        self._running: list[_RunningTask] = []
         self._losses = 0
+        self._alone_until = 0.0
+        """Until when (`monotonic`) there is one task at most, as another job was there."""
 
-    def run(self, epoch: int, tasks: int, messages: Sequence[Message]) -> list[Message] | None:
-        """Run an epoch; returns the messages to the driver, or None if it has to be run as a job.
+    def prepare(self, epoch: int, width: int) -> int:
+        """Begin tasks for an epoch; how many are there for it: `width`, 1 while others need the slots, or 0.
 
-        That is so if no task may stay, and after it was lost.
+        It is 0 if no task may stay, and the epoch has to be a job.
+        """
+        if len(self._running) > 1 and self._is_another_job():
+            self._go_alone()
+        if not self._begin(epoch):
+            return 0
+        return width if width == 1 or self._begin_further(epoch, width) else 1
+
+    def run(self, epoch: int, tasks: int, messages: Sequence[Message], width: int) -> list[Message] | None:
+        """Run an epoch; returns the messages to the driver, or None if it has to be a job, as a task was lost or left.
 
         Args:
             epoch: Number of the epoch.
             tasks: Number of the engine's tasks at each level.
             messages: The messages to the engine's tasks.
+            width: What `prepare` returned: the number of Spark's tasks, which all get the messages.
 
         Raises:
-            SparkJobError: The job was cancelled from outside, as at a second signal.
+            SparkJobError: A job was cancelled from outside, as at a second signal.
         """
-        while self._running is not None or self._begin(epoch):
-            assert self._running is not None, "it has begun"
-            try:
-                return self._running.run(tasks, messages)
-            except _LeftError:
-                self.give_back()
-            except _CUT as error:
-                self._lose(epoch, error)
-                break
+        try:
+            for number, task in enumerate(self._running[:width]):
+                task.send(tasks, Share(number, width), messages)
+            return [message for task in self._running[:width] for message in task.answer()]
+        except _LeftError:
+            self.give_back()
+        except _CUT as error:
+            self._lose(epoch, error)
         return None
 
     def _begin(self, epoch: int) -> bool:
-        """Begin a job whose task stays, if it may; whether it may."""
-        if not self._is_allowed or not self._slots.take():
+        """Begin the first task, if it may stay; whether it is there."""
+        if not self._running and self._is_allowed and self._slots.take():
+            self._running.append(self._new(epoch, self._idle_seconds))
+        return bool(self._running)
+
+    def _begin_further(self, epoch: int, width: int) -> bool:
+        """Begin further tasks until there are so many; whether all are there."""
+        for left in [task for task in self._running[1:] if task.has_ended]:
+            self._running.remove(left)
+            left.end()
+        if len(self._running) < width and (time.monotonic() < self._alone_until or self._is_another_job()):
             return False
+        while len(self._running) < width:
+            if not self._slots.take(also_last=True):
+                return False
+            self._running.append(self._new(epoch, min(self._idle_seconds, _FURTHER_IDLE_SECONDS)))
+        if all(task.comes_soon() for task in self._running[1:]):
+            return True
+        self._go_alone()
+        return False
+
+    def _new(self, epoch: int, idle_seconds: float) -> _RunningTask:
         assert self._address is not None, "it is allowed"
-        task = self._session, self._payload, self._address, self._idle_seconds, epoch
-        self._running = _RunningTask(*task, self._slots)
-        return True
+        return _RunningTask(self._session, self._payload, self._address, idle_seconds, epoch, self._slots)
+
+    def _is_another_job(self) -> bool:
+        """Whether Spark has another job than those of the tasks that stay."""
+        active = self._session.sparkContext.statusTracker().getActiveJobsIds()
+        return len(active) > sum(not task.has_ended for task in self._running)
+
+    def _go_alone(self) -> None:
+        """End further tasks, and begin none for a while."""
+        self._alone_until = time.monotonic() + _ALONE_SECONDS
+        while len(self._running) > 1:
+            self._running.pop().end()
 
     def _lose(self, epoch: int, error: Exception) -> None:
-        """Note that the task was lost; too often, and there will be no other."""
-        assert self._running is not None, "it was lost"
-        lost, self._running = self._running, None
-        lost.end(at_once=True)
-        if lost.was_cancelled:
-            assert lost.error is not None, "it says that the job was cancelled"
-            raise lost.error
+        """Note that a task was lost; too often, and there will be no other."""
+        lost, self._running = self._running, []
+        for task in lost:
+            task.end(at_once=True)
+        if (cancelled := next((task.error for task in lost if task.was_cancelled), None)) is not None:
+            raise cancelled
         self._losses += 1
         self._is_allowed = self._losses < _LOSSES
         _log.warning(
@@ -125,26 +173,26 @@ class ResidentTask:
         )
 
     def give_back(self, at_once: bool = False) -> None:
-        """End the task, so that Spark has its slot for other tasks; nothing happens if there is none.
+        """End the tasks, so that Spark has their slots for others; nothing happens if there is none.
 
-        With `at_once` the job is cancelled.
+        With `at_once` their jobs are cancelled.
         """
-        if self._running is not None:
-            self._running.end(at_once)
-            self._running = None
+        while self._running:
+            self._running.pop().end(at_once)
 
 
 class _Slots:
-    """The slots of Spark that tasks of this process's runs may hold: all but one, which is left to other jobs."""
+    """The slots of Spark that tasks of this process's runs may hold."""
 
-    def __init__(self, most: int) -> None:
-        self._free = most
+    def __init__(self, slots: int) -> None:
+        self._free = slots
         self._lock = Lock()
 
-    def take(self) -> bool:
-        """Take a slot for a task; False if there is none."""
+    def take(self, also_last: bool = False) -> bool:
+        """Take a slot for a task; False if there is none, or only the last one, which `also_last` may take."""
         with self._lock:
-            self._free -= 1 if (is_free := self._free > 0) else 0
+            is_free = self._free > (0 if also_last else 1)
+            self._free -= is_free
             return is_free
 
     def give_back(self) -> None:
@@ -225,19 +273,27 @@ class _RunningTask:
         """Whether something else than this object has cancelled the job."""
         return self.error is not None and "cancelled" in str(self.error)
 
-    def run(self, tasks: int, messages: Sequence[Message]) -> list[Message]:
-        """Run an epoch; returns the messages to the driver.
-
-        Raises `_LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
-        """
+    def send(self, tasks: int, share: Share, messages: Sequence[Message]) -> None:
+        """Send the messages of an epoch. Raises `EOFError` or `OSError` if the task is lost."""
         connection = self._wait()
         # Where nobody reads any more, there may be a word from when the task left.
         with suppress(ConnectionError):
-            connection.send_bytes(pack((tasks, list(messages))))
-        answer = self._answer(connection)
+            connection.send_bytes(pack((tasks, share, list(messages))))
+
+    def answer(self) -> list[Message]:
+        """Wait for the messages to the driver.
+
+        Raises `_LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
+        """
+        answer = self._answer(self._wait())
         if answer == _LEAVE:
             raise _LeftError
         return cast("list[Message]", unpack(answer))
+
+    def comes_soon(self) -> bool:
+        """Whether the task connects soon; other tasks may be before it in Spark's queue."""
+        self._is_there.wait(_SOON_SECONDS)
+        return self._connection is not None
 
     def _wait(self) -> Connection:
         """Wait until the task has connected; like any task, it may have to wait for a slot. Raises `EOFError`."""
@@ -334,8 +390,8 @@ class _EpochLoop:
             request = connection.recv_bytes()
             if request == _LEAVE:
                 return
-            tasks, messages = cast("tuple[int, list[Message]]", unpack(request))
+            tasks, share, messages = cast("tuple[int, Share, list[Message]]", unpack(request))
             with PROCESS.epoch(self.payload) as (contents, host):
-                answer = list(run_stage(contents.program, host, tasks, WHOLE, messages))
+                answer = list(run_stage(contents.program, host, tasks, share, messages))
             connection.send_bytes(pack(answer))
         connection.send_bytes(_LEAVE)

@@ -58,10 +58,6 @@ class Share(NamedTuple):
         return interval.owner % self.width == self.number
 
 
-WHOLE = Share(0, 1)
-"""All of the engine's tasks."""
-
-
 def run_stage(
     program: PreparedTopology,
     host: SparkHost,

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel.intervals.interval_map import Wants
 from headrace.runners.engine.messages import DRIVER, Kind, Message
 from headrace.runners.spark.jobs import resident_task
-from headrace.runners.spark.jobs.resident_task import ResidentTask
+from headrace.runners.spark.jobs.resident_task import ResidentTasks
 from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.task_payload import TaskPayload
 from tests.depth import faults
@@ -100,12 +100,12 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
 
 def live(session: SparkSession) -> tuple[list[int], list[int]]:
     """Epochs until the task has answered some, in the order of epochs: those answered, and those that are jobs."""
-    resident = ResidentTask(session, TaskPayload(b"", b""), HERE, 60.0)
+    resident = ResidentTasks(session, TaskPayload(b"", b""), HERE, 60.0)
     answered: list[int] = []
     jobs: list[int] = []
     for epoch in range(400):
         messages = [(0, 1, Kind.SPLIT, b"%d of %d" % (number, epoch)) for number in range(2)]
-        if (got := resident.run(epoch, 1, messages)) is None:
+        if not (width := resident.prepare(epoch, 1)) or (got := resident.run(epoch, 1, messages, width)) is None:
             jobs.append(epoch)
             time.sleep(0.005)
         else:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from threading import Thread
+from typing import cast
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +29,7 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.jobs import epoch_job
+from headrace.runners.spark.jobs.resident_task import ResidentTasks
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 
 pytestmark = pytest.mark.spark
@@ -70,11 +74,12 @@ class AnotherForEach(Numbers):
 class Input(BaseInjector):
     max_delay = 10
 
-    def __init__(self, split: type[Numbers] = Numbers) -> None:
-        self.split = split
+    def __init__(self, split: type[Numbers] = Numbers, before: Callable[[int], None] = lambda position: None) -> None:
+        self.split, self.before = split, before
 
     def plan(self, position: object, limit: int, splits: int) -> Delivery:
         assert isinstance(position, int)
+        self.before(position)
         found: list[Split] = [self.split(position * RECORDS)]
         return Delivery(found, position + 1, done=position + 1 == EPOCHS)
 
@@ -90,32 +95,47 @@ class Sums(Computation):
 
 @dataclass
 class Watched:
-    """A run on Spark, and by how many tasks of one stage its epochs were tried."""
+    """A run on Spark, and by how many tasks of one stage its epochs were tried, in jobs or in tasks that stay."""
 
     result: RunResult
     rows: list[object]
-    widths: list[int] = field(default_factory=list)
+    jobs: list[int] = field(default_factory=list)
+    stays: list[int] = field(default_factory=list)
+
+    @property
+    def widths(self) -> list[int]:
+        """Of jobs and of tasks that stay."""
+        return self.jobs + self.stays
 
 
 Run = Callable[..., Watched]
 
 
-@pytest.fixture
-def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Run:
-    widths: list[int] = []
-    run_in_one = epoch_job.EpochJob.run_in_one_stage
+@pytest.fixture(params=[0.0, 60.0], ids=["jobs", "tasks that stay"])
+def run(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Run:
+    jobs: list[int] = []
+    stays: list[int] = []
+    run_job, run_staying = epoch_job.EpochJob.run_in_one_stage, ResidentTasks.run
 
-    def watched(self: epoch_job.EpochJob, epoch: int, rows: Sequence[Message], width: int = 1) -> list[Message]:
-        widths.append(width)
-        return run_in_one(self, epoch, rows, width)
+    def as_job(self: epoch_job.EpochJob, epoch: int, rows: Sequence[Message], width: int = 1) -> list[Message]:
+        jobs.append(width)
+        return run_job(self, epoch, rows, width)
 
-    monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", watched)
+    def staying(self: ResidentTasks, epoch: int, tasks: int, rows: Sequence[Message], width: int) -> object:
+        stays.append(width)
+        return run_staying(self, epoch, tasks, rows, width)
+
+    monkeypatch.setattr(epoch_job.EpochJob, "run_in_one_stage", as_job)
+    monkeypatch.setattr(ResidentTasks, "run", staying)
     monkeypatch.setattr(StageExtent, "choose_one_task", never(StageExtent.choose_one_task))
 
     def run(split: type[Numbers] = Numbers, computation: Computation | None = None, **options: object) -> Watched:
         rows: list[object] = []
-        result = SparkRunner(spark, intervals=3).run_topology(topology(rows, split, computation), RunOptions(**options))
-        return Watched(result, rows, widths)
+        made = topology(
+            rows, split, computation, cast("Callable[[int], None]", options.pop("before", lambda position: None))
+        )
+        settings = RunOptions(**{"task_idle_seconds": request.param, **options})
+        return Watched(SparkRunner(spark, intervals=3).run_topology(made, settings), rows, jobs, stays)
 
     return run
 
@@ -130,9 +150,14 @@ def never(is_one: Callable[[StageExtent, Sequence[Split]], bool]) -> Callable[[S
     return asked
 
 
-def topology(rows: list[object], split: type[Numbers] = Numbers, computation: Computation | None = None) -> Topology:
+def topology(
+    rows: list[object],
+    split: type[Numbers] = Numbers,
+    computation: Computation | None = None,
+    before: Callable[[int], None] = lambda position: None,
+) -> Topology:
     built = Topology()
-    built.injector("in", Input(split))
+    built.injector("in", Input(split, before))
     built.computation("sums", computation or Sums(), {"in": itemgetter(0)}, ["sums"])
     built.sink("rows", "sums", CallSink(lambda epoch, its: rows.extend((epoch, *row) for row in its)))
     return built
@@ -157,13 +182,16 @@ def test_several_tasks_come_to_what_one_runner_in_memory_does(run: Run) -> None:
     found, reference = run(), expected()
     # The first epoch of an input of which nothing is known is spread.
     assert found.widths == [2] * (EPOCHS - 1)
+    assert found.jobs == [] or found.stays == []
     assert sorted(found.rows) == sorted(reference.rows)
     assert found.result == reference.result
     assert found.result.counters["in"] == {"records": EPOCHS * RECORDS}
     assert counted(found) == counted(reference)
 
 
+@pytest.mark.parametrize("run", [0.0], indirect=True, ids=["jobs"])
 def test_where_tasks_read_something_else_one_reads_for_all(run: Run, caplog: pytest.LogCaptureFixture) -> None:
+    """In jobs, whose tasks have numbers of their own; what the tasks that stay report is compared in the same place."""
     with caplog.at_level("INFO"):
         found = run(AnotherForEach)
     assert found.widths == [2], "it is not tried again"
@@ -209,6 +237,28 @@ class Fails(Sums):
         if record.value[1] == 2 * RECORDS + 5:
             raise ValueError("five")
         super().process_record(record, context)
+
+
+@pytest.mark.parametrize("run", [60.0], indirect=True, ids=["tasks that stay"])
+def test_tasks_that_stay_give_way_to_another_job(run: Run, spark: SparkSession) -> None:
+    """With two slots, and both held, another job waits for the end of an epoch at most."""
+    counts: list[int] = []
+    other = Thread(target=lambda: counts.append(spark.range(0, 700, 1, 4).count()))
+
+    def before(position: int) -> None:
+        if position == EPOCHS - 2:
+            other.start()
+            deadline = time.monotonic() + 30
+            while len(spark.sparkContext.statusTracker().getActiveJobsIds()) < 3 and time.monotonic() < deadline:
+                time.sleep(0.01)
+        elif position == EPOCHS - 1:
+            other.join(30)
+            time.sleep(0.6)
+
+    found = run(before=before)
+    assert counts == [700]
+    assert found.stays == [2, 1, 2], "the second task came back when the other job had ended"
+    assert sorted(found.rows) == sorted(expected().rows)
 
 
 def test_an_error_names_step_key_and_value_as_ever(run: Run) -> None:

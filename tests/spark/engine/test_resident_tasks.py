@@ -239,14 +239,14 @@ def test_a_connection_that_is_cut(
     seen: Seen = []
     cut: list[int] = []
     answer = resident_task._RunningTask._answer
-    send = resident_task._RunningTask.run
+    send = resident_task._RunningTask.send
 
     def shut(self) -> None:
         cut.append(1)
         with socket.socket(fileno=socket.dup(self._connection.fileno())) as again:
             again.shutdown(socket.SHUT_RDWR)
 
-    def running(self, *rest):
+    def sending(self, *rest):
         if when == "before the epoch" and self._connection is not None and len(seen) > 100 and not cut:
             shut(self)
         return send(self, *rest)
@@ -258,7 +258,7 @@ def test_a_connection_that_is_cut(
             shut(self)
         return answer(self, connection)
 
-    monkeypatch.setattr(resident_task._RunningTask, "run", running)
+    monkeypatch.setattr(resident_task._RunningTask, "send", sending)
     monkeypatch.setattr(resident_task._RunningTask, "_answer", answering)
     run(spark, topology(seen, Numbers(60)), tmp_path)
     assert cut and found(seen) == expected(60)

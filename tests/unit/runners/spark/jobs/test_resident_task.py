@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.runners.spark.jobs import resident_task
-from headrace.runners.spark.jobs.resident_task import ResidentTask, _EpochLoop, _greeted, _joined
+from headrace.runners.spark.jobs.resident_task import ResidentTasks, _EpochLoop, _greeted, _joined
 from headrace.runners.spark.session import DriverAddress, driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -133,7 +133,7 @@ def test_no_task_stays(
     parallelism: int, address: DriverAddress | None, idle_seconds: float, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG):
-        resident = ResidentTask(session(parallelism), TaskPayload(b"", b""), address, idle_seconds)
-        assert [resident.run(epoch, 1, []) for epoch in range(3)] == [None] * 3
+        resident = ResidentTasks(session(parallelism), TaskPayload(b"", b""), address, idle_seconds)
+        assert [resident.prepare(epoch, width) for epoch in range(3) for width in (1, 2)] == [0] * 6
         resident.give_back()
     assert not caplog.records
