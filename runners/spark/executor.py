@@ -19,7 +19,7 @@ from headrace.runners.engine.background_calls import PendingCall, Release, Threa
 from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
-from headrace.runners.spark.jobs.resident_task import ResidentTasks
+from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.jobs.single_stage import limited, was_too_much, was_unlike
 from headrace.runners.spark.jobs.snapshot_job import SnapshotJob
 from headrace.runners.spark.jobs.stage_function import WORKED

@@ -1,12 +1,9 @@
-"""Tasks of Spark that stay: they run small epochs one after another, without a Spark job for each.
+"""A task of Spark that stays: it runs small epochs one after another, without a Spark job for each.
 
 A job of one task holds one of Spark's slots. Its worker process connects to the driver, gets an epoch's messages, runs
 all levels as a task of a `SingleStage` does, and answers with the messages to the driver. Only plans and reports
 travel over the connection; state and output go to the checkpoint, and reports carry the tokens of their attempts, as in
-any epoch. If the task, its host or the connection is lost, the driver gives the epoch up and runs it as a job.
-
-The runs of a process leave one of Spark's slots to other jobs. Several tasks of an epoch, which all read the same, may
-also use that one, for as long as no other job is there.
+any epoch.
 
 The driver listens on the address at which Spark's executors reach it, for one connection of one job, and both sides
 prove that they know a secret, which travels in the function of the task. The connection is not encrypted:
@@ -18,14 +15,13 @@ from __future__ import annotations
 import logging
 import socket
 import struct
-import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from secrets import token_bytes, token_hex
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from typing import cast
 
 import pyarrow as pa
@@ -42,175 +38,35 @@ from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
 _log = logging.getLogger(__name__)
-_LOSSES = 3
-"""Lost tasks of a run after which epochs are run as jobs only."""
 _HANDSHAKE_SECONDS = 5
 """How long either side waits for the other to prove that it knows the secret."""
 _LOOK_SECONDS = 0.5
 """How often the driver looks whether Spark still runs the task, while it waits for an answer."""
-_FURTHER_IDLE_SECONDS = 1.0
-"""How long a further task, which may hold the last slot, waits at most for an epoch before it leaves."""
 _SOON_SECONDS = 1.0
 """How long a further task may wait for a slot."""
-_ALONE_SECONDS = 0.5
-"""How long there is no further task after another job was there."""
 _LEAVE_SECONDS = 5.0
 """How long the driver waits until a task that was asked to leave has left, before it cancels the job."""
 _LEAVE = b""
 """The message by which either side ends the stay."""
-_CUT = (EOFError, OSError)
+CUT = (EOFError, OSError)
 """Errors of a connection whose other end is gone."""
 
 
-class ResidentTasks:
-    """The tasks that stay of one run, begun when small epochs come and ended when slots are needed or nothing comes.
+class LeftError(Exception):
+    """The task has left, as it had nothing to do for long."""
+
+
+class ResidentTask:
+    """One job of one task that stays, and the connection to the task.
 
     Args:
         session: The engine's session.
         payload: The payload of all tasks of the run.
-        address: Where the driver listens; None if it may not.
-        idle_seconds: How long the first task waits for an epoch before it leaves; 0 for no task that stays.
+        address: Where the driver listens.
+        idle_seconds: How long the task waits for an epoch before it leaves.
+        epoch: The first epoch, for Spark's UI.
+        ended: What to call when the job has ended.
     """
-
-    def __init__(
-        self, session: SparkSession, payload: TaskPayload, address: DriverAddress | None, idle_seconds: float
-    ) -> None:
-        self._session, self._payload, self._address = session, payload, address
-        self._idle_seconds = idle_seconds
-        self._is_allowed = address is not None and idle_seconds > 0
-        context = session.sparkContext
-        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism))
-        self._running: list[_RunningTask] = []
-        self._losses = 0
-        self._alone_until = 0.0
-        """Until when (`monotonic`) there is one task at most, as another job was there."""
-
-    def prepare(self, epoch: int, width: int) -> int:
-        """Begin tasks for an epoch; how many are there for it: `width`, 1 while others need the slots, or 0.
-
-        It is 0 if no task may stay, and the epoch has to be a job.
-        """
-        if len(self._running) > 1 and self._is_another_job():
-            self._go_alone()
-        if not self._begin(epoch):
-            return 0
-        return width if width == 1 or self._begin_further(epoch, width) else 1
-
-    def run(self, epoch: int, tasks: int, messages: Sequence[Message], width: int) -> list[Message] | None:
-        """Run an epoch; returns the messages to the driver, or None if it has to be a job, as a task was lost or left.
-
-        Args:
-            epoch: Number of the epoch.
-            tasks: Number of the engine's tasks at each level.
-            messages: The messages to the engine's tasks.
-            width: What `prepare` returned: the number of Spark's tasks, which all get the messages.
-
-        Raises:
-            SparkJobError: A job was cancelled from outside, as at a second signal.
-        """
-        try:
-            for number, task in enumerate(self._running[:width]):
-                task.send(tasks, Share(number, width), messages)
-            return [message for task in self._running[:width] for message in task.answer()]
-        except _LeftError:
-            self.give_back()
-        except _CUT as error:
-            self._lose(epoch, error)
-        return None
-
-    def _begin(self, epoch: int) -> bool:
-        """Begin the first task, if it may stay; whether it is there."""
-        if not self._running and self._is_allowed and self._slots.take():
-            self._running.append(self._new(epoch, self._idle_seconds))
-        return bool(self._running)
-
-    def _begin_further(self, epoch: int, width: int) -> bool:
-        """Begin further tasks until there are so many; whether all are there."""
-        for left in [task for task in self._running[1:] if task.has_ended]:
-            self._running.remove(left)
-            left.end()
-        if len(self._running) < width and (time.monotonic() < self._alone_until or self._is_another_job()):
-            return False
-        while len(self._running) < width:
-            if not self._slots.take(also_last=True):
-                return False
-            self._running.append(self._new(epoch, min(self._idle_seconds, _FURTHER_IDLE_SECONDS)))
-        if all(task.comes_soon() for task in self._running[1:]):
-            return True
-        self._go_alone()
-        return False
-
-    def _new(self, epoch: int, idle_seconds: float) -> _RunningTask:
-        assert self._address is not None, "it is allowed"
-        return _RunningTask(self._session, self._payload, self._address, idle_seconds, epoch, self._slots)
-
-    def _is_another_job(self) -> bool:
-        """Whether Spark has another job than those of the tasks that stay."""
-        active = self._session.sparkContext.statusTracker().getActiveJobsIds()
-        return len(active) > sum(not task.has_ended for task in self._running)
-
-    def _go_alone(self) -> None:
-        """End further tasks, and begin none for a while."""
-        self._alone_until = time.monotonic() + _ALONE_SECONDS
-        while len(self._running) > 1:
-            self._running.pop().end()
-
-    def _lose(self, epoch: int, error: Exception) -> None:
-        """Note that a task was lost; too often, and there will be no other."""
-        lost, self._running = self._running, []
-        for task in lost:
-            task.end(at_once=True)
-        if (cancelled := next((task.error for task in lost if task.was_cancelled), None)) is not None:
-            raise cancelled
-        self._losses += 1
-        self._is_allowed = self._losses < _LOSSES
-        _log.warning(
-            "epoch %d: the task that stays was lost (%s: %s), so the epoch is run again as a Spark job%s",
-            epoch,
-            type(error).__name__,
-            str(error) or "the connection has ended",
-            "" if self._is_allowed else f"; that was so {_LOSSES} times, so there will be no such task in this run",
-        )
-
-    def give_back(self, at_once: bool = False) -> None:
-        """End the tasks, so that Spark has their slots for others; nothing happens if there is none.
-
-        With `at_once` their jobs are cancelled.
-        """
-        while self._running:
-            self._running.pop().end(at_once)
-
-
-class _Slots:
-    """The slots of Spark that tasks of this process's runs may hold."""
-
-    def __init__(self, slots: int) -> None:
-        self._free = slots
-        self._lock = Lock()
-
-    def take(self, also_last: bool = False) -> bool:
-        """Take a slot for a task; False if there is none, or only the last one, which `also_last` may take."""
-        with self._lock:
-            is_free = self._free > (0 if also_last else 1)
-            self._free -= is_free
-            return is_free
-
-    def give_back(self) -> None:
-        """Give back the slot of a task whose job has ended."""
-        with self._lock:
-            self._free += 1
-
-
-_SLOTS: dict[str, _Slots] = {}
-"""Id of Spark's application -> its slots; several runs may use one session."""
-
-
-class _LeftError(Exception):
-    """The task has left, as it had nothing to do for long."""
-
-
-class _RunningTask:
-    """One job of one task that stays, and the connection to the task."""
 
     def __init__(
         self,
@@ -219,11 +75,11 @@ class _RunningTask:
         address: DriverAddress,
         idle_seconds: float,
         epoch: int,
-        slots: _Slots,
+        ended: Callable[[], None],
     ) -> None:
         self.error: SparkJobError | None = None
         """The error by which the job has ended."""
-        self._session, self._slots = session, slots
+        self._session, self._ended = session, ended
         self._tag = f"headrace-resident-{token_hex(8)}"
         self._connection: Connection | None = None
         self._is_there = Event()
@@ -248,7 +104,7 @@ class _RunningTask:
             # Whoever waits for the task sees that the job has ended; a Java that is ended by a signal is no news.
             _log.debug("the job of the task that stays has ended: %s", error)
         finally:
-            self._slots.give_back()
+            self._ended()
             _close(self._server)
             self._is_there.set()
 
@@ -283,11 +139,11 @@ class _RunningTask:
     def answer(self) -> list[Message]:
         """Wait for the messages to the driver.
 
-        Raises `_LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
+        Raises `LeftError` if the task has left, and `EOFError` or `OSError` if it is lost.
         """
         answer = self._answer(self._wait())
         if answer == _LEAVE:
-            raise _LeftError
+            raise LeftError
         return cast("list[Message]", unpack(answer))
 
     def comes_soon(self) -> bool:
@@ -314,7 +170,7 @@ class _RunningTask:
         _close(self._server)
         connection, self._connection = self._connection, None
         if connection is not None:
-            with suppress(*_CUT), closing(connection):
+            with suppress(*CUT), closing(connection):
                 if not at_once:
                     connection.send_bytes(_LEAVE)
         # A job that nobody has connected from waits for a slot.
@@ -342,7 +198,7 @@ def _greeted(accepted: socket.socket, secret: bytes) -> Connection | None:
     try:
         deliver_challenge(connection, secret)
         answer_challenge(connection, secret)
-    except (*_CUT, AuthenticationError) as error:
+    except (*CUT, AuthenticationError) as error:
         _log.warning("a connection to the driver did not prove that it is the task that stays: %s", error)
         connection.close()
         return None
@@ -381,7 +237,7 @@ class _EpochLoop:
         for _ in batches:
             # The batches are empty: they exist because every plan begins with a DataFrame.
             continue
-        with suppress(*_CUT), _joined(self.address, self.secret) as connection:
+        with suppress(*CUT), _joined(self.address, self.secret) as connection:
             self._stay(connection)
         return iter(())
 

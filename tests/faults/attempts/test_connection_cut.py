@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.intervals.interval_map import Wants
 from headrace.runners.engine.messages import DRIVER, Kind, Message
-from headrace.runners.spark.jobs import resident_task
-from headrace.runners.spark.jobs.resident_task import ResidentTasks
+from headrace.runners.spark.jobs import resident_task, resident_tasks
+from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.task_payload import TaskPayload
 from tests.depth import faults
@@ -87,7 +87,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     monkeypatch.setattr(resident_task, "PROCESS", SimpleNamespace(epoch=epoch))
     monkeypatch.setattr(resident_task, "run_stage", run_stage)
     monkeypatch.setattr(resident_task, "run_plan", lambda plan, description: list(plan([])))
-    monkeypatch.setattr(resident_task, "_SLOTS", {})
+    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
     frame = SimpleNamespace(mapInArrow=lambda loop, schema: loop)
     context = SimpleNamespace(
         applicationId="application",
@@ -130,8 +130,8 @@ def test_the_connection_is_cut_after_every_byte(
         run.fire(wire.was_cut)
         assert len(answered) == EPOCHS, f"after {at} bytes no other task has come"
         run.compare(range(len(answered) + len(jobs)), answered + jobs, "epochs")
-        assert resident_task._SLOTS["application"].take(), f"after {at} bytes the slot was not given back"
-        resident_task._SLOTS["application"].give_back()
+        assert resident_tasks._SLOTS["application"].take(), f"after {at} bytes the slot was not given back"
+        resident_tasks._SLOTS["application"].give_back()
     deadline = time.monotonic() + 10
     while left := [each.name for each in enumerate() if each.name.startswith(("wire", "headrace-resident"))]:
         assert time.monotonic() < deadline, left

@@ -29,7 +29,7 @@ from headrace.runners.engine.options import RunOptions, RunResult
 from headrace.runners.local import LocalRunner
 from headrace.runners.spark import SparkRunner
 from headrace.runners.spark.jobs import epoch_job
-from headrace.runners.spark.jobs.resident_task import ResidentTasks
+from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.jobs.stage_policy import StageExtent
 
 pytestmark = pytest.mark.spark

@@ -16,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.runners.spark.jobs import resident_task
-from headrace.runners.spark.jobs.resident_task import ResidentTasks, _EpochLoop, _greeted, _joined
+from headrace.runners.spark.jobs.resident_task import _EpochLoop, _greeted, _joined
+from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.session import DriverAddress, driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload
 

@@ -1,0 +1,174 @@
+"""The tasks that stay of one run: how many there are, which slots of Spark they hold, and what becomes of lost ones.
+
+The runs of a process leave one of Spark's slots to other jobs. Several tasks of an epoch, which all read the same, may
+also use that one, for as long as no other job is there. If a task, its host or its connection is lost, the driver gives
+the epoch up and runs it as a job.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from threading import Lock
+
+from pyspark.sql import SparkSession
+
+from headrace.runners.engine.messages import Message
+from headrace.runners.spark.jobs.resident_task import CUT, LeftError, ResidentTask
+from headrace.runners.spark.jobs.single_stage import Share
+from headrace.runners.spark.session import DriverAddress
+from headrace.runners.spark.worker.task_payload import TaskPayload
+
+_log = logging.getLogger(__name__)
+_LOSSES = 3
+"""Lost tasks of a run after which epochs are run as jobs only."""
+_FURTHER_IDLE_SECONDS = 1.0
+"""How long a further task, which may hold the last slot, waits at most for an epoch before it leaves."""
+_ALONE_SECONDS = 0.5
+"""How long there is no further task after another job was there."""
+_NO_SLOT_SECONDS = 30.0
+"""How long there is no further task after one had no slot, though Spark said that there was one."""
+
+
+class ResidentTasks:
+    """The tasks that stay of one run, begun when small epochs come and ended when slots are needed or nothing comes.
+
+    Args:
+        session: The engine's session.
+        payload: The payload of all tasks of the run.
+        address: Where the driver listens; None if it may not.
+        idle_seconds: How long the first task waits for an epoch before it leaves; 0 for no task that stays.
+    """
+
+    def __init__(
+        self, session: SparkSession, payload: TaskPayload, address: DriverAddress | None, idle_seconds: float
+    ) -> None:
+        self._session, self._payload, self._address = session, payload, address
+        self._idle_seconds = idle_seconds
+        self._is_allowed = address is not None and idle_seconds > 0
+        context = session.sparkContext
+        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism))
+        self._running: list[ResidentTask] = []
+        self._losses = 0
+        self._alone_until = 0.0
+        """Until when (`monotonic`) there is one task at most, as another job was there."""
+
+    def prepare(self, epoch: int, width: int) -> int:
+        """Begin tasks for an epoch; how many are there for it: `width`, 1 while others need the slots, or 0.
+
+        It is 0 if no task may stay, and the epoch has to be a job.
+        """
+        if len(self._running) > 1 and self._is_another_job():
+            self._go_alone(_ALONE_SECONDS)
+        if not self._begin(epoch):
+            return 0
+        return width if width == 1 or self._begin_further(epoch, width) else 1
+
+    def run(self, epoch: int, tasks: int, messages: Sequence[Message], width: int) -> list[Message] | None:
+        """Run an epoch; returns the messages to the driver, or None if it has to be a job, as a task was lost or left.
+
+        Args:
+            epoch: Number of the epoch.
+            tasks: Number of the engine's tasks at each level.
+            messages: The messages to the engine's tasks.
+            width: What `prepare` returned: the number of Spark's tasks, which all get the messages.
+
+        Raises:
+            SparkJobError: A job was cancelled from outside, as at a second signal.
+        """
+        try:
+            for number, task in enumerate(self._running[:width]):
+                task.send(tasks, Share(number, width), messages)
+            return [message for task in self._running[:width] for message in task.answer()]
+        except LeftError:
+            self.give_back()
+        except CUT as error:
+            self._lose(epoch, error)
+        return None
+
+    def _begin(self, epoch: int) -> bool:
+        """Begin the first task, if it may stay; whether it is there."""
+        if not self._running and self._is_allowed and self._slots.take():
+            self._running.append(self._new(epoch, self._idle_seconds))
+        return bool(self._running)
+
+    def _begin_further(self, epoch: int, width: int) -> bool:
+        """Begin further tasks until there are so many; whether all are there."""
+        for left in [task for task in self._running[1:] if task.has_ended]:
+            self._running.remove(left)
+            left.end()
+        if len(self._running) < width and (time.monotonic() < self._alone_until or self._is_another_job()):
+            return False
+        while len(self._running) < width:
+            if not self._slots.take(also_last=True):
+                return False
+            self._running.append(self._new(epoch, min(self._idle_seconds, _FURTHER_IDLE_SECONDS)))
+        if all(task.comes_soon() for task in self._running[1:]):
+            return True
+        self._go_alone(_NO_SLOT_SECONDS)
+        return False
+
+    def _new(self, epoch: int, idle_seconds: float) -> ResidentTask:
+        assert self._address is not None, "it is allowed"
+        return ResidentTask(self._session, self._payload, self._address, idle_seconds, epoch, self._slots.give_back)
+
+    def _is_another_job(self) -> bool:
+        """Whether Spark has another job than those of the tasks that stay."""
+        active = self._session.sparkContext.statusTracker().getActiveJobsIds()
+        return len(active) > sum(not task.has_ended for task in self._running)
+
+    def _go_alone(self, seconds: float) -> None:
+        """End further tasks, and begin none for so long."""
+        self._alone_until = time.monotonic() + seconds
+        while len(self._running) > 1:
+            self._running.pop().end()
+
+    def _lose(self, epoch: int, error: Exception) -> None:
+        """Note that a task was lost; too often, and there will be no other."""
+        lost, self._running = self._running, []
+        for task in lost:
+            task.end(at_once=True)
+        if (cancelled := next((task.error for task in lost if task.was_cancelled), None)) is not None:
+            raise cancelled
+        self._losses += 1
+        self._is_allowed = self._losses < _LOSSES
+        _log.warning(
+            "epoch %d: the task that stays was lost (%s: %s), so the epoch is run again as a Spark job%s",
+            epoch,
+            type(error).__name__,
+            str(error) or "the connection has ended",
+            "" if self._is_allowed else f"; that was so {_LOSSES} times, so there will be no such task in this run",
+        )
+
+    def give_back(self, at_once: bool = False) -> None:
+        """End the tasks, so that Spark has their slots for others; nothing happens if there is none.
+
+        With `at_once` their jobs are cancelled.
+        """
+        while self._running:
+            self._running.pop().end(at_once)
+
+
+class _Slots:
+    """The slots of Spark that tasks of this process's runs may hold."""
+
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._lock = Lock()
+
+    def take(self, also_last: bool = False) -> bool:
+        """Take a slot for a task; False if there is none, or only the last one, which `also_last` may take."""
+        with self._lock:
+            is_free = self._free > (0 if also_last else 1)
+            self._free -= is_free
+            return is_free
+
+    def give_back(self) -> None:
+        """Give back the slot of a task whose job has ended."""
+        with self._lock:
+            self._free += 1
+
+
+_SLOTS: dict[str, _Slots] = {}
+"""Id of Spark's application -> its slots; several runs may use one session."""
