@@ -53,7 +53,7 @@ class EpochJob:
         if not _fit(messages, _SMALL):
             level_0 = self._session.createDataFrame(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
             return run_plan(self._deeper(level_0), f"epoch {epoch}")
-        with self._property(groups):
+        with self._property(epoch, groups):
             return run_plan(self._prepared(len(groups)), f"epoch {epoch}")
 
     def run_in_one_stage(self, epoch: int, messages: Sequence[Message], width: int = 1) -> list[Message]:
@@ -61,7 +61,7 @@ class EpochJob:
 
         The tasks may give up, see `was_too_much` and `was_unlike`.
         """
-        with self._property([list(messages)]):
+        with self._property(epoch, [list(messages)]):
             # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
             return run_plan(self._one_stage(width), f"epoch {epoch}")
 
@@ -73,11 +73,12 @@ class EpochJob:
         return plan
 
     @contextmanager
-    def _property(self, groups: list[list[Message]]) -> Iterator[None]:
+    def _property(self, epoch: int, groups: list[list[Message]]) -> Iterator[None]:
         context = self._session.sparkContext
-        context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
         try:
-            yield
+            with _told(self._session, f"epoch {epoch}"):
+                context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
+                yield
         finally:
             with suppress(*_NO_JAVA):
                 context.setLocalProperty(ROWS_PROPERTY, "")
@@ -124,16 +125,24 @@ def run_plan(plan: DataFrame, description: str) -> list[Message]:
     Raises `SparkJobError`.
     """
     context = plan.sparkSession.sparkContext
-    context.setJobDescription(f"headrace {description}")
     try:
-        return list(messages_of(plan.toArrow().to_batches()))
-    except (Py4JError, PySparkException, ConnectionError) as error:
-        _log.debug("Spark could not run %s: %s", description, java_text(error))
-        # Without the cause, whose text has hundreds of lines of Java; it is in the log.
-        raise job_error(error, description, _local_folders(plan.sparkSession)) from None
+        with _told(plan.sparkSession, description):
+            context.setJobDescription(f"headrace {description}")
+            return list(messages_of(plan.toArrow().to_batches()))
     finally:
         with suppress(*_NO_JAVA):
             context.setJobDescription("")
+
+
+@contextmanager
+def _told(session: SparkSession, description: str) -> Iterator[None]:
+    """Raise errors of Spark as `SparkJobError`s of the job of that description."""
+    try:
+        yield
+    except (Py4JError, PySparkException, ConnectionError) as error:
+        _log.debug("Spark could not run %s: %s", description, java_text(error))
+        # Without the cause, whose text has hundreds of lines of Java; it is in the log.
+        raise job_error(error, description, _local_folders(session)) from None
 
 
 def _local_folders(session: SparkSession) -> str:

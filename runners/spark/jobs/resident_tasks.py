@@ -10,8 +10,10 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from threading import Lock
 
+from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.runners.engine.messages import Message
@@ -115,8 +117,11 @@ class ResidentTasks:
 
     def _is_another_job(self) -> bool:
         """Whether Spark has another job than those of the tasks that stay."""
-        active = self._session.sparkContext.statusTracker().getActiveJobsIds()
-        return len(active) > sum(not task.has_ended for task in self._running)
+        running = sum(not task.has_ended for task in self._running)
+        # The call fails if the Java process has ended; the tasks are lost then.
+        with suppress(Py4JError, OSError):
+            return len(self._session.sparkContext.statusTracker().getActiveJobsIds()) > running
+        return False
 
     def _go_alone(self, seconds: float) -> None:
         """End further tasks, and begin none for so long."""
@@ -133,7 +138,8 @@ class ResidentTasks:
             raise cancelled
         self._losses += 1
         self._is_allowed = self._losses < _LOSSES
-        _log.warning(
+        _log.log(
+            logging.INFO if self._is_allowed else logging.WARNING,
             "epoch %d: the task that stays was lost (%s: %s), so the epoch is run again as a Spark job%s",
             epoch,
             type(error).__name__,

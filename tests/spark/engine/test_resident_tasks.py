@@ -181,7 +181,7 @@ def test_a_task_that_dies_between_two_epochs(
             os.kill(seen[-1][2], sign)
             time.sleep(0.5)
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO):
         run(spark, topology(seen, Numbers(60, before)), tmp_path)
     assert found(seen) == expected(60)
     assert "the task that stays was lost" in caplog.text and "run again as a Spark job" in caplog.text
@@ -197,10 +197,12 @@ def test_no_task_stays_after_three_losses(
             os.kill(seen[-1][2], signal.SIGKILL)
             time.sleep(0.5)
 
-    run(spark, topology(seen, Numbers(80, before)), tmp_path)
+    with caplog.at_level(logging.INFO):
+        run(spark, topology(seen, Numbers(80, before)), tmp_path)
     assert found(seen) == expected(80)
     assert caplog.text.count("the task that stays was lost") == 3
-    assert "there will be no such task in this run" in caplog.text
+    [warning] = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
+    assert "there will be no such task in this run" in warning
     assert jobs == [21, 41, *range(61, 81)]
 
 
