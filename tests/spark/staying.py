@@ -246,7 +246,7 @@ def watch(faults: Faults) -> None:
 
     resident_tasks._LOSSES = 1000  # or there would be no task for the later faults
     resident_task._greeted = noting
-    resident_task.ResidentTask._answer = answering  # type: ignore[method-assign]
+    resident_task.ResidentTask._answer = answering  # type: ignore[method-assign]  # a seam
 
 
 def main(place: str, *names: str) -> None:

@@ -29,7 +29,7 @@ _SMALL = 64 << 10
 """Bytes of messages that may travel as a property of the job, which each task gets as a whole."""
 _SMALL_IN_ONE = 512 << 10
 """`_SMALL` for a job of one stage: half a megabyte as a property takes two thirds of the time of a DataFrame."""
-_NO_JAVA = (AttributeError, Py4JError, ConnectionError)
+NO_JAVA = (AttributeError, Py4JError, OSError)
 """Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
 _log = logging.getLogger("headrace.runners.spark.job")
 
@@ -80,7 +80,7 @@ class EpochJob:
                 context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
                 yield
         finally:
-            with suppress(*_NO_JAVA):
+            with suppress(*NO_JAVA):
                 context.setLocalProperty(ROWS_PROPERTY, "")
 
     def _range(self, partitions: int) -> DataFrame:
@@ -130,7 +130,7 @@ def run_plan(plan: DataFrame, description: str) -> list[Message]:
             context.setJobDescription(f"headrace {description}")
             return list(messages_of(plan.toArrow().to_batches()))
     finally:
-        with suppress(*_NO_JAVA):
+        with suppress(*NO_JAVA):
             context.setJobDescription("")
 
 
@@ -147,7 +147,7 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
 
 def _local_folders(session: SparkSession) -> str:
     """Spark's local directories, for shuffles; empty if they are on other hosts, or Java does not answer."""
-    with suppress(*_NO_JAVA):
+    with suppress(*NO_JAVA):
         if is_local(session):
             folder = session.sparkContext.getConf().get("spark.local.dir")
             return os.environ.get("SPARK_LOCAL_DIRS") or folder or tempfile.gettempdir()

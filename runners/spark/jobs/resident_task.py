@@ -25,11 +25,10 @@ from threading import Event, Thread
 from typing import cast
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.runners.engine.messages import Message, pack, unpack
-from headrace.runners.spark.jobs.epoch_job import run_plan
+from headrace.runners.spark.jobs.epoch_job import NO_JAVA, run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.single_stage import Share, run_stage
 from headrace.runners.spark.jobs.stage_function import SCHEMA
@@ -178,7 +177,7 @@ class ResidentTask:
         if self._job.is_alive():
             had_error = self.error
             # The call fails if a signal has ended the Java process, too.
-            with suppress(Py4JError, OSError):
+            with suppress(*NO_JAVA):
                 self._session.sparkContext.cancelJobsWithTag(self._tag)
             self._job.join(_LEAVE_SECONDS)
             self.error = had_error

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from threading import Lock
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.runners.engine.messages import Message
+from headrace.runners.spark.jobs.epoch_job import NO_JAVA
 from headrace.runners.spark.jobs.resident_task import CUT, LeftError, ResidentTask
 from headrace.runners.spark.jobs.single_stage import Share
 from headrace.runners.spark.session import DriverAddress
@@ -118,8 +118,8 @@ class ResidentTasks:
     def _is_another_job(self) -> bool:
         """Whether Spark has another job than those of the tasks that stay."""
         running = sum(not task.has_ended for task in self._running)
-        # The call fails if the Java process has ended; the tasks are lost then.
-        with suppress(Py4JError, OSError):
+        # Without Java the tasks are lost, which is told where they are asked.
+        with suppress(*NO_JAVA):
             return len(self._session.sparkContext.statusTracker().getActiveJobsIds()) > running
         return False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection
@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.runners.spark.jobs import resident_task
+from headrace.runners.spark.jobs import resident_task, resident_tasks
 from headrace.runners.spark.jobs.resident_task import _EpochLoop, _greeted, _joined
 from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
 from headrace.runners.spark.session import DriverAddress, driver_address
@@ -138,3 +138,34 @@ def test_no_task_stays(
         assert [resident.prepare(epoch, width) for epoch in range(3) for width in (1, 2)] == [0] * 6
         resident.give_back()
     assert not caplog.records
+
+
+class Waiting:
+    """A task; only the first one of a test gets a slot of Spark."""
+
+    made: list[Waiting]
+
+    def __init__(self, *arguments: object) -> None:
+        self.ended = cast("Callable[[], None]", arguments[-1])
+        self.has_ended, self.is_first = False, not self.made
+        self.made.append(self)
+
+    def comes_soon(self) -> bool:
+        return self.is_first
+
+    def end(self, at_once: bool = False) -> None:
+        self.has_ended = True
+        self.ended()
+
+
+def test_a_further_task_that_has_no_slot_is_not_waited_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when an executor is lost, and Spark still says that it has as many slots."""
+    monkeypatch.setattr(Waiting, "made", [], raising=False)
+    monkeypatch.setattr(resident_tasks, "ResidentTask", Waiting)
+    monkeypatch.setattr(resident_tasks, "_SLOTS", {})
+    monkeypatch.setattr(ResidentTasks, "_is_another_job", lambda self: False)
+    resident = ResidentTasks(session(2), TaskPayload(b"", b""), DriverAddress("a", "a"), 60.0)
+    assert [resident.prepare(epoch, 2) for epoch in range(3)] == [1, 1, 1]
+    assert [task.has_ended for task in Waiting.made] == [False, True]
+    monkeypatch.setattr(resident_tasks.time, "monotonic", lambda: time.perf_counter() + 1e9)
+    assert resident.prepare(3, 2) == 1 and len(Waiting.made) == 3, "it is tried again later"
