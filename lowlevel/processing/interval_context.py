@@ -34,7 +34,7 @@ class BundleIntervalContext:
         self.name, self.key_coder = node.name, node.key_coder
         self.outputs, self.formats, self.aside = node.outputs, node.formats, node.aside
         self._emit = emit
-        self._journal = IdJournal(store, self.delta, id_slacks or {}, self.count)
+        self._journal = IdJournal(store, self.delta, id_slacks or {}, self.counters)
 
     def emit(self, stream: str, batch: Batch) -> None:
         """See `IntervalContext`."""

@@ -78,7 +78,7 @@ class Worker:
         """Input streams of partial results. Their late elements are counted before the shuffle."""
         self._states = states
         """Decoded state that this process keeps from bundle to bundle; None without a cache."""
-        self._process_records = self._record_runner(self._computation)
+        self._process_records = _record_runner(node)
         self._finishes = type(self._computation).finish_key is not Computation.finish_key
         self._aside = node.aside
         self._records = self._fired = 0
@@ -96,7 +96,7 @@ class Worker:
             states = self._states.of(self._node.name, self._computation, bundle.watermark_before)
         context = KeyContext(self._node, self._store, self._emit, states)
         context.open(bundle.watermark_before, bundle.watermark, bundle.wall_time)
-        self._journal = IdJournal(self._store, context.delta, self._id_slacks, context.count)
+        self._journal = IdJournal(self._store, context.delta, self._id_slacks, context.counters)
         due = self._due(bundle)
         if bundle.keys or bundle.more or due:
             with at(self._node.step):
@@ -207,14 +207,6 @@ class Worker:
         pick = itemgetter(*fresh) if len(fresh) > 1 else lambda column: (column[fresh[0]],)
         return KeyRecords(records.stream, pick(records.values), pick(records.timestamps), pick(records.ids))
 
-    def _record_runner(self, computation: Computation) -> Callable[[KeyContext, KeyRecords], None]:
-        """The method that processes the records of a key and stream."""
-        if isinstance(computation, BundleComputation):
-            return partial(self._run_batch, computation)
-        if self._node.dead_letters is None:
-            return self._run_records
-        return partial(run_without_poison, self._node)
-
     def _count(self, context: KeyContext, records: KeyRecords) -> None:
         if records.stream in self._aside:
             context.count("aside", len(records.values))
@@ -224,25 +216,6 @@ class Worker:
             return
         if late := count_late(records.timestamps, context.watermark):
             context.count("late", late)
-
-    def _run_batch(self, computation: BundleComputation, context: KeyContext, records: KeyRecords) -> None:
-        context.now = records.timestamps[-1]
-        batch = Batch(records.values, records.timestamps, records.ids)
-        try:
-            computation.process_batch(records.stream, batch, context)
-        except Exception as error:
-            raise failed_step(error, self._node.name, context.key, None) from error
-
-    def _run_records(self, context: KeyContext, records: KeyRecords) -> None:
-        process = self._computation.process_record
-        timestamps = records.timestamps
-        fields = zip(repeat(context.key), records.values, timestamps, records.ids or repeat(None))
-        record = None
-        try:
-            for context.now, record in zip(timestamps, map(new_tuple, repeat(Record), fields), strict=True):
-                process(record, context)
-        except Exception as error:
-            raise failed_step(error, self._node.name, context.key, record and record.value) from error
 
     def _fire(self, context: KeyContext) -> None:
         """Fire timers, wall time first, until none is due, including those that user code sets meanwhile."""
@@ -297,3 +270,34 @@ class Worker:
                 changed.append(mark)
                 break
         return min(changed, default=None)
+
+
+def _record_runner(node: Keyed) -> Callable[[KeyContext, KeyRecords], None]:
+    """A function that processes the records of a key and stream.
+
+    No method: a worker in a reference cycle would keep its bundle's changes in memory until the next collection.
+    """
+    if isinstance(node.computation, BundleComputation):
+        return partial(_run_batch, node.name, node.computation)
+    return partial(_run_records if node.dead_letters is None else run_without_poison, node)
+
+
+def _run_batch(step: str, computation: BundleComputation, context: KeyContext, records: KeyRecords) -> None:
+    context.now = records.timestamps[-1]
+    batch = Batch(records.values, records.timestamps, records.ids)
+    try:
+        computation.process_batch(records.stream, batch, context)
+    except Exception as error:
+        raise failed_step(error, step, context.key, None) from error
+
+
+def _run_records(node: Keyed, context: KeyContext, records: KeyRecords) -> None:
+    process = node.computation.process_record
+    timestamps = records.timestamps
+    fields = zip(repeat(context.key), records.values, timestamps, records.ids or repeat(None))
+    record = None
+    try:
+        for context.now, record in zip(timestamps, map(new_tuple, repeat(Record), fields), strict=True):
+            process(record, context)
+    except Exception as error:
+        raise failed_step(error, node.name, context.key, record and record.value) from error

@@ -134,6 +134,8 @@ class Router:
         for buffers in self._buffers.values():
             for buffer in buffers:
                 self._send(buffer)
+        # Buffers refer to the router: without them it is free, and its rows with it, as soon as its task is.
+        self._buffers.clear()
 
 
 def _derive_ids(emit: Callable[[str, Batch], None], record_id: bytes) -> Callable[[str, Batch], None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import blake2b
 
@@ -18,22 +18,20 @@ class IdJournal:
     """The ids of processed records during one bundle, which adds the ids of its own records.
 
     >>> from headrace.lowlevel.state.memory_store import MemoryStateStore
-    >>> delta, counted = Delta(), []
-    >>> journal = IdJournal(MemoryStateStore(), delta, {"in": 10}, lambda *count: counted.append(count))
-    >>> journal.fresh("in", [b"1", b"2", b"1"], [5, 6, 7]), sorted(delta.ids.values()), counted
-    ([0, 1], [15, 16], [('duplicates', 1)])
+    >>> delta, counters = Delta(), {}
+    >>> journal = IdJournal(MemoryStateStore(), delta, {"in": 10}, counters)
+    >>> journal.fresh("in", [b"1", b"2", b"1"], [5, 6, 7]), sorted(delta.ids.values()), counters
+    ([0, 1], [15, 16], {'duplicates': 1})
 
     Args:
         store: Committed state, with the ids of earlier bundles.
         delta: The changes of the bundle, to which new ids are added.
         slacks: Stream -> microseconds for which an id is remembered after its record's timestamp; 0 if absent.
-        count: Function that adds a number to a counter of the computation.
+        counters: Counters of the computation in the bundle, to which the journal adds its own.
     """
 
-    def __init__(
-        self, store: StateStore, delta: Delta, slacks: Mapping[str, int], count: Callable[[str, int], None]
-    ) -> None:
-        self._store, self._delta, self._slacks, self._count = store, delta, slacks, count
+    def __init__(self, store: StateStore, delta: Delta, slacks: Mapping[str, int], counters: dict[str, int]) -> None:
+        self._store, self._delta, self._slacks, self._counters = store, delta, slacks, counters
 
     def fresh(self, stream: str, ids: Iterable[bytes], timestamps: Iterable[int]) -> list[int]:
         """The indices of records that were not processed before, ascending; their ids are added to the delta.
@@ -58,7 +56,7 @@ class IdJournal:
             fresh.append(count - 1)
         for counter, number in ((IDS_ASKED, asked), (DUPLICATES, count - len(fresh))):
             if number:
-                self._count(counter, number)
+                self._counters[counter] = self._counters.get(counter, 0) + number
         return fresh
 
 

@@ -7,15 +7,14 @@ owns. Both are generators over messages, so that every runner runs the same code
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import cast
 
-from headrace.lowlevel.checkpoint import PendingProduction
 from headrace.lowlevel.errors import HeadraceError, StepError
 from headrace.lowlevel.injectors.injector import Split, TellingSplit
 from headrace.lowlevel.intervals.balancer import Load
-from headrace.lowlevel.intervals.interval_map import Interval, Wants, everything
+from headrace.lowlevel.intervals.interval_map import Wants, everything
 from headrace.lowlevel.metric import Collector, at
 from headrace.lowlevel.processing.bundle import Bundle
 from headrace.lowlevel.processing.sub_bundles import are_worth_splitting, sub_bundles
@@ -43,8 +42,8 @@ from headrace.runners.engine.messages import (
     unpack,
 )
 from headrace.runners.engine.task.host import Host
-from headrace.runners.engine.task.inbox import Carried, Inbox
-from headrace.runners.engine.task.output_digest import OutputDigest
+from headrace.runners.engine.task.inbox import Inbox
+from headrace.runners.engine.task.outgoing import Outgoing
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.sink_output import SinkOutput
 
@@ -57,8 +56,6 @@ class _Task:
     host: Host
     spec: EpochSpec
     sender: Sender
-    sent: list[tuple[Interval, int, Carried]] = field(default_factory=list)
-    """(interval, level, block) of productions for other tasks."""
     wants: Wants = everything
     """Which intervals this task sends blocks to."""
 
@@ -68,30 +65,18 @@ class _Task:
         self.lateness = self.report.lateness
         self.by_interval: dict[str, dict[int, int]] = {}
         program = self.program
-        self.output_digest = OutputDigest(program.weak_streams)
+        self.outgoing = Outgoing(program, self.sender.level, self.host.local_exchange)
+        self.report.pending = self.outgoing.pending
         level_of = program.propagation.level_of
         self.router = Router(
             program.topology,
             {name: self.spec.intervals[level] for name, level in level_of.items()},
-            self._ship,
+            self.outgoing.ship,
             program.inline_order,
             program.key_hashes,
             self.spec.committed,
             self.wants,
         )
-
-    def _ship(self, interval: Interval, block: Block) -> None:
-        level = self.program.propagation.level_of[block.consumer]
-        if level > self.sender.level:
-            self.output_digest.add(interval.number, block)
-            self.sent += [(interval, level, carried) for carried in self._carried(block)]
-            return
-        for piece, data in block.pieces():
-            self.report.pending.append(PendingProduction(level, interval.number, piece.consumer, piece.oldest(), data))
-
-    def _carried(self, block: Block) -> Iterable[Carried]:
-        number = None if self.host.local_exchange is None else self.host.local_exchange.leave(block)
-        return (data for _, data in block.pieces()) if number is None else [number]
 
     def finish(self, holds: dict[str, int]) -> Iterator[Message]:
         """Close router and sinks; returns all messages: blocks (each freed as it leaves), controls, the report."""
@@ -104,21 +89,15 @@ class _Task:
             self.router.staged
         )
         reported = (self.report.greatest, holds, self.lateness, self.by_interval)
-        if digest := self.output_digest.of(self.spec.epoch, *reported):
+        if digest := self.outgoing.digest.of(self.spec.epoch, *reported):
             self.sender = self.report.sender = replace(self.sender, output_digest=digest)
         messages: list[Message] = []
         if self.spec.has_many_tasks:
-            self.report.sent_sums = sent_sums(self.sender, {(level, to.owner) for to, level, _ in self.sent})
+            self.report.sent_sums = sent_sums(self.sender, self.outgoing.receivers())
         else:
             messages += self.to_next_level(Kind.CONTROL, Control(self.spec, self.sender, *reported))
         messages.append((self.home(), DRIVER, Kind.REPORT, pack_report(self.report)))
-        return chain(self._blocks(), messages)
-
-    def _blocks(self) -> Iterator[Message]:
-        self.sent.reverse()
-        for number in range(len(self.sent)):
-            interval, level, block = self.sent.pop()
-            yield (interval.owner, level, Kind.BLOCK, pack((self.sender, number, interval.number, block)))
+        return chain(self.outgoing.messages(self.sender), messages)
 
     def home(self) -> int:
         """Number of the task of the next levels through which the report passes."""

@@ -15,8 +15,8 @@ from headrace.lowlevel.intervals.interval_map import Interval
 from headrace.lowlevel.records.block import Block
 from headrace.lowlevel.state.state_store import Delta
 from headrace.runners.engine.messages import Kind, Sender, pack, unpack
-from headrace.runners.engine.task import task as task_module
 from headrace.runners.engine.task.inbox import Inbox
+from headrace.runners.engine.task.outgoing import Outgoing
 from headrace.runners.spark.jobs import stage_function as level_module
 from headrace.runners.spark.jobs.stage_function import batches_of
 from headrace.runners.spark.memory.allocator import Trim
@@ -123,12 +123,11 @@ def test_parcels_leave_the_inbox_one_by_one() -> None:
 
 def test_parcels_leave_a_task_one_by_one() -> None:
     """Each is let go as it leaves, in the order in which they were sent."""
-    task = object.__new__(task_module._Task)
-    task.sender = Sender(0, 0, "token")
-    task.sent = [(Interval(7, 0, 1), 1, b"parcel %d" % number) for number in range(4)]
-    rows = task._blocks()
-    assert unpack(next(rows)[3]) == (task.sender, 0, 7, b"parcel 0")
-    assert [parcel for *_, parcel in task.sent] == [b"parcel 3", b"parcel 2", b"parcel 1"]
+    outgoing, sender = object.__new__(Outgoing), Sender(0, 0, "token")
+    outgoing._sent = [(Interval(7, 0, 1), 1, b"parcel %d" % number) for number in range(4)]
+    rows = outgoing.messages(sender)
+    assert unpack(next(rows)[3]) == (sender, 0, 7, b"parcel 0")
+    assert [parcel for *_, parcel in outgoing._sent] == [b"parcel 3", b"parcel 2", b"parcel 1"]
     assert [unpack(blob)[1] for *_, blob in rows] == [1, 2, 3]
 
 
