@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
-import pkgutil
 import re
 import subprocess
 import sys
@@ -14,36 +13,10 @@ from pathlib import Path
 
 import pytest
 
-import headrace
+from tests.publicapi import public_names
 
 ROOT = Path(__file__).parents[3]
 API = ROOT / "docs" / "api"
-BEHIND = (
-    "headrace.sdk",
-    "headrace.runners",
-    "headrace.absent_names",
-    "headrace.cli",
-    "headrace.lowlevel.",
-    "headrace.stored",
-    "headrace.__main__",
-)
-"""What programs do not import from."""
-RUNNERS = ["headrace.runners.local", "headrace.runners.spark", "headrace.runners.reporting", "headrace.runners.beam"]
-
-
-def public_modules() -> list[str]:
-    found = [each.name for each in pkgutil.walk_packages(headrace.__path__, "headrace.")]
-    return ["headrace", *(name for name in found if not name.startswith(BEHIND)), *RUNNERS]
-
-
-def public_names() -> Iterator[tuple[str, object]]:
-    """Every name that programs import, with what it is; of `typehints` not those that are Python's own."""
-    for module in map(importlib.import_module, public_modules()):
-        for name in module.__all__:
-            found = getattr(module, name)
-            pythons = getattr(found, "__module__", None) in ("typing", "collections.abc")
-            if not inspect.ismodule(found) and not pythons:
-                yield f"{module.__name__}.{name}", found
 
 
 def resolved(path: str) -> object:
