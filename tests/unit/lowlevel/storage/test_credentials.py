@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import headrace as beam
 from headrace.cli.app import app
-from headrace.cli.report import report_of
+from headrace.sdk.inspection.report import report_of
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
