@@ -117,7 +117,7 @@ def _reporters(progress: bool, details: bool, prometheus: str | None) -> list[Re
 def _page(address: str, target: str, program: Program, flags: Sequence[str]) -> PageReporter:
     """Return the reporter that serves the page of a run."""
     options = program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags))
-    engine, checkpoint = options.view_as(EngineOptions), checkpoint_of(options)
+    checkpoint = checkpoint_of(options)
     if checkpoint is not None and checkpoint.startswith("memory:"):
         checkpoint = None
     try:
@@ -126,7 +126,6 @@ def _page(address: str, target: str, program: Program, flags: Sequence[str]) -> 
             port,
             host,
             checkpoint=checkpoint,
-            checkpoint_key=cast("str | None", engine.checkpoint_key),
             topology=program.topology if isinstance(program, Pipeline) else lambda: program,
             title=target,
         )

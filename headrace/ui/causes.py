@@ -9,7 +9,7 @@ from headrace.lowlevel.checkpoint import Manifest
 from headrace.lowlevel.checkpoint.manifest.fingerprint import COMPUTATION, INJECTOR, Member
 from headrace.lowlevel.checkpoint.manifest.manifest import oldest_by_consumer
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
-from headrace.lowlevel.watermarks.explain import date_of
+from headrace.runners.reporting.figures import shown_time
 
 
 class Cause(NamedTuple):
@@ -20,6 +20,10 @@ class Cause(NamedTuple):
     distance: int
     """Computations between the work and the step."""
     text: str
+
+
+def _told(timestamp: int) -> str:
+    return "the beginning of time" if timestamp <= MIN_TIMESTAMP else shown_time(timestamp)
 
 
 class Causes:
@@ -55,14 +59,14 @@ class Causes:
         for name, distance in waiting:
             if name in self._pending:
                 oldest = self._pending[name]
-                yield Cause(oldest, distance, f"records on their way to {name!r} at {date_of(oldest)}")
+                yield Cause(oldest, distance, f"records on their way to {name}, the oldest of {_told(oldest)}")
             for maker in self._upstream(members[name]) if name in members else ():
                 if maker.kind == INJECTOR:
                     watermark = self._commit.injector_watermarks.get(maker.name, MIN_TIMESTAMP)
-                    yield Cause(watermark, distance, f"source {maker.name!r}, which is at {date_of(watermark)}")
+                    yield Cause(watermark, distance, f"source {maker.name}, which is at {_told(watermark)}")
                     continue
                 if (holder := self._commit.holders.get(maker.name)) is not None:
-                    text = f"step {maker.name!r}: {self._holder_of(maker.name)}"
+                    text = f"step {maker.name}: {self._holder_of(maker.name)}"
                     yield Cause(holder.timestamp, distance, text)
                 if maker.name not in seen:
                     seen.add(maker.name)

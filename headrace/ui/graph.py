@@ -14,6 +14,7 @@ from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
 from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, Layout
+from headrace.ui.samples import is_of_program
 
 _KINDS = {INJECTOR: Kind.SOURCE, COMPUTATION: Kind.KEYED, INLINE: Kind.STEP, SINK: Kind.SINK}
 _WIDEST_FIGURES = ("8,888,888/s", "lag 23 h 59 min · 888 KiB")
@@ -96,7 +97,8 @@ def diagram_of(topology: Fingerprint) -> Diagram:
 
 def _is_inner(member: Member, members: Sequence[Member]) -> bool:
     """Whether an inline computation is none of the program's, or only leads to sinks of a recording."""
-    if "#" in member.name or member.name.endswith("/PaneMark"):
+    first, _, last = member.name.partition(" to ")
+    if "#" in member.name or not (is_of_program(first) or is_of_program(last or first)):
         return True
     return not any(stream in each.inputs for stream in member.outputs for each in members)
 
@@ -110,7 +112,9 @@ def _about(member: Member, levels: Mapping[str, int]) -> str:
     name = member.class_name.rpartition(".")[2]
     if member.kind == COMPUTATION:
         return f"level {levels.get(member.name, 0)}, {name}"
-    return "chain of steps" if name == "Stage" and " to " in member.name else "" if name == "Stage" else name
+    if name == "Stage":
+        return "chain of steps" if " to " in member.name else "step"
+    return name
 
 
 def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:

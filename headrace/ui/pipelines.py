@@ -13,7 +13,6 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import EpochProgress
-from headrace.sdk.inspection.report import recorders_of
 from headrace.ui.course import Course
 from headrace.ui.driver_process import is_alive
 from headrace.ui.graph import Graph, graph_of
@@ -189,7 +188,6 @@ class RunningPipeline:
         self._last: EpochProgress | None = None
         self._sampled = float("-inf")
         self._standing = Standing(Phase.EMPTY, NOT_BEGUN)
-        self._recorders: frozenset[str] = frozenset()
         self._lock = Lock()
 
     def note(self, progress: EpochProgress) -> None:
@@ -198,7 +196,7 @@ class RunningPipeline:
         now = time.monotonic()
         if now - self._sampled >= 1.0:
             self._sampled = now
-            self._course.note(sample_of_progress(progress, self._recorders))
+            self._course.note(sample_of_progress(progress))
 
     def end(self, standing: Standing) -> None:
         """The run has ended so."""
@@ -210,10 +208,8 @@ class RunningPipeline:
             reader = self.reader
             if reader is not None and self._last is not None:
                 reader.look()
-                if reader.commit is not None and not self._recorders:
-                    self._recorders = frozenset(recorders_of(reader.commit))
             if (last := self._last) is not None:
-                self._course.note(sample_of_progress(last, self._recorders))
+                self._course.note(sample_of_progress(last))
             return self._shown()
 
     def _shown(self) -> Snapshot:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -40,7 +41,19 @@ class Sample:
         return _lag(self.watermark, self.greatest)
 
 
-def sample_of_progress(progress: EpochProgress, recorders: frozenset[str] = frozenset()) -> Sample:
+_PARTS_OF_ENGINE = re.compile(r"(^|/)(PaneMark|recorded|recorded input|recorded output)(/|$)")
+
+
+def is_of_program(step: str) -> bool:
+    """Whether a step is one of the program, not one that a sink of files or a recording adds to it.
+
+    >>> [name for name in ("Sum", "Sum/recorded input/sink", "Write/PaneMark", "My records") if is_of_program(name)]
+    ['Sum', 'My records']
+    """
+    return _PARTS_OF_ENGINE.search(step) is None
+
+
+def sample_of_progress(progress: EpochProgress) -> Sample:
     """The sample of a running process.
 
     >>> sample_of_progress(EpochProgress(7, 30, 2, 0, 0, 5, 9, 8, 0.25)).lag
@@ -53,7 +66,7 @@ def sample_of_progress(progress: EpochProgress, recorders: frozenset[str] = froz
         progress.records_out,
         progress.watermark,
         progress.greatest,
-        {each.step: each for each in step_figures(progress) if each.step not in recorders},
+        {each.step: each for each in step_figures(progress) if is_of_program(each.step)},
         seconds=progress.seconds,
         phases=progress.phases,
     )
@@ -61,8 +74,7 @@ def sample_of_progress(progress: EpochProgress, recorders: frozenset[str] = froz
 
 def sample_of_commit(commit: Manifest) -> Sample:
     """The sample of a commit."""
-    recorders = set(recorders_of(commit))
-    sinks = commit.topology.of_kind(SINK).keys() - recorders
+    sinks = commit.topology.of_kind(SINK).keys() - set(recorders_of(commit))
     greatest = max(commit.greatest_timestamps.values(), default=MIN_TIMESTAMP)
     counters = commit.counters
     return Sample(
@@ -72,7 +84,7 @@ def sample_of_commit(commit: Manifest) -> Sample:
         sum(counters.get(name, {}).get("rows", 0) for name in sinks),
         min(commit.input_watermarks.values(), default=MAX_TIMESTAMP),
         greatest,
-        {name: figures for name, figures in _steps(commit, greatest).items() if name not in recorders},
+        {name: figures for name, figures in _steps(commit, greatest).items() if is_of_program(name)},
         commit.finished,
     )
 

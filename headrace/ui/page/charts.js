@@ -86,7 +86,8 @@ export class WatermarkChart extends Chart {
       drawn("line", { class: "base", x1: left, x2: width - right, y1: bottom, y2: bottom }),
       ...across.found.filter((clock) => x(clock) < width - 30).map((clock) => drawn("text", { class: "axis", x: x(clock), y: this.height - 6,
         "text-anchor": x(clock) < left + 24 ? "start" : "middle" }, clockText(clock, across.fineness))),
-      ...shown.map(([, its], place) => [place, stepped(clocks, its, x, y)]).reverse().map(([place, points]) => line(points, place)),
+      // Lines that lie upon each other show the wide one below.
+      ...shown.map(([, its], place) => line(stepped(clocks, its, x, y), place)),
     ];
   }
 }
@@ -108,6 +109,13 @@ function line(points, place) {
 }
 
 const PARTS = { tasks: "tasks (user code)", commit: "commit", deliver: "deliver to sinks" };
+
+/** The height of the scale: of a few bars that are far higher than all others only the number is shown. */
+function scaled(seconds) {
+  const sorted = [...seconds].sort((a, b) => a - b), most = sorted.at(-1) ?? 1;
+  const usual = sorted[Math.floor(0.9 * (sorted.length - 1))] ?? most;
+  return Math.max(most > 4 * usual ? 1.5 * usual : most, 1e-6);
+}
 
 export class EpochChart extends Chart {
   constructor(number) {
@@ -134,25 +142,27 @@ export class EpochChart extends Chart {
   }
 
   parts(width) {
-    const { epochs, names } = this.values, left = 64, top = 14, bottom = this.height - 22;
-    const most = Math.max(...epochs.map((epoch) => epoch.seconds), 1e-6);
-    const up = ticks(0, most, 4), y = (seconds) => bottom - seconds / most * (bottom - top);
+    const { epochs, names } = this.values, left = 64, top = 16, bottom = this.height - 22;
+    const most = scaled(epochs.map((epoch) => epoch.seconds));
+    const up = ticks(0, most, 4), y = (seconds) => bottom - Math.min(seconds / most, 1) * (bottom - top);
     // Few epochs have slim bars, too.
     const wide = Math.min(26, (width - left) / epochs.length);
     const bars = epochs.flatMap((epoch, place) => {
       let above = 0;
       const x = left + place * wide;
-      return [drawn("title", {}, `epoch ${count(epoch.epoch)}: ${duration(epoch.seconds)}`), ...names.flatMap((name, part) => {
+      const parts = names.flatMap((name, part) => {
         const seconds = epoch.phases[name] ?? 0;
         above += seconds;
         return this.bar(part, x, y(above), wide - 2, y(above - seconds) - y(above));
-      })];
+      });
+      const cut = epoch.seconds > most ? [drawn("text", { class: "axis", x, y: 11 }, `↑ ${duration(epoch.seconds)}`)] : [];
+      return [...parts, ...cut];
     });
     const said = [0, epochs.length - 1].filter((place, at) => !at || place * wide > 90);
     return [
       ...up.found.map((seconds) => drawn("g", {}, drawn("line", { class: "grid", x1: left, x2: width, y1: y(seconds), y2: y(seconds) }),
         drawn("text", { class: "axis", x: left - 8, y: y(seconds) + 4, "text-anchor": "end" }, seconds ? duration(seconds) : "0"))),
-      ...bars.map((bar) => bar.tagName === "title" ? null : bar).filter(Boolean),
+      ...bars,
       ...said.map((place) => drawn("text", { class: "axis", x: left + place * wide + (place ? wide - 2 : 0), y: this.height - 5, "text-anchor": place ? "end" : "start" },
         `epoch ${count(epochs[place].epoch)}`)),
     ];

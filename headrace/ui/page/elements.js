@@ -1,7 +1,7 @@
 // Elements, numbers and times as text. Everything that a pipeline names goes onto the page as text, never as HTML.
 
 const SVG = "http://www.w3.org/2000/svg";
-const whole = new Intl.NumberFormat("en");
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const small = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 
 function filled(made, attributes, children) {

@@ -1,7 +1,7 @@
 // The graph of a pipeline: a box for each step with its figures, arranged by the server from left to right or downwards.
 import { count, drawn, element, rate } from "./elements.js";
 
-const LEAST_SCALE = 0.86, MOST_SCALE = 1.2;
+const LEAST_SCALE = 0.82, MOST_SCALE = 1.2;
 let numbers = 0;
 
 export class Graph {

@@ -37,8 +37,8 @@ const WATERMARKS = [
   { name: "input", value: (row) => row.input.text },
   { name: "output", value: (row) => row.output.text },
   { name: "stands still", value: (row) => row.still ? duration(row.still) : "", alarm: (row) => Boolean(row.still) },
-  { name: "input waits for", value: text("waits_for") },
-  { name: "output held by", value: text("held_by") },
+  { name: "input waits for", value: text("waits_for"), long: true },
+  { name: "output held by", value: text("held_by"), long: true },
 ];
 const EPOCHS = [
   { name: "epoch", value: number("epoch"), number: true },
@@ -59,8 +59,8 @@ const SOURCES = [
   { name: "source", value: text("source") },
   { name: "watermark", value: text("watermark") },
   { name: "greatest seen", value: text("greatest") },
-  { name: "input", value: (row) => row.ended ? "has ended" : "goes on" },
-  { name: "position", value: text("position") },
+  { name: "ended", value: (row) => row.ended ? "yes" : "no" },
+  { name: "position", value: text("position"), long: true },
 ];
 const PENDING = [
   { name: "to", value: text("to") },
@@ -73,6 +73,12 @@ let panels = 0;
 function panel(title, wide, ...children) {
   const id = `panel${++panels}`;
   return element("section", { class: wide ? "panel wide" : "panel", "aria-labelledby": id }, element("h3", { id }, title), ...children);
+}
+
+function grouped(rows, name) {
+  const groups = new Map();
+  for (const row of rows) groups.set(name(row), [...(groups.get(name(row)) ?? []), row]);
+  return groups;
 }
 
 function details(summary, ...children) {
@@ -140,15 +146,14 @@ export class PipelineView {
     const { totals, history, steps, stored } = snapshot;
     this.drawGraph(stored?.topology ?? "of the program");
     this.graph.update(steps);
-    const order = this.graph.order(), place = (step) => order.get(step.step) ?? 1e6;
-    const inOrder = [...steps].sort((a, b) => place(a) - place(b));
+    const inOrder = this.sorted(steps);
     this.steps.update(inOrder);
     this.lost.update(inOrder.filter((step) => step.late || step.dropped || step.duplicates || step.dead_letters));
     this.watermarkChart.update(history);
     const still = new Map(steps.map((step) => [step.step, step.still]));
     const waits = (stored?.watermarks ?? []).map((row) => ({ ...row, still: still.get(row.step) }));
     this.watermarks.update(waits);
-    this.notice(snapshot, waits, steps);
+    this.notice(snapshot, waits);
     this.epochChart.update(snapshot.epochs);
     this.epochs.update([...snapshot.epochs].reverse());
     say(this.epochNote, snapshot.live ? "At most one epoch a second is shown."
@@ -162,16 +167,33 @@ export class PipelineView {
     this.figureTiles(totals, history, snapshot);
   }
 
-  /** The watermarks that stand still, in words, above everything else. */
-  notice(snapshot, waits, steps) {
+  /** The steps along the stream; one inside of a chain has no box, and stands behind the one before it. */
+  sorted(steps) {
+    const order = this.graph.order(), places = new Map();
+    let before = -1;
+    for (const step of steps) {
+      before = order.get(step.step) ?? before + 1e-3;
+      places.set(step, before);
+    }
+    return [...steps].sort((a, b) => places.get(a) - places.get(b));
+  }
+
+  /** The watermarks that stand still, in words, above everything else: sources first, then what waits for the same. */
+  notice({ standing, steps, stored }, waits) {
+    const sources = new Set((stored?.sources ?? []).map((row) => row.source));
     const reasons = new Map(waits.map((row) => [row.step, row.waits_for]));
-    const still = snapshot.standing.phase === "finished" ? [] : steps.filter((step) => step.still).slice(0, 3);
-    this.stuck.hidden = !still.length;
-    const lines = still.map((step) => `⚠ The watermark of ${step.step} has not moved for ${duration(step.still)} of input, from ${step.watermark.text}.` +
-      (reasons.get(step.step) ? ` It waits for ${reasons.get(step.step)}.` : ""));
+    const still = standing.phase === "finished" ? [] : steps.filter((step) => step.still);
+    const lines = still.filter((step) => sources.has(step.step)).map((step) =>
+      `⚠ Source ${step.step} has stood at ${step.watermark.text} for ${duration(step.still)} while others went on. If it may be silent, give it an idle timeout or an end.`);
+    const alike = grouped(still.filter((step) => !sources.has(step.step)), (step) => `${reasons.get(step.step) ?? ""}\n${step.watermark.text}`);
+    for (const group of alike.values()) {
+      const reason = reasons.get(group[0].step), names = group.map((step) => step.step).join(", ");
+      lines.push(`⚠ The watermark of ${names} has stood at ${group[0].watermark.text} for ${duration(group[0].still)} while records came.` + (reason ? ` It waits for ${reason}.` : ""));
+    }
+    this.stuck.hidden = !lines.length;
     if (lines.join() === this.stuck.dataset.told) return;
     this.stuck.dataset.told = lines.join();
-    this.stuck.replaceChildren(...lines.map((line) => element("p", {}, line)));
+    this.stuck.replaceChildren(...lines.slice(0, 5).map((line) => element("p", {}, line)));
   }
 
   figureTiles(totals, history, snapshot) {
@@ -189,7 +211,7 @@ export class PipelineView {
       ["dead-lettered", count(totals.dead_letters), "", totals.dead_letters > 0],
     ];
     if (!this.tiles.children.length) {
-      this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" ? "tile broad" : "tile" },
+      this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" || name === "records in" ? "tile broad" : "tile" },
         element("dt", {}, name), element("dd", {}, element("span", { class: "value" }), element("span", { class: "beside" })))));
       this.spark = element("span", { class: "spark-frame" });
       this.tiles.children[1].append(this.spark);
@@ -229,7 +251,7 @@ export class PipelineView {
     levels.forEach((level, place) => {
       const { strip, table, heading } = this.strips[place], hot = level.intervals.filter((its) => its.hot).length;
       const size = level.intervals.reduce((sum, its) => sum + its.size, 0), many = level.intervals.length;
-      say(heading, `Level ${level.level}: ${level.steps.join(", ")}. ${many} interval${many === 1 ? "" : "s"}, ${bytes(size)}` +
+      say(heading, `Level ${level.level}: ${level.steps.join(", ")}. ${many} interval${many === 1 ? "" : "s"}, ${bytes(size)} in files` +
         (hot ? `; ⚠ ${hot} with more than three times the average` : ""));
       strip.update(level.intervals);
       table.update(level.intervals);

@@ -2,9 +2,13 @@
 import { element, say } from "./elements.js";
 
 /**
- * columns: [{ name, value(row) -> text, number, alarm(row) -> whether to mark the cell, code }]
+ * columns: [{ name, value(row) -> text, number, long, alarm(row) -> whether to mark the cell, make(row) -> an element instead }]
  * The first column names the row.
  */
+function kind(column) {
+  return column.number ? "number" : column.long ? "long" : null;
+}
+
 export class DataTable {
   constructor(caption, columns, empty) {
     this.columns = columns;
@@ -28,7 +32,7 @@ export class DataTable {
       this.shape = shape;
       this.body.replaceChildren();
       this.head.replaceChildren(...shown.map((column) =>
-        element("th", { scope: "col", class: column.number ? "number" : null }, column.name)));
+        element("th", { scope: "col", class: kind(column) }, column.name)));
     }
     while (this.body.rows.length > rows.length) this.body.deleteRow(-1);
     rows.forEach((row, place) => this.fill(this.body.rows[place] ?? this.added(shown), row, shown));
@@ -39,7 +43,7 @@ export class DataTable {
 
   added(shown) {
     const row = this.body.insertRow();
-    shown.forEach((column, place) => row.append(place ? element("td", { class: column.number ? "number" : null })
+    shown.forEach((column, place) => row.append(place ? element("td", { class: kind(column) })
       : element("th", { scope: "row" })));
     return row;
   }
