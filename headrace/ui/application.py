@@ -75,7 +75,9 @@ class Application:
             Route("/pipelines/{number:int}/recorded.json", self._answer(self._recorded)),
             Route("/pipelines/{number:int}/panes.html", self._answer(self._panes)),
         ]
-        return Starlette(routes=routes)
+        application = Starlette(routes=routes)
+        application.router.redirect_slashes = False
+        return application
 
     def _index(self, request: Request) -> Response:
         return self._sent("index.html")

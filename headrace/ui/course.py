@@ -22,7 +22,7 @@ _RATES_OVER = 10_000_000
 """Microseconds over which rates are averaged."""
 STILL_SECONDS = 30.0
 """Seconds after which a watermark that has not moved is said to stand still."""
-BETWEEN_COMMITS = "since the commit before"
+BETWEEN_COMMITS = "from commit to commit"
 
 
 class Course:
@@ -140,7 +140,8 @@ class Course:
             if seconds is None:
                 if before is None:
                     continue
-                seconds = max(0.0, (sample.clock - before.clock) / 1e6)
+                # Epochs between two that are seen have as long as one another.
+                seconds = max(0.0, (sample.clock - before.clock) / 1e6 / (sample.epoch - before.epoch))
                 phases = {BETWEEN_COMMITS: seconds}
             read = None if before is None else max(0, sample.records_in - before.records_in)
             bars.append(EpochBar(sample.epoch, sample.clock / 1e6, seconds, phases, read))

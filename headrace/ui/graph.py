@@ -17,6 +17,7 @@ from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, Layout
 from headrace.ui.samples import is_of_program
 
 _KINDS = {INJECTOR: Kind.SOURCE, COMPUTATION: Kind.KEYED, INLINE: Kind.STEP, SINK: Kind.SINK}
+_SINK = " (sink)"
 _WIDEST_FIGURES = ("8,888,888/s", "lag 23 h 59 min · 888 KiB")
 """What the figures of a step may be, for the size of its box."""
 
@@ -89,7 +90,7 @@ def diagram_of(topology: Fingerprint) -> Diagram:
     diagram = Diagram("as compiled")
     for member in sorted(members, key=lambda member: (list(_KINDS).index(member.kind), levels.get(member.name, 0))):
         if member.name not in inner or member.kind != INLINE:
-            lines = (member.name, _about(member, levels), *_WIDEST_FIGURES)
+            lines = (_title(member), _about(member, levels), *_WIDEST_FIGURES)
             diagram.boxes.append(Box(_id(member), lines, _KINDS[member.kind]))
     diagram.arrows += dict.fromkeys(_arrows(members, inner))
     return diagram
@@ -105,7 +106,13 @@ def _is_inner(member: Member, members: Sequence[Member]) -> bool:
 
 def _id(member: Member) -> str:
     """The name of a member's box: a sink may have the name of a computation."""
-    return f"{member.name} (sink)" if member.kind == SINK else member.name
+    return member.name + _SINK if member.kind == SINK else member.name
+
+
+def _title(member: Member) -> str:
+    """The name of a member; of a chain that ends in a step of the engine, that of its first step."""
+    first, _, last = member.name.partition(" to ")
+    return first if member.kind == INLINE and last and not is_of_program(last) else member.name
 
 
 def _about(member: Member, levels: Mapping[str, int]) -> str:
@@ -140,12 +147,20 @@ def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:
 def _placed(diagram: Diagram, layout: Layout) -> GraphPlace:
     boxes = []
     for box in diagram.boxes:
-        rect, name = layout.boxes[box.name], box.lines[0]
+        rect, name = layout.boxes[box.name], box.name.removesuffix(_SINK)
         first, _, last = name.partition(" to ")
         left, top = rect.x - rect.width / 2, rect.y - rect.height / 2
         boxes.append(
             BoxPlace(
-                *(box.name, rect.lines[0], box.lines[1], box.kind.value, name, first, last or first),
+                *(
+                    box.name,
+                    rect.lines[0],
+                    box.lines[1],
+                    box.kind.value,
+                    name,
+                    first,
+                    last if last and is_of_program(last) else first,
+                ),
                 *(round(number, 1) for number in (left, top, rect.width, rect.height)),
             )
         )

@@ -75,7 +75,7 @@ export class Graph {
       const own = this.steps.get(box.step), first = own ?? this.steps.get(box.first), last = own ?? this.steps.get(box.last);
       const flow = box.kind === "source" ? [last?.out_rate, last?.records_out] : [first?.in_rate, first?.records_in];
       const [speed, total] = flow;
-      lines[2].textContent = rate(speed) || (total === null || total === undefined ? "" : count(total) + " records");
+      lines[2].textContent = rate(speed) || (total === null || total === undefined ? "" : count(total) + (total === 1 ? " record" : " records"));
       const still = Boolean(own?.still);
       const behind = own?.lag && own.lag !== "-" ? `lag ${own.lag}` : "";
       lines[3].textContent = still ? "⚠ watermark stands still" : [behind, own?.state].filter(Boolean).join(" · ");
