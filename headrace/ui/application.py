@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from importlib.resources import files
 from threading import Event
 from typing import TYPE_CHECKING
@@ -97,7 +97,7 @@ class Application:
         known = request.query_params.get("known", "").split(",")
         told = []
         for number, pipeline in enumerate(self._pipelines):
-            text = json.dumps(asdict(pipeline.snapshot()), separators=(",", ":"))
+            text = as_json(pipeline.snapshot())
             version = hashlib.sha256(text.encode()).hexdigest()[:16]
             is_known = number < len(known) and known[number] == version
             told.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
@@ -122,17 +122,17 @@ class Application:
         return answered
 
     def _graph(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
-        return _json_text(json.dumps(asdict(pipeline.graph())))
+        return _json_text(as_json(pipeline.graph()))
 
     def _keys(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         view, step = _reader(pipeline).open(), query.get("step", "")
         if (key := query.get("key")) is None:
-            return _json_text(json.dumps(asdict(largest_keys(view, step))))
+            return _json_text(as_json(largest_keys(view, step)))
         entries = [entry.fields for entry in entries_of_key(view, step, key)]
         return _json_text(json.dumps({"key": key, "entries": entries}))
 
     def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
-        return _json_text(json.dumps([asdict(step) for step in recorded_steps(_reader(pipeline).place)]))
+        return _json_text(as_json(recorded_steps(_reader(pipeline).place)))
 
     def _panes(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
         """The picture of a run, whose own script alone may run."""
@@ -143,6 +143,20 @@ class Application:
         allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
         policy = _PICTURE_POLICY.format(hashes=allowed or "'none'")
         return HTMLResponse(text, headers={"content-security-policy": policy})
+
+
+def as_json(value: object) -> str:
+    """The text of dataclasses with slots, and of what JSON knows. `dataclasses.asdict` copies each list beforehand.
+
+    >>> from headrace.ui.snapshot import EventTime
+    >>> as_json([EventTime("now", 1.5)])
+    '[{"text":"now","seconds":1.5}]'
+    """
+    return json.dumps(value, default=_fields, separators=(",", ":"), check_circular=False)
+
+
+def _fields(value: object) -> dict[str, object]:
+    return {each.name: getattr(value, each.name) for each in fields(value)}  # type: ignore[arg-type] - a dataclass
 
 
 def _reader(pipeline: Pipeline) -> CheckpointReader:

@@ -24,7 +24,7 @@ from headrace.ui.stored_facts import stored_facts
 
 UNREADABLE = (CheckpointError, OSError)
 """What reading a checkpoint may raise."""
-_SHARE_OF_RUN, _SHARE_OF_OWN = 0.004, 0.2
+_SHARE_OF_RUN, _SHARE_OF_OWN = 0.003, 0.2
 """Share of a processor that reading the checkpoint may take in the process of the run, and in one of its own."""
 _LEAST_SECONDS = 0.9
 
