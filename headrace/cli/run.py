@@ -47,8 +47,9 @@ Prometheus = Annotated[
 Page = Annotated[
     str | None,
     typer.Option(
-        metavar="[HOST:]PORT",
-        help="Serve a page that shows the run: to this machine, or where HOST is reached, with a token.",
+        metavar="[[HOST:]PORT]",
+        help="Serve a page that shows the run, at port 8765 or this one: to this machine, or where HOST is reached, "
+        "with a token.",
     ),
 ]
 

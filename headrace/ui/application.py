@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from importlib.resources import files
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.recording.recording import RecordingError
@@ -156,7 +156,8 @@ def as_json(value: object) -> str:
 
 
 def _fields(value: object) -> dict[str, object]:
-    return {each.name: getattr(value, each.name) for each in fields(value)}  # type: ignore[arg-type] - a dataclass
+    dataclass: Any = value
+    return {each.name: getattr(value, each.name) for each in fields(dataclass)}
 
 
 def _reader(pipeline: Pipeline) -> CheckpointReader:

@@ -82,4 +82,4 @@ def page_address(address: str) -> tuple[str, int]:
     >>> page_address("8765")
     ('127.0.0.1', 8765)
     """
-    return host_and_port(address, "pages", PORT)
+    return host_and_port(address, "the page", PORT)

@@ -15,7 +15,7 @@ from headrace.ui.application import Application
 from headrace.ui.pipelines import Pipeline
 
 if TYPE_CHECKING:
-    from uvicorn import Server
+    from headrace.ui.waiting_server import WaitingServer
 
 _LIBRARIES = ("fast_sugiyama", "starlette", "uvicorn")
 _CONNECTIONS = 64
@@ -32,7 +32,7 @@ def require_libraries() -> None:
         except ValueError:
             found = None
         if found is None:
-            raise ImportError(f"the page of a run needs {name}: pip install 'headrace[ui]'")
+            raise ImportError(f"the page of a run needs {name.replace('_', '-')}: pip install 'headrace[ui]'")
 
 
 class PageServer:
@@ -54,7 +54,7 @@ class PageServer:
         self.access = Access.to(host)
         """Who may read the page."""
         self._application: Application | None = None
-        self._server: Server | None = None
+        self._server: WaitingServer | None = None
         self._thread: Thread | None = None
 
     @property
@@ -67,7 +67,9 @@ class PageServer:
         return f"http://{host}:{self.port}/{token}"
 
     def __enter__(self) -> Self:
-        from uvicorn import Config, Server
+        from uvicorn import Config
+
+        from headrace.ui.waiting_server import WaitingServer
 
         listening = self._listen()
         self.port = listening.getsockname()[1]
@@ -86,7 +88,7 @@ class PageServer:
             limit_concurrency=_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )
-        self._server = Server(config)
+        self._server = WaitingServer(config)
         self._thread = Thread(target=self._server.run, args=([listening],), name="headrace page", daemon=True)
         self._thread.start()
         return self
@@ -115,5 +117,5 @@ class PageServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._server is not None and self._thread is not None:
-            self._server.should_exit = True
+            self._server.stop()
             self._thread.join()

@@ -18,7 +18,7 @@ def host_and_port(address: str, served: str, example: int) -> tuple[str, int]:
 
     Args:
         address: `PORT` or `HOST:PORT`; an IPv6 address is in brackets.
-        served: What is to be served, in the plural, for the message of an error.
+        served: What is to be served, for the message of an error.
         example: A port for that message.
 
     Raises:
