@@ -21,9 +21,9 @@ _KEYS |= {"Home": ("Home", 36), "End": ("End", 35), "Tab": ("Tab", 9)}
 
 
 class Browser:
-    """One page in one browser; a context manager."""
+    """One page in one browser; a context manager. The page is a file, or an address."""
 
-    def __init__(self, profile: Path, page: Path, size: tuple[int, int] = (1000, 860)) -> None:
+    def __init__(self, profile: Path, page: Path | str, size: tuple[int, int] = (1000, 860)) -> None:
         assert PROGRAM is not None, "no Chromium"
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
@@ -42,12 +42,15 @@ class Browser:
         self._numbers = count(1)
         self._rest = b""
         self._session: str | None = None
+        self.problems: list[str] = []
+        """Errors of scripts, and what the browser has refused or not found, so far."""
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        self.call("Page.enable")
-        self._go(page.as_uri())
+        for domain in ("Page", "Log", "Runtime"):
+            self.call(f"{domain}.enable")
+        self.go(page.as_uri() if isinstance(page, Path) else page)
 
-    def _go(self, address: str) -> None:
+    def go(self, address: str) -> None:
         self.call("Page.navigate", url=address)
         self.run("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
 
@@ -59,10 +62,17 @@ class Browser:
             message["sessionId"] = self._session
         self._out.write(json.dumps(message).encode() + b"\0")
         while (answer := self._read()).get("id") != number:
-            pass
+            self._note(answer)
         if "error" in answer:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
+
+    def _note(self, event: dict[str, Any]) -> None:
+        if event.get("method") == "Log.entryAdded" and event["params"]["entry"]["level"] == "error":
+            self.problems.append(event["params"]["entry"]["text"])
+        elif event.get("method") == "Runtime.exceptionThrown":
+            details = event["params"]["exceptionDetails"]
+            self.problems.append(details.get("exception", {}).get("description") or details["text"])
 
     def _read(self) -> dict[str, Any]:
         while b"\0" not in self._rest:
@@ -92,9 +102,25 @@ class Browser:
         for kind, (x, y) in (("mousePressed", start), ("mouseMoved", end), ("mouseReleased", end)):
             self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
 
-    def screenshot(self, path: Path) -> None:
-        """What is to be seen, as PNG."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def show_at(self, width: int, height: int = 900, dark: bool = False, calm: bool = False) -> None:
+        """Show the page as on a screen of that size, in pixels, for a person who wants it dark, or without motion."""
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        features = [
+            {"name": "prefers-color-scheme", "value": "dark" if dark else "light"},
+            {"name": "prefers-reduced-motion", "value": "reduce" if calm else "no-preference"},
+        ]
+        self.call("Emulation.setEmulatedMedia", media="screen", features=features)
+
+    def screenshot(self, path: Path, whole: bool = False) -> None:
+        """What is to be seen, as PNG; if asked for, the whole page as far as it can be scrolled down."""
+        picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole, **self._area(whole))
+        path.write_bytes(base64.b64decode(picture["data"]))
+
+    def _area(self, whole: bool) -> dict[str, object]:
+        if not whole:
+            return {}
+        size = self.call("Page.getLayoutMetrics")["cssContentSize"]
+        return {"clip": {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}}
 
     def __enter__(self) -> Self:
         return self

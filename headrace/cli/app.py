@@ -24,6 +24,7 @@ SUMMARIES = {
     "explain": "Say whether each step is vectorized, and, of a run, what keeps its watermarks back.",
     "draw": "Draw a pipeline. Nothing is run.",
     "plot": "Draw a run: inputs, watermarks, panes and timers over event time and processing time.",
+    "ui": "Serve a page that shows pipelines as they run, from their checkpoints.",
     "options": "List the options of a pipeline.",
     "new": "Make a small project: a pipeline, some data and a test.",
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from typer.core import TyperCommand
@@ -15,10 +17,27 @@ class PipelineCommand(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Turn options of the pipeline into `--option` arguments."""
         own = {name: not getattr(each, "is_flag", False) for each in self.params for name in each.opts}
+        args = list(_with_usual_values(args, own))
         off = {name for each in self.params for name in getattr(each, "secondary_opts", ())}
         if "--option" in own:
             args = list(with_options(args, [name for name, takes in own.items() if takes], {*own, *off, "--help"}))
         return super().parse_args(ctx, args)
+
+
+_USUAL = {"--ui": "8765"}
+"""Options of commands that may stand without a value, and the value that they then have."""
+_ADDRESS = re.compile(r"(\S+:)?\d+")
+
+
+def _with_usual_values(args: Sequence[str], own: Collection[str]) -> Iterator[str]:
+    """Yield the arguments of a command, with the usual value behind an option that stands without one.
+
+    >>> list(_with_usual_values(["--ui", "run.py"], ["--ui"])), list(_with_usual_values(["--ui", "80"], ["--ui"]))
+    (['--ui=8765', 'run.py'], ['--ui', '80'])
+    """
+    for arg, following in zip_longest(args, args[1:], fillvalue=""):
+        is_alone = arg in _USUAL and arg in own and not _ADDRESS.fullmatch(following)
+        yield f"{arg}={_USUAL[arg]}" if is_alone else arg
 
 
 def with_options(args: Sequence[str], taking: Collection[str], own: Collection[str]) -> Iterator[str]:

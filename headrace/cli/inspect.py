@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 
 from headrace.cli.ending import MisuseError, endings
-from headrace.cli.report import Report, plain, report_of
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
+from headrace.sdk.inspection.report import Report, plain, report_of
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, cast
+from types import TracebackType
+from typing import Annotated, Self, cast
 
 import typer
 from rich.console import Console
@@ -17,11 +18,13 @@ from headrace.runners.engine.clock import SystemClock
 from headrace.runners.engine.options import EpochProgress, RunOptions
 from headrace.runners.local import LocalRunner
 from headrace.runners.reporting import Reporter, Reporters, reporter_for
-from headrace.runners.reporting.prometheus import PortError, PrometheusReporter
-from headrace.sdk.options import EngineOptions, PipelineOptions
+from headrace.runners.reporting.address import PortError
+from headrace.runners.reporting.prometheus import PrometheusReporter
+from headrace.sdk.options import EngineOptions, PipelineOptions, checkpoint_of
 from headrace.sdk.pipeline.pipeline import Pipeline
 from headrace.sdk.pipeline.record_topology import record_topology
 from headrace.sdk.pipeline.runner_choice import Runner, find_runner, labels_to_record, run_options
+from headrace.ui.reporter import PageReporter, page_address
 
 Target = Annotated[
     str,
@@ -41,6 +44,14 @@ Prometheus = Annotated[
         help="Serve metrics for Prometheus at /metrics of this port: to this machine, or where HOST is reached.",
     ),
 ]
+Page = Annotated[
+    str | None,
+    typer.Option(
+        metavar="[[HOST:]PORT]",
+        help="Serve a page that shows the run, at port 8765 or this one: to this machine, or where HOST is reached, "
+        "with a token.",
+    ),
+]
 
 
 def run(
@@ -55,6 +66,7 @@ def run(
         bool, typer.Option("--details", help="Where progress is lines of JSON, have them tell of each step, too.")
     ] = False,
     prometheus: Prometheus = None,
+    ui: Page = None,
 ) -> None:
     """Run a pipeline to the end of its input.
 
@@ -67,8 +79,11 @@ def run(
     """
     flags = flags_of(option or [], checkpoint)
     with endings():
-        progress_seen = _LastProgress(_reporter(progress, details, prometheus))
-        start = _start(load(target, runner, flags), runner, flags, progress_seen)
+        reporters = _reporters(progress, details, prometheus)
+        program = load(target, runner, flags)
+        page = None if ui is None else _page(ui, target, program, flags)
+        progress_seen = _LastProgress(Reporters(*reporters if page is None else (_Announced(page), *reporters)))
+        start = _start(program, runner, flags, progress_seen)
         try:
             with progress_seen.reporter:
                 start()
@@ -90,14 +105,53 @@ def flags_of(options: Sequence[str], checkpoint: str | None = None) -> list[str]
     return flags if checkpoint is None else [*flags, f"--checkpoint={checkpoint}"]
 
 
-def _reporter(progress: bool, details: bool, prometheus: str | None) -> Reporter:
+def _reporters(progress: bool, details: bool, prometheus: str | None) -> list[Reporter]:
     reporters: list[Reporter] = [reporter_for(Console(stderr=True, highlight=False), details)] if progress else []
     if prometheus is not None:
         try:
             reporters.append(PrometheusReporter.at(prometheus))
         except (ImportError, ValueError) as error:
             raise MisuseError(str(error)) from error
-    return Reporters(*reporters)
+    return reporters
+
+
+def _page(address: str, target: str, program: Program, flags: Sequence[str]) -> PageReporter:
+    """Return the reporter that serves the page of a run."""
+    options = program.options if isinstance(program, Pipeline) else PipelineOptions(list(flags))
+    checkpoint = checkpoint_of(options)
+    if checkpoint is not None and checkpoint.startswith("memory:"):
+        checkpoint = None
+    try:
+        host, port = page_address(address)
+        return PageReporter(
+            port,
+            host,
+            checkpoint=checkpoint,
+            topology=program.topology if isinstance(program, Pipeline) else lambda: program,
+            title=target,
+        )
+    except (ImportError, ValueError) as error:
+        raise MisuseError(str(error)) from error
+
+
+class _Announced:
+    """A page whose address is printed when it begins to be served, before a display that is redrawn in place."""
+
+    def __init__(self, page: PageReporter) -> None:
+        self._page = page
+
+    def __enter__(self) -> Self:
+        self._page.__enter__()
+        say(errors, f"page: {self._page.address}")
+        return self
+
+    def __call__(self, progress: EpochProgress) -> None:
+        self._page(progress)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._page.__exit__(kind, error, trace)
 
 
 @dataclass(slots=True)

@@ -25,6 +25,8 @@ class StepFigures:
     late: int | None = None
     dropped_late: int | None = None
     duplicates: int | None = None
+    dead_letters: int | None = None
+    """Records that user code raised for, and that were set aside."""
     timers: int | None = None
     """Number of timers that have fired."""
     watermark: int | None = None

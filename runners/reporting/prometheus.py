@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from headrace.lowlevel.errors import HeadraceError
 from headrace.lowlevel.metric import ENGINE
 from headrace.lowlevel.metric_cells import CounterCell, DistributionCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
+from headrace.runners.reporting.address import LOOPBACK, PortError, host_and_port
 from headrace.runners.reporting.figures import StepFigures, step_figures
 
 if TYPE_CHECKING:
@@ -31,13 +31,6 @@ _GAUGES = {
     "lag": ("lag_seconds", "How far the watermark is behind the greatest timestamp read.", 1e6),
     "state_bytes": ("state_bytes", "What is stored of the step.", 1),
 }
-LOOPBACK = "127.0.0.1"
-"""The default host: only this machine can connect."""
-_LAST_PORT = 65_535
-
-
-class PortError(HeadraceError, OSError):
-    """Metrics cannot be served at the given address. Nothing has run."""
 
 
 class PrometheusReporter:
@@ -86,13 +79,8 @@ class PrometheusReporter:
         >>> reporter.host, reporter.port, PrometheusReporter.at("[::1]:9464").host, PrometheusReporter.at("0").host
         ('0.0.0.0', 9464, '::1', '127.0.0.1')
         """
-        host, colon, port = address.rpartition(":")
-        if not port.isdecimal() or int(port) > _LAST_PORT or (colon and not host):
-            raise ValueError(
-                f"metrics cannot be served at {address!r}; give a port (0 to {_LAST_PORT}), or HOST:PORT, such as "
-                "9464 or 0.0.0.0:9464"
-            )
-        return cls(int(port), host=host.removeprefix("[").removesuffix("]") or LOOPBACK)
+        host, port = host_and_port(address, "metrics", 9464)
+        return cls(port, host=host)
 
     def __enter__(self) -> Self:
         if self.port is not None:

@@ -12,12 +12,12 @@ from typer.testing import CliRunner
 
 import headrace as beam
 from headrace.cli.app import app
-from headrace.cli.report import report_of
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
+from headrace.sdk.inspection.report import report_of
 
 SECRET = "wJalrXUtnFEMI"
 URLS = (

@@ -1,4 +1,4 @@
-"""The contents of a checkpoint as values that JSON can represent, for `headrace inspect`."""
+"""The contents of a checkpoint as values that JSON can represent, for `headrace inspect` and the page of a run."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def report_of(view: CheckpointView, timers: int) -> Report:
                 "step": timer.computation,
                 "key": plain(timer.key),
                 "tag": timer.tag,
-                "for": _purpose(view, timer),
+                "for": purpose_of(view, timer),
                 "clock": timer.domain.name.lower(),
                 "due": instant(timer.timestamp),
             }
@@ -87,7 +87,7 @@ def report_of(view: CheckpointView, timers: int) -> Report:
         state=[asdict(state_of(view, name)) for name in view.computations()],
         counters={} if commit is None else commit.counters,
         files={"number": len(files), "bytes": sum(file.size for file in files)},
-        recorders=[] if commit is None else _recorders(commit),
+        recorders=[] if commit is None else recorders_of(commit),
     )
 
 
@@ -111,7 +111,7 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
         if holder is not None:
             timer = StoredTimer(holder.computation, holder.key, holder.tag, TimeDomain.LOW_WATERMARK, holder.timestamp)
             held = {"key": plain(holder.key), "tag": holder.tag, "at": instant(holder.timestamp)}
-            held["for"] = _purpose(view, timer)
+            held["for"] = purpose_of(view, timer)
         found.append(
             {
                 "step": each.computation,
@@ -124,12 +124,13 @@ def _watermarks(view: CheckpointView) -> list[Figures]:
     return found
 
 
-def _recorders(commit: Manifest) -> list[str]:
+def recorders_of(commit: Manifest) -> list[str]:
+    """Return the names of the sinks that a recording has added to the program."""
     sinks = commit.topology.of_kind(SINK)
     return [name for name, sink in sinks.items() if sink.class_name == public_name(TapSink)]
 
 
-def _purpose(view: CheckpointView, timer: StoredTimer) -> str:
+def purpose_of(view: CheckpointView, timer: StoredTimer) -> str:
     """Return the purpose of a timer or a hold, in words."""
     meant = meant_by(timer, has_windows(view, timer.computation))
     if not isinstance(meant, OpenWindow):

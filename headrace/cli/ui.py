@@ -1,0 +1,58 @@
+"""The command `headrace ui`: serves a page about pipelines, from their checkpoints."""
+
+from __future__ import annotations
+
+import signal
+from threading import Event
+from typing import Annotated
+
+import typer
+
+from headrace.cli.ending import MisuseError, endings
+from headrace.cli.inspect import view_of
+from headrace.runners.reporting.address import PortError
+from headrace.ui.pipelines import StoredPipeline
+from headrace.ui.reporter import PORT, page_address
+from headrace.ui.server import PageServer
+
+
+def ui(
+    checkpoints: Annotated[
+        list[str], typer.Argument(metavar="CHECKPOINT...", help="Directories or URLs of checkpoints.")
+    ],
+    listen: Annotated[
+        str,
+        typer.Option(
+            metavar="[HOST:]PORT",
+            help="Where to serve: to this machine, or where HOST is reached, with a token; port 0 is a free one.",
+        ),
+    ] = str(PORT),
+) -> None:
+    """Serve a page that shows pipelines as they run, from their checkpoints.
+
+    The page has the graph with rates and lag, watermarks and what holds them back, late and dropped records, key
+    intervals, stored state and, of a recorded run, its panes; of a run that has ended, or was killed, as of its last
+    commit. Several checkpoints are shown side by side. Reads only; no code that a checkpoint names is run. Ends with
+    Ctrl-C, or with 2 when there is no checkpoint or the port cannot be opened.
+
+    Example: headrace ui state/scores state/teams
+    """
+    with endings():
+        try:
+            host, port = page_address(listen)
+            for place in checkpoints:
+                view_of(place)
+            server = PageServer([StoredPipeline(place) for place in checkpoints], host, port)
+            with server:
+                typer.echo(f"serving {server.address} until Ctrl-C")
+                _wait_for_end()
+        except (ImportError, PortError, ValueError) as error:
+            raise MisuseError(str(error)) from error
+
+
+def _wait_for_end() -> None:
+    """Wait for Ctrl-C or SIGTERM, either of which is the usual end."""
+    ended = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: ended.set())
+    ended.wait()

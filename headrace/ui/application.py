@@ -1,0 +1,228 @@
+"""The ASGI application of the page: its files, one JSON document with everything, and answers to questions."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from importlib.resources import files
+from threading import Event
+from typing import TYPE_CHECKING, Any
+
+from headrace.lowlevel.errors import CheckpointError
+from headrace.sdk.recording.recording import RecordingError
+from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
+from headrace.ui.pipelines import CheckpointReader, NothingStoredError, Pipeline
+from headrace.ui.stored_state import UnknownStepError, entries_of_key, largest_keys, panes_page, recorded_steps
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+_TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_NO_CHECKPOINT = "Only a checkpoint tells this: run the pipeline with --checkpoint=PLACE."
+_PICTURE_POLICY = (
+    "default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'self'"
+)
+_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
+
+
+class Application:
+    """Answers the requests of a page about some pipelines.
+
+    Args:
+        pipelines: The pipelines, in the order in which they are shown.
+        access: Who may read.
+        port: The port, which is part of the cookie's name.
+    """
+
+    def __init__(self, pipelines: Sequence[Pipeline], access: Access, port: int) -> None:
+        self._pipelines, self._access, self._port = pipelines, access, port
+        folder = files("headrace.ui") / "page"
+        self._looked = Event()
+        self._looked_at = float("-inf")
+        self._files = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+
+    def asgi(self) -> ASGIApp:
+        """The application, behind the rules of `Access`."""
+        return _Guarded(self._application(), self._access, self._port)
+
+    def show_end(self, moment: float) -> None:
+        """Wait until a page that asked lately has asked again, at most so many seconds."""
+        if time.monotonic() - self._looked_at < 2 * moment:
+            self._looked.clear()
+            if self._looked.wait(moment):
+                # The answer is on its way.
+                time.sleep(moment / 20)
+
+    def _application(self) -> Starlette:
+        from starlette.applications import Starlette
+        from starlette.routing import Route
+
+        routes = [
+            Route("/", self._index),
+            Route("/live.json", self._live),
+            Route("/{name:str}", self._file),
+            Route("/pipelines/{number:int}/graph.json", self._answer(self._graph)),
+            Route("/pipelines/{number:int}/keys.json", self._answer(self._keys)),
+            Route("/pipelines/{number:int}/recorded.json", self._answer(self._recorded)),
+            Route("/pipelines/{number:int}/panes.html", self._answer(self._panes)),
+        ]
+        application = Starlette(routes=routes)
+        application.router.redirect_slashes = False
+        return application
+
+    def _index(self, request: Request) -> Response:
+        return self._sent("index.html")
+
+    def _file(self, request: Request) -> Response:
+        return self._sent(request.path_params["name"])
+
+    def _sent(self, name: str) -> Response:
+        from starlette.responses import PlainTextResponse, Response
+
+        if (contents := self._files.get(name)) is None:
+            return PlainTextResponse("There is nothing here; the page is at /.", 404)
+        return Response(contents, media_type=_TYPES[name[name.rindex(".") :]])
+
+    def _live(self, request: Request) -> Response:
+        """The snapshots of all pipelines; those that the reader has already, by their version, are only named."""
+        known = request.query_params.get("known", "").split(",")
+        told = []
+        for number, pipeline in enumerate(self._pipelines):
+            text = as_json(pipeline.snapshot())
+            version = hashlib.sha256(text.encode()).hexdigest()[:16]
+            is_known = number < len(known) and known[number] == version
+            told.append(f'{{"version":"{version}","snapshot":{"null" if is_known else text}}}')
+        self._looked_at = time.monotonic()
+        self._looked.set()
+        return _json_text(f"[{','.join(told)}]")
+
+    def _answer(self, answer: Callable[[Pipeline, Mapping[str, str]], Response]) -> Callable[[Request], Response]:
+        """Answer a question about one pipeline; errors that a reader can do something about become 404 or 503."""
+
+        def answered(request: Request) -> Response:
+            number = request.path_params["number"]
+            if number >= len(self._pipelines):
+                return _error(404, f"There is no pipeline {number}; there are {len(self._pipelines)}.")
+            try:
+                return answer(self._pipelines[number], request.query_params)
+            except (NothingStoredError, UnknownStepError, RecordingError) as error:
+                return _error(404, str(error))
+            except (CheckpointError, OSError) as error:
+                return _error(503, str(error))
+
+        return answered
+
+    def _graph(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
+        return _json_text(as_json(pipeline.graph()))
+
+    def _keys(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
+        view, step = _reader(pipeline).open(), query.get("step", "")
+        if (key := query.get("key")) is None:
+            return _json_text(as_json(largest_keys(view, step)))
+        entries = [entry.fields for entry in entries_of_key(view, step, key)]
+        return _json_text(json.dumps({"key": key, "entries": entries}))
+
+    def _recorded(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
+        return _json_text(as_json(recorded_steps(_reader(pipeline).place)))
+
+    def _panes(self, pipeline: Pipeline, query: Mapping[str, str]) -> Response:
+        """The picture of a run, whose own script alone may run."""
+        from starlette.responses import HTMLResponse
+
+        text = panes_page(_reader(pipeline).place, query.get("step"), query.get("key") or None)
+        hashes = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(text))
+        allowed = " ".join(f"'sha256-{base64.b64encode(each).decode()}'" for each in hashes)
+        policy = _PICTURE_POLICY.format(hashes=allowed or "'none'")
+        return HTMLResponse(text, headers={"content-security-policy": policy})
+
+
+def as_json(value: object) -> str:
+    """The text of dataclasses with slots, and of what JSON knows. `dataclasses.asdict` copies each list beforehand.
+
+    >>> from headrace.ui.snapshot import EventTime
+    >>> as_json([EventTime("now", 1.5)])
+    '[{"text":"now","seconds":1.5}]'
+    """
+    return json.dumps(value, default=_fields, separators=(",", ":"), check_circular=False)
+
+
+def _fields(value: object) -> dict[str, object]:
+    dataclass: Any = value
+    return {each.name: getattr(value, each.name) for each in fields(dataclass)}
+
+
+def _reader(pipeline: Pipeline) -> CheckpointReader:
+    if pipeline.reader is None:
+        raise NothingStoredError(_NO_CHECKPOINT)
+    return pipeline.reader
+
+
+def _json_text(text: str, status: int = 200) -> Response:
+    from starlette.responses import Response
+
+    return Response(text, status, media_type="application/json")
+
+
+def _error(status: int, message: str) -> Response:
+    return _json_text(json.dumps({"error": message}), status)
+
+
+class _Guarded:
+    """Refuses what `Access` refuses, takes the token out of the address, and adds the headers of every answer."""
+
+    def __init__(self, application: ASGIApp, access: Access, port: int) -> None:
+        self._application, self._access, self._port = application, access, port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        await self._chosen(scope)(scope, receive, _with_headers(send))
+
+    def _chosen(self, scope: Scope) -> ASGIApp:
+        from starlette.requests import Request
+        from starlette.responses import RedirectResponse
+
+        request = Request(scope)
+        if (refusal := self._access.refusal(request.method, request.headers.get("host", ""))) is not None:
+            return _refused(refusal)
+        given = request.query_params.get("token")
+        if request.url.path == "/" and given is not None and self._access.token is not None:
+            if not self._access.knows_token(given):
+                return _refused(NO_TOKEN)
+            response = RedirectResponse("/", 303)
+            name = self._access.cookie_name(self._port)
+            # "lax": the first request may come from a link, in a mail for instance.
+            response.set_cookie(name, given, httponly=True, samesite="lax")
+            return response
+        if not self._access.is_let_in(request.headers.get("cookie", ""), self._port):
+            return _refused(NO_TOKEN)
+        return self._application
+
+
+def _refused(refusal: Refusal) -> Response:
+    from starlette.responses import PlainTextResponse
+
+    headers = {"allow": "GET, HEAD"} if refusal.status == 405 else {}
+    return PlainTextResponse(f"{refusal.reason}\n", refusal.status, headers)
+
+
+def _with_headers(send: Send) -> Send:
+    """Add the headers that an answer does not have itself."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            given = {name for name, _ in message["headers"]}
+            added = [(name.encode(), its.encode()) for name, its in HEADERS.items() if name.encode() not in given]
+            message["headers"] = [*message["headers"], *added]
+        await send(message)
+
+    return sending

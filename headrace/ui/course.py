@@ -1,0 +1,178 @@
+"""The course of a run: its latest samples, and what follows from them: rates, and watermarks that stand still."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from threading import Lock
+
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span
+from headrace.ui.samples import Sample
+from headrace.ui.snapshot import EpochBar, EventTime, History, StepRow, Totals
+
+KEPT = 600
+"""Number of samples that are kept."""
+DRAWN = 150
+"""Number of points of a chart, at most."""
+BARS = 40
+"""Number of epochs whose durations are drawn."""
+_RATES_OVER = 10_000_000
+"""Microseconds over which rates are averaged."""
+STILL_SECONDS = 30.0
+"""Seconds after which a watermark that has not moved is said to stand still."""
+BETWEEN_COMMITS = "from commit to commit"
+
+
+class Course:
+    """The latest samples of one run. Threads may use it at the same time.
+
+    >>> course = Course()
+    >>> for second in range(1, 4):
+    ...     course.note(Sample(second, second * 1_000_000, 100 * second, 0, 0, 0, {}))
+    >>> course.totals(True).in_rate
+    100.0
+    """
+
+    def __init__(self) -> None:
+        self._samples: deque[Sample] = deque(maxlen=KEPT)
+        self._moved: dict[str, tuple[int, int, int]] = {}
+        """Step -> its watermark, and the wall clock and the records read when it was there first."""
+        self._lock = Lock()
+
+    def note(self, sample: Sample) -> None:
+        """Add a sample; one of the last epoch replaces it, one of an earlier epoch is ignored."""
+        with self._lock:
+            samples = self._samples
+            if samples and sample.epoch < samples[-1].epoch:
+                return
+            if samples and sample.epoch == samples[-1].epoch:
+                samples.pop()
+            samples.append(sample)
+            for name, figures in sample.steps.items():
+                moved = self._moved.get(name)
+                if figures.watermark is not None and (moved is None or moved[0] != figures.watermark):
+                    self._moved[name] = figures.watermark, sample.clock, sample.records_in
+
+    @property
+    def samples(self) -> list[Sample]:
+        """The samples that are kept, oldest first."""
+        with self._lock:
+            return list(self._samples)
+
+    @property
+    def last(self) -> Sample | None:
+        """The last sample; None before the first epoch."""
+        with self._lock:
+            return self._samples[-1] if self._samples else None
+
+    def totals(self, running: bool, stored_bytes: int | None = None) -> Totals:
+        """The figures of the whole run. There must be a sample."""
+        samples = self.samples
+        last, first = samples[-1], _before(samples)
+        counts = {name: sum(getattr(step, name) or 0 for step in last.steps.values()) for name in _LOST}
+        known = [step.state_bytes for step in last.steps.values() if step.state_bytes is not None]
+        state = sum(known) if known else stored_bytes
+        return Totals(
+            last.records_in,
+            last.records_out,
+            _rate(first.records_in, last.records_in, first, last) if running else None,
+            _rate(first.records_out, last.records_out, first, last) if running else None,
+            counts["late"],
+            counts["dropped_late"],
+            counts["duplicates"],
+            counts["dead_letters"],
+            EventTime.of(last.watermark),
+            shown_span(last.lag),
+            shown_bytes(state),
+        )
+
+    def steps(self, running: bool) -> list[StepRow]:
+        """The figures of each step. There must be a sample."""
+        samples = self.samples
+        last, first = samples[-1], _before(samples)
+        return [self._step(name, last.steps[name], first, last, running) for name in last.steps]
+
+    def _step(self, name: str, its: StepFigures, first: Sample, last: Sample, running: bool) -> StepRow:
+        was = first.steps.get(name, StepFigures(name))
+        return StepRow(
+            step=name,
+            records_in=its.records_in,
+            records_out=its.records_out,
+            in_rate=_rate(was.records_in or 0, its.records_in, first, last) if running else None,
+            out_rate=_rate(was.records_out or 0, its.records_out, first, last) if running else None,
+            late=its.late,
+            dropped=its.dropped_late,
+            duplicates=its.duplicates,
+            dead_letters=its.dead_letters,
+            timers=its.timers,
+            watermark=None if its.watermark is None else EventTime.of(its.watermark),
+            lag="" if its.lag is None else shown_span(its.lag),
+            state="" if its.state_bytes is None else shown_bytes(its.state_bytes),
+            still=self._still(name, last),
+        )
+
+    def _still(self, name: str, last: Sample) -> float | None:
+        """Seconds for which the watermark of a step has not moved though records were read; None if it moves."""
+        watermark, since, read = self._moved.get(name, (MAX_TIMESTAMP, 0, 0))
+        seconds = (last.clock - since) / 1e6
+        is_over = watermark == MAX_TIMESTAMP or last.records_in == read
+        return None if is_over or seconds < STILL_SECONDS else seconds
+
+    def history(self) -> History:
+        """The points of the charts."""
+        samples = _thinned(self.samples)
+        names = dict.fromkeys(name for sample in samples for name, its in sample.steps.items() if its.watermark)
+        rates = [None, *(_rate(a.records_in, b.records_in, a, b) for a, b in pairwise(samples))]
+        return History(
+            [sample.clock / 1e6 for sample in samples],
+            {name: [_seconds(sample.steps, name) for sample in samples] for name in names},
+            rates[: len(samples)],
+        )
+
+    def epochs(self) -> list[EpochBar]:
+        """The durations of the latest epochs, oldest first; where these are unknown, the times between commits."""
+        samples = self.samples[-BARS - 1 :]
+        bars = []
+        for before, sample in zip([None, *samples], samples, strict=False):
+            seconds, phases = sample.seconds, sample.phases
+            if seconds is None:
+                if before is None:
+                    continue
+                # Epochs between two that are seen have as long as one another.
+                seconds = max(0.0, (sample.clock - before.clock) / 1e6 / (sample.epoch - before.epoch))
+                phases = {BETWEEN_COMMITS: seconds}
+            read = None if before is None else max(0, sample.records_in - before.records_in)
+            bars.append(EpochBar(sample.epoch, sample.clock / 1e6, seconds, phases, read))
+        return bars[-BARS:]
+
+
+_LOST = ("late", "dropped_late", "duplicates", "dead_letters")
+
+
+def _before(samples: Sequence[Sample]) -> Sample:
+    """The sample from which rates are counted: about ten seconds before the last."""
+    last = samples[-1]
+    return next((sample for sample in samples if last.clock - sample.clock <= _RATES_OVER), last)
+
+
+def _rate(before: int, after: int | None, first: Sample, last: Sample) -> float | None:
+    if after is None or last.clock <= first.clock:
+        return None
+    return max(0.0, (after - before) / ((last.clock - first.clock) / 1e6))
+
+
+def _thinned(samples: list[Sample]) -> list[Sample]:
+    """At most `DRAWN` of the samples, evenly, with the last.
+
+    >>> [len(_thinned([Sample(n, n, 0, 0, 0, 0, {}) for n in range(count)])) for count in (10, 150, 151, 600)]
+    [10, 150, 76, 150]
+    """
+    step = -(-len(samples) // DRAWN)
+    return samples[::-1][:: step or 1][::-1]
+
+
+def _seconds(steps: Mapping[str, StepFigures], name: str) -> float | None:
+    watermark = steps[name].watermark if name in steps else None
+    return None if watermark is None or watermark in (MIN_TIMESTAMP, MAX_TIMESTAMP) else watermark / 1e6

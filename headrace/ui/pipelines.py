@@ -1,0 +1,242 @@
+"""The pipelines of a page: one that runs in this process, or one that is read from its checkpoint."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from threading import Lock
+
+from headrace.lowlevel import CheckpointError, CheckpointView, Topology
+from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
+from headrace.lowlevel.storage.credentials import hidden
+from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
+from headrace.runners.engine.options import EpochProgress
+from headrace.ui.course import Course
+from headrace.ui.driver_process import is_alive
+from headrace.ui.graph import Graph, graph_of
+from headrace.ui.pace import Pace
+from headrace.ui.samples import sample_of_commit, sample_of_progress
+from headrace.ui.snapshot import Phase, Snapshot, Standing, StoredFacts
+from headrace.ui.standing import NOT_BEGUN, standing_of
+from headrace.ui.stored_facts import stored_facts
+
+UNREADABLE = (CheckpointError, OSError)
+"""What reading a checkpoint may raise."""
+_SHARE_OF_RUN, _SHARE_OF_OWN = 0.003, 0.2
+"""Share of a processor that reading the checkpoint may take in the process of the run, and in one of its own."""
+_LEAST_SECONDS = 0.9
+
+
+class NothingStoredError(LookupError):
+    """What was asked for is not there. The message says what to do."""
+
+
+class CheckpointReader:
+    """Reads the last commit of a checkpoint, at a pace, and never writes.
+
+    Args:
+        place: Directory or URL of the checkpoint.
+        key: The secret that it is signed with; None for that of the environment.
+        share: Share of a processor that reading may take.
+    """
+
+    def __init__(self, place: str, key: str | None = None, share: float = _SHARE_OF_OWN) -> None:
+        self.place = place
+        self._key = key
+        self._pace = Pace(share, _LEAST_SECONDS, time.monotonic, time.thread_time)
+        self._view: CheckpointView | None = None
+        self._facts: StoredFacts | None = None
+        self.problem = ""
+        """Why it could not be read; empty if it could."""
+
+    def open(self) -> CheckpointView:
+        """The view of the last commit, read now. Raises what `UNREADABLE` lists."""
+        return CheckpointView.of(checkpoint_store(self.place, self._key))
+
+    def look(self) -> bool:
+        """Read the last commit if that is due; returns whether it was read."""
+        if not self._pace.is_due:
+            return False
+        with self._pace:
+            before = None if self._view is None else self._view.manifest
+            try:
+                self._view, self.problem = self.open(), ""
+            except UNREADABLE as error:
+                self.problem = str(error)
+                return True
+            after = self._view.manifest
+            is_new = (
+                before is None or after is None or (before.epoch, before.generation) != (after.epoch, after.generation)
+            )
+            if is_new or self._facts is None:
+                self._facts = stored_facts(self._view)
+        return True
+
+    @property
+    def view(self) -> CheckpointView | None:
+        """The last view; None before the first."""
+        return self._view
+
+    @property
+    def commit(self) -> Manifest | None:
+        """The last commit that was read; None if there is none."""
+        return None if self._view is None else self._view.manifest
+
+    @property
+    def facts(self) -> StoredFacts | None:
+        """The facts of the last commit that was read; None if there is none."""
+        return self._facts
+
+
+def _number(commit: Manifest | None) -> tuple[int, int] | None:
+    return None if commit is None else (commit.epoch, commit.generation)
+
+
+class StoredPipeline:
+    """A pipeline that is read from its checkpoint, whether it runs somewhere, has ended or was killed."""
+
+    def __init__(self, place: str, now: Callable[[], float] = time.time) -> None:
+        self.reader: CheckpointReader | None = CheckpointReader(place)
+        self._reader = self.reader
+        self._now = now
+        self._course, self._identity = Course(), ""
+        self._lock = Lock()
+        self.title = hidden(place).rstrip("/").rpartition("/")[2] or hidden(place)
+
+    def snapshot(self) -> Snapshot:
+        """What the page shows now."""
+        with self._lock:
+            if self._reader.look():
+                self._note()
+            return self._shown()
+
+    def _note(self) -> None:
+        view, commit = self._reader.view, self._reader.commit
+        if view is None or commit is None:
+            return
+        if self._identity != view.identity:
+            # A new checkpoint at the same place has a course of its own.
+            self._course, self._identity = Course(), view.identity
+            # The oldest entries may be deleted while they are read; the newest is read already.
+            with suppress(*UNREADABLE):
+                for earlier in view.commits():
+                    self._course.note(sample_of_commit(earlier))
+        last = self._course.last
+        if last is None or last.epoch != commit.epoch:
+            self._course.note(sample_of_commit(commit))
+
+    def _shown(self) -> Snapshot:
+        reader, course = self._reader, self._course
+        place, last = hidden(reader.place), course.last
+        if reader.problem:
+            standing = Standing(Phase.UNREADABLE, f"The checkpoint cannot be read: {reader.problem}")
+        else:
+            standing = self._standing()
+        if last is None:
+            return Snapshot(self.title, place, False, standing, problem=reader.problem)
+        running = standing.phase is Phase.RUNNING
+        facts = reader.facts
+        return Snapshot(
+            *(self.title, place, False, standing, last.epoch),
+            course.totals(running, None if facts is None else facts.bytes),
+            course.steps(running),
+            course.history(),
+            course.epochs(),
+            facts,
+            reader.problem,
+        )
+
+    def _standing(self) -> Standing:
+        view, commit = self._reader.view, self._reader.commit
+        lease = None if view is None else view.lease
+        alive = None if lease is None else is_alive(lease.owner)
+        taken = None if lease is None else lease.taken / 1e6
+        if commit is None:
+            return standing_of(None, self._now(), False, alive, taken)
+        return standing_of(commit.wall_clock / 1e6, self._now(), commit.finished, alive, taken)
+
+    def graph(self) -> Graph:
+        """The graph of the last commit. Raises `NothingStoredError` before the first one."""
+        if (commit := self._reader.commit) is None:
+            raise NothingStoredError("Nothing is committed yet, so there is no graph to draw.")
+        return graph_of(commit.topology)
+
+
+class RunningPipeline:
+    """The pipeline that this process runs: its progress, and the details that only its checkpoint has.
+
+    Args:
+        title: Name of the pipeline.
+        checkpoint: Directory or URL of its checkpoint; None if it has none.
+        key: The secret that the checkpoint is signed with; None for that of the environment.
+        topology: Makes the topology, for the graph of a run without a checkpoint.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        checkpoint: str | None = None,
+        key: str | None = None,
+        topology: Callable[[], Topology] | None = None,
+    ) -> None:
+        self.title = title
+        self.reader = None if checkpoint is None else CheckpointReader(checkpoint, key, _SHARE_OF_RUN)
+        self._topology = topology
+        self._course = Course()
+        self._last: EpochProgress | None = None
+        self._sampled = float("-inf")
+        self._standing = Standing(Phase.EMPTY, NOT_BEGUN)
+        self._lock = Lock()
+
+    def note(self, progress: EpochProgress) -> None:
+        """Take the progress after an epoch: keep it, and once a second the numbers for the charts."""
+        self._last = progress
+        now = time.monotonic()
+        if now - self._sampled >= 1.0:
+            self._sampled = now
+            self._course.note(sample_of_progress(progress))
+
+    def end(self, standing: Standing) -> None:
+        """The run has ended so."""
+        self._standing = standing
+
+    def snapshot(self) -> Snapshot:
+        """What the page shows now."""
+        with self._lock:
+            reader = self.reader
+            if reader is not None and self._last is not None:
+                reader.look()
+            if (last := self._last) is not None:
+                self._course.note(sample_of_progress(last))
+            return self._shown()
+
+    def _shown(self) -> Snapshot:
+        reader, course, last = self.reader, self._course, self._last
+        place = "" if reader is None else hidden(reader.place)
+        if last is None:
+            return Snapshot(self.title, place, True, self._standing)
+        standing = self._standing
+        if standing.phase is Phase.EMPTY:
+            standing = standing_of(last.clock / 1e6, time.time(), False, True)
+        return Snapshot(
+            *(self.title, place, True, standing, last.epoch),
+            course.totals(standing.phase in (Phase.RUNNING, Phase.WAITING)),
+            course.steps(standing.phase in (Phase.RUNNING, Phase.WAITING)),
+            course.history(),
+            course.epochs(),
+            None if reader is None else reader.facts,
+            "" if reader is None else reader.problem,
+        )
+
+    def graph(self) -> Graph:
+        """The graph of the topology. Raises `NothingStoredError` if neither a topology nor a commit is known."""
+        if self.reader is not None and (commit := self.reader.commit) is not None:
+            return graph_of(commit.topology)
+        if self._topology is not None:
+            return graph_of(Fingerprint.of(self._topology()))
+        raise NothingStoredError("The graph is drawn from the checkpoint: run the pipeline with --checkpoint=PLACE.")
+
+
+Pipeline = StoredPipeline | RunningPipeline

@@ -1,0 +1,46 @@
+"""What can be said of a pipeline's driver from its last commit, the time, and the process that its lease names."""
+
+from __future__ import annotations
+
+from headrace.ui.snapshot import Phase, Standing
+
+QUIET_SECONDS = 30.0
+"""Seconds without a commit after which a driver is said to wait, or to be silent."""
+
+FINISHED = "The input has ended, and nothing is left to do."
+NOT_BEGUN = "Nothing is committed yet. The first epoch appears here when it is."
+_DEAD = "The driver has ended before its input has; the same command goes on from the last commit."
+_WAITING = "The driver lives. It waits for input or for a timer, or its epoch takes long."
+_SILENT = "Nothing is committed. The driver waits for input, or it has ended: look for it where it was started."
+
+
+def standing_of(
+    committed: float | None, now: float, finished: bool, alive: bool | None, taken: float | None = None
+) -> Standing:
+    """The standing of a pipeline, read from its checkpoint. Times are seconds since 1970.
+
+    Args:
+        committed: The time of the last commit; None before the first one.
+        now: The time.
+        finished: Whether the input has ended and nothing is left to do.
+        alive: Whether the driver's process is there; None if that is not known.
+        taken: When the driver took its lease; None if that is not known.
+
+    >>> standing_of(100.0, 700.0, False, False).sentence
+    'The driver has ended before its input has; the same command goes on from the last commit.'
+    """
+    if finished:
+        return Standing(Phase.FINISHED, FINISHED, committed)
+    if committed is None:
+        return _not_begun(alive)
+    if alive is False:
+        return Standing(Phase.DEAD, _DEAD, committed)
+    if now - max(committed, taken or 0.0) < QUIET_SECONDS:
+        return Standing(Phase.RUNNING, "Epochs are being committed.", committed)
+    return Standing(Phase.WAITING, _WAITING, committed) if alive else Standing(Phase.SILENT, _SILENT, committed)
+
+
+def _not_begun(alive: bool | None) -> Standing:
+    if alive is False:
+        return Standing(Phase.DEAD, "The driver has ended before its first commit; the same command begins anew.")
+    return Standing(Phase.EMPTY, NOT_BEGUN)

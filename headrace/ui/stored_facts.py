@@ -1,0 +1,112 @@
+"""The facts that only a checkpoint tells: holders of watermarks, key intervals, positions, records on their way."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+from headrace.lowlevel import CheckpointView
+from headrace.lowlevel.checkpoint import Manifest
+from headrace.lowlevel.checkpoint.inspection.values import StoredFile, StoredTimer
+from headrace.lowlevel.intervals.interval_map import SPACE
+from headrace.lowlevel.topology.timer import TimeDomain
+from headrace.runners.reporting.figures import shown_time
+from headrace.sdk.inspection.report import plain, purpose_of
+from headrace.sdk.model.short_text import text_of
+from headrace.ui.causes import Causes
+from headrace.ui.snapshot import EventTime, IntervalRow, LevelRow, PendingRow, SourceRow, StoredFacts, WatermarkRow
+
+_HOT = 3.0
+"""Times the average of a level's intervals from which on an interval is called hot."""
+_LONGEST = 200
+
+
+def stored_facts(view: CheckpointView) -> StoredFacts | None:
+    """The facts of the view's commit; None before the first commit. Only the commit is read, no file of state."""
+    if (commit := view.manifest) is None:
+        return None
+    files = view.files()
+    return StoredFacts(
+        commit.epoch,
+        "" if view.lease is None else str(view.lease),
+        topology_version(commit),
+        _watermarks(view, commit),
+        _levels(commit, files),
+        [
+            SourceRow(
+                each.stream,
+                shown_time(each.watermark),
+                shown_time(each.greatest),
+                each.ended,
+                _short(str(plain(each.position))),
+            )
+            for each in view.injectors()
+        ],
+        [PendingRow(each.consumer, each.records, shown_time(each.oldest)) for each in view.pending()],
+        len(files),
+        sum(file.size for file in files),
+    )
+
+
+def topology_version(commit: Manifest) -> str:
+    """A text that differs for different topologies."""
+    return hashlib.sha256(commit.topology.encode()).hexdigest()[:16]
+
+
+def _watermarks(view: CheckpointView, commit: Manifest) -> list[WatermarkRow]:
+    holders = {hold.computation: hold for hold in view.holders()}
+
+    def holder_of(step: str) -> str:
+        if (hold := holders.get(step)) is None:
+            return ""
+        timer = StoredTimer(step, hold.key, hold.tag, TimeDomain.LOW_WATERMARK, hold.timestamp)
+        return f"key {text_of(hold.key)}, {purpose_of(view, timer) or 'a hold'}, at {shown_time(hold.timestamp)}"
+
+    causes = Causes(commit, holder_of)
+    return [
+        WatermarkRow(
+            each.computation,
+            EventTime.of(each.input),
+            EventTime.of(each.output),
+            holder_of(each.computation),
+            causes.text(each.computation),
+        )
+        for each in view.watermarks()
+    ]
+
+
+def _levels(commit: Manifest, files: tuple[StoredFile, ...]) -> list[LevelRow]:
+    sizes: dict[tuple[int, int], int] = {}
+    for file in files:
+        sizes[file.level, file.interval] = sizes.get((file.level, file.interval), 0) + file.size
+    return [
+        LevelRow(level, names, _intervals(commit, level, names, sizes))
+        for level, names in enumerate(commit.topology.levels, 1)
+        if level in commit.intervals
+    ]
+
+
+def _intervals(
+    commit: Manifest, level: int, names: tuple[str, ...], sizes: Mapping[tuple[int, int], int]
+) -> list[IntervalRow]:
+    changes = {place: file.size for place, file in commit.deltas.items() if file is not None}
+    watermarks = [commit.watermarks_of(name) for name in names if name in commit.output_watermarks]
+    intervals = list(commit.intervals[level])
+    count = len(intervals)
+    stored = sum(sizes.get((level, interval.number), 0) for interval in intervals) / count
+    changed = sum(changes.get((level, interval.number), 0) for interval in intervals) / count
+    rows = []
+    for interval in intervals:
+        size, change = (each.get((level, interval.number), 0) for each in (sizes, changes))
+        rows.append(
+            IntervalRow(
+                *(interval.number, interval.start / SPACE, interval.stop / SPACE, interval.owner, size, change),
+                shown_time(min((its[interval.number] for its in watermarks if interval.number in its), default=None)),
+                count > 1 and ((changed > 0 and change > _HOT * changed) or (stored > 0 and size > _HOT * stored)),
+            )
+        )
+    return rows
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"

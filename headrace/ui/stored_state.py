@@ -1,0 +1,177 @@
+"""What is stored of single keys, and the pictures of a recorded run: read from a checkpoint when somebody asks."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from heapq import nlargest
+
+from headrace.lowlevel import CheckpointView
+from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
+from headrace.sdk.inspection.report import instant, plain, purpose_of
+from headrace.sdk.model.short_text import text_of
+from headrace.sdk.recording.checkpoint_recording import recording_at
+from headrace.sdk.recording.recording import Recording
+from headrace.sdk.visualization.plots.page import page
+from headrace.sdk.visualization.plots.panel import panels
+
+SCANNED = 10_000
+"""Entries that are looked at for the keys with the most state, at most."""
+LISTED = 100
+"""Rows that are listed, at most."""
+
+
+class UnknownStepError(LookupError):
+    """The checkpoint has no such step. The message names those that it has."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """How much is stored of one key."""
+
+    key: str
+    entries: int
+    """Cells, or lines of columns."""
+    bytes: int | None
+    """Bytes of its cells; None where the state is in columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyList:
+    """The keys of a step with the most state."""
+
+    epoch: int
+    keys: Sequence[KeyRow]
+    scanned: int
+    """Entries that were looked at."""
+    complete: bool
+    """Whether those were all entries of the step."""
+    timers: Sequence[dict[str, object]]
+    """The next timers of the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyEntry:
+    """One thing that is stored of a key, as name -> text."""
+
+    fields: dict[str, str]
+
+
+def largest_keys(view: CheckpointView, step: str, most: int = LISTED) -> KeyList:
+    """The keys of a step with the most state, among the first `SCANNED` entries. Raises `UnknownStepError`."""
+    _require(view, step)
+    assert view.manifest is not None, "a step is known"
+    entries: dict[str, int] = {}
+    sizes: dict[str, int] = {}
+    scanned, complete = 0, True
+    for key, size in _entries(view, step):
+        if scanned == SCANNED:
+            complete = False
+            break
+        scanned += 1
+        name = text_of(key)
+        entries[name] = entries.get(name, 0) + 1
+        if size is not None:
+            sizes[name] = sizes.get(name, 0) + size
+    rows = (KeyRow(key, count, sizes.get(key)) for key, count in entries.items())
+    largest = nlargest(most, rows, lambda row: (row.bytes or 0, row.entries))
+    return KeyList(view.manifest.epoch, largest, scanned, complete, _timers(view, step))
+
+
+def _entries(view: CheckpointView, step: str) -> Iterator[tuple[object, int | None]]:
+    """(key, bytes) of each cell and line; lines have no size of their own."""
+    for state in view.states(step):
+        if isinstance(state.state, bytes):
+            yield state.key, len(state.state)
+        for data in state.cells.values():
+            yield state.key, len(data)
+    for line in view.lines(step):
+        yield line.key, None
+
+
+def _timers(view: CheckpointView, step: str, most: int = 10) -> list[dict[str, object]]:
+    return [
+        {
+            "key": text_of(timer.key),
+            "for": purpose_of(view, timer),
+            "clock": timer.domain.name.lower().replace("_", " "),
+            "due": instant(timer.timestamp),
+        }
+        for timer in view.timers(step, limit=most)
+    ]
+
+
+def entries_of_key(view: CheckpointView, step: str, key: str) -> list[KeyEntry]:
+    """Everything that is stored of a key, written as text or as a Python literal. Raises `UnknownStepError`."""
+    _require(view, step)
+    for value in _meanings(key):
+        state, lines = None, list[StoredLine]()
+        # A value may be of a type that no key of the checkpoint can have.
+        with suppress(TypeError, ValueError):
+            state, lines = view.state_of(step, value), view.lines_of(step, value)
+        if state is not None or lines:
+            found = [] if state is None else list(_of_state(view, step, state))
+            return found + [KeyEntry(_texts(dict(line.columns))) for line in lines[:LISTED]]
+    return []
+
+
+def _meanings(key: str) -> Iterator[object]:
+    """The key as text, and what it is as a literal of Python.
+
+    >>> list(_meanings("(1, 'a')")), list(_meanings("red"))
+    (["(1, 'a')", (1, 'a')], ['red'])
+    """
+    yield key
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+        yield ast.literal_eval(key)
+
+
+def _of_state(view: CheckpointView, step: str, state: StoredState) -> Iterator[KeyEntry]:
+    if isinstance(state.state, bytes):
+        coder = view.coder_of(step)
+        if coder is None:
+            yield KeyEntry({"cell": "state", "bytes": f"{len(state.state):,}"})
+        else:
+            yield KeyEntry({"cell": "state", **_texts({"value": coder.decode(state.state)})})
+    for name, data in state.cells.items():
+        yield KeyEntry({"cell": _cell(name), "bytes": f"{len(data):,}"})
+
+
+def _cell(name: bytes) -> str:
+    return name.decode() if name.isascii() and name.decode().isprintable() else repr(name)[2:-1]
+
+
+def _texts(values: dict[str, object]) -> dict[str, str]:
+    return {name: text_of(plain(value)) for name, value in values.items()}
+
+
+def _require(view: CheckpointView, step: str) -> None:
+    if step not in view.computations():
+        known = ", ".join(view.computations()) or "none"
+        raise UnknownStepError(f"the checkpoint has no step {step!r:.80} that keeps state (steps: {known})")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedStep:
+    """A step that can be drawn, and its keys, the one with the most elements first."""
+
+    step: str
+    recorded: bool
+    summary: str
+    keys: Sequence[str]
+
+
+def recorded_steps(place: str) -> list[RecordedStep]:
+    """The steps that can be drawn."""
+    return [
+        RecordedStep(step.label, step.standing is None, step.summary(), step.keys()[:LISTED])
+        for step in recording_at(place).steps
+    ]
+
+
+def panes_page(place: str, step: str | None, key: str | None) -> str:
+    """The page that plays the run of a step and a key. Raises `RecordingError`."""
+    recording: Recording = recording_at(place)
+    return page(panels(recording, step, key, None))

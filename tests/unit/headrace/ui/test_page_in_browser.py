@@ -1,0 +1,157 @@
+"""The page in a real browser: figures follow the run, keys reach everything, nothing sticks out, in light and dark."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.runners.engine.options import EpochProgress
+from headrace.ui.pipelines import RunningPipeline, StoredPipeline
+from headrace.ui.server import PageServer
+from tests.browser import PROGRAM, Browser
+from tests.pageruns import finished, scores, stopped
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(PROGRAM is None, reason="no Chromium: ./dev test installs Debian's, if it may"),
+]
+
+TEXT = "document.querySelector('#pipeline{}').innerText"
+STICKING_OUT = """(() => {
+  const inScroller = (each) => each.closest(".scroller, .results");
+  const place = (each) => each.getBoundingClientRect();
+  return [...document.querySelectorAll("main *")].filter((each) => !inScroller(each) && place(each).width > 0
+    && place(each).right > innerWidth + 1).map((each) => each.outerHTML.slice(0, 120));
+})()"""
+CONTRASTS = """(() => {
+  const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const light = (colour) => channels(colour).slice(0, 3).map((each) => each / 255)
+    .map((each) => each <= 0.04045 ? each / 12.92 : ((each + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, each, place) => sum + each * [0.2126, 0.7152, 0.0722][place], 0);
+  const ground = (each) => {
+    for (let at = each; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if ((channels(colour)[3] ?? 1) > 0.99) return colour;
+    }
+  };
+  return [...document.querySelectorAll("h1, h2, h3, p, dt, dd span, th, td, li, button, label, summary, a, .chip")]
+    .filter((each) => each.innerText?.trim() && each.checkVisibility()).map((each) => {
+      const [a, b] = [light(getComputedStyle(each).color), light(ground(each))].sort((x, y) => y - x);
+      return [(a + 0.05) / (b + 0.05), each.className || each.tagName, each.innerText.slice(0, 30)];
+    }).filter(([contrast]) => contrast < 4.5);
+})()"""
+
+
+class Page:
+    """A page about three pipelines in one browser."""
+
+    def __init__(self, browser: Browser, running: RunningPipeline) -> None:
+        self.browser, self.running = browser, running
+
+    def text(self, pipeline: int) -> str:
+        return str(self.browser.run(TEXT.format(pipeline)))
+
+    def until(self, script: str) -> Any:
+        """The value of an expression as soon as it is a true one."""
+        ended = time.monotonic() + 15
+        while not (value := self.browser.run(script)):
+            assert time.monotonic() < ended, f"{script}: {self.browser.run('document.body.innerText')}"
+            time.sleep(0.05)
+        return value
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    folder: Path = tmp_path_factory.mktemp("browser")
+    stored = [StoredPipeline(finished(folder / "ended", record=True)), StoredPipeline(stopped(folder / "broken"))]
+    running = RunningPipeline("live.py", topology=scores().topology)
+    with (
+        PageServer([*stored, running], "127.0.0.1", 0) as server,
+        Browser(folder / "profile", server.address) as browser,
+    ):
+        found = Page(browser, running)
+        found.until("document.querySelectorAll('.pipeline .box').length > 8")
+        yield found
+
+
+def test_finished_and_broken_pipelines_stand_side_by_side_with_their_figures(page: Page) -> None:
+    ended, broken = page.text(0), page.text(1)
+    assert "✓ finished" in ended and "The input has ended" in ended
+    assert re.search(r"step Sum: key (red|blue), window from 1970-01-01T00:02:00Z", broken)
+    for text in ("⚠ 1", "lost of its input", "Key intervals", "Level 1: Sum. 1 interval"):
+        assert text in ended
+    page.browser.show_at(2000)
+    tops = page.browser.run("[...document.querySelectorAll('.pipeline')].map((its) => its.getBoundingClientRect().top)")
+    assert tops[0] == tops[1]
+
+
+def test_a_run_appears_as_it_goes_on_and_can_be_paused(page: Page) -> None:
+    assert "○ not begun" in page.text(2)
+    scores(progress=page.running.note).run()
+    page.until("document.querySelector('#pipeline2').innerText.includes('▶ running')")
+    page.until("document.querySelectorAll('#pipeline2 .box').length === 5")
+    assert "21 records" in page.browser.run(
+        "document.querySelector('#pipeline2 .graph').textContent"
+    ) or "/s" in page.text(2)
+    page.browser.run("document.getElementById('pause').click()")
+    epoch = "document.querySelector('#pipeline2 .tile .value').textContent"
+    before = page.browser.run(epoch)
+    page.running.note(EpochProgress(99, 30, 2, 0, 0, 5, int(time.time() * 1e6), 8, 0.25))
+    time.sleep(1.5)
+    assert page.browser.run(epoch) == before
+    page.browser.run("document.getElementById('pause').click()")
+    page.until(f"{epoch} === '99'")
+
+
+@pytest.mark.parametrize("width", [400, 1000, 2000])
+def test_nothing_sticks_out_and_every_text_can_be_read(page: Page, width: int) -> None:
+    for dark in (False, True):
+        page.browser.show_at(width, dark=dark)
+        time.sleep(0.3)
+        assert page.browser.run("document.documentElement.scrollWidth - innerWidth") == 0
+        assert page.browser.run(STICKING_OUT) == []
+        assert page.browser.run(CONTRASTS) == []
+
+
+def test_every_chart_has_a_table_and_every_part_a_name(page: Page) -> None:
+    run = page.browser.run
+    assert run("[...document.querySelectorAll('svg[role=img]')].every((its) => its.getAttribute('aria-label'))")
+    assert run("[...document.querySelectorAll('.panel')].every((its) => its.querySelector('h3').textContent)")
+    assert run(
+        "[...document.querySelectorAll('table')].filter((its) => its.tBodies[0].rows.length)"
+        ".every((its) => its.caption.textContent && its.tHead.querySelector('th[scope=col]'))"
+    )
+    assert run("[...document.querySelectorAll('input, select')].every((its) => its.labels.length === 1)")
+    assert run("document.querySelectorAll('main').length === 1 && document.querySelectorAll('h1').length === 1")
+    summary = page.until("document.getElementById('summary').textContent")
+    assert "ended: finished, epoch 11" in summary
+
+
+def test_the_keyboard_reaches_state_and_panes(page: Page) -> None:
+    page.browser.show_at(1000)
+    run = page.browser.run
+    run("document.querySelector('#pipeline0 form.fields input').focus()")
+    page.browser.press("Tab")
+    assert run("document.activeElement.textContent") == "Look"
+    assert run("getComputedStyle(document.activeElement).outlineStyle") == "solid", "what has the focus is seen"
+    page.browser.press(" ")
+    page.until(
+        "document.querySelector('#pipeline0 .results table') !== null"
+        " && document.body.innerText.includes('keys with the most state')"
+    )
+    run("[...document.querySelectorAll('#pipeline0 button')].find((its) => its.textContent.startsWith('Find')).click()")
+    page.until("document.activeElement.tagName === 'SELECT' && document.activeElement.options.length === 2")
+    assert "Sum: " in run("document.activeElement.options[0].textContent")
+    run("[...document.querySelectorAll('#pipeline0 button')].find((its) => its.textContent === 'Draw').click()")
+    page.until("document.querySelector('#pipeline0 iframe').contentDocument?.getElementById('clock')?.value")
+    assert int(run("document.querySelector('#pipeline0 iframe').height")) > 500
+
+
+def test_the_browser_has_refused_nothing(page: Page) -> None:
+    page.browser.run("1")
+    assert page.browser.problems == []

@@ -1,0 +1,225 @@
+"""Snapshots of checkpoints and of a run: standing, figures, what watermarks wait for, key intervals, the graph."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from headrace.lowlevel import Topology
+from headrace.lowlevel.storage.local_objects import LocalObjects
+from headrace.ui import pipelines
+from headrace.ui.driver_process import is_alive
+from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
+from headrace.ui.snapshot import Phase, Snapshot
+from headrace.ui.standing import standing_of
+from tests.pageruns import finished, scores, stopped
+
+
+def seen(place: str, alive: bool | None = False) -> Snapshot:
+    with patch.object(pipelines, "is_alive", lambda owner: alive):
+        return StoredPipeline(place).snapshot()
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return finished(tmp_path_factory.mktemp("ended") / "scores")
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return stopped(tmp_path_factory.mktemp("broken") / "scores")
+
+
+def test_a_run_that_has_ended(ended: str) -> None:
+    shown = seen(ended)
+    assert (shown.title, shown.standing.phase, shown.live) == ("scores", Phase.FINISHED, False)
+    assert shown.totals is not None
+    assert (shown.totals.records_in, shown.totals.dropped, shown.totals.late) == (21, 1, 1)
+    assert (shown.totals.watermark.text, shown.totals.in_rate) == ("the end", None)
+    rows = {step.step: step for step in shown.steps}
+    assert (rows["Scores"].records_out, rows["Sum"].records_in, rows["Sum"].dropped) == (21, 21, 1)
+    assert rows["Check"].records_in == 21
+
+
+def test_a_run_whose_driver_has_ended_says_so_and_what_its_watermarks_wait_for(broken: str) -> None:
+    shown = seen(broken)
+    assert shown.standing.phase is Phase.DEAD
+    assert "the same command goes on from the last commit" in shown.standing.sentence
+    assert shown.epoch == 7
+    assert shown.stored is not None
+    rows = {row.step: row for row in shown.stored.watermarks}
+    assert rows["Sum"].input.text == "1970-01-01 00:02:10"
+    assert rows["Sum"].output.text == "1970-01-01 00:02:00"
+    assert "window from 1970-01-01T00:02:00Z" in rows["Sum"].held_by
+    assert rows["Sum"].waits_for == "source Scores, which is at 1970-01-01 00:02:10"
+    assert rows["Best"].waits_for.startswith("step Sum: key ")
+    assert "window from 1970-01-01T00:02:00Z" in rows["Best"].waits_for
+    assert [(source.source, source.ended) for source in shown.stored.sources] == [("Scores", False)]
+
+
+@pytest.mark.parametrize(("alive", "phase"), [(None, Phase.RUNNING), (True, Phase.RUNNING), (False, Phase.DEAD)])
+def test_a_commit_of_just_now(broken: str, alive: bool | None, phase: Phase) -> None:
+    assert seen(broken, alive).standing.phase is phase
+
+
+@pytest.mark.parametrize(("alive", "phase"), [(None, Phase.SILENT), (True, Phase.WAITING), (False, Phase.DEAD)])
+def test_a_commit_of_long_ago(alive: bool | None, phase: Phase) -> None:
+    assert standing_of(1_000.0, 5_000.0, False, alive).phase is phase
+    assert standing_of(1_000.0, 5_000.0, True, alive).phase is Phase.FINISHED
+    assert standing_of(None, 5_000.0, False, alive).phase is (Phase.DEAD if alive is False else Phase.EMPTY)
+    assert standing_of(1_000.0, 5_000.0, False, None, taken=4_990.0).phase is Phase.RUNNING, "another driver goes on"
+
+
+def test_a_process_that_has_ended_is_known_on_its_own_machine_only() -> None:
+    owner = "local runner on here, process 4194399"
+    assert is_alive(owner, host="here") is False
+    assert is_alive(owner, host="there") is None
+    assert is_alive("somebody", host="here") is None
+
+
+def test_a_snapshot_is_json_that_a_browser_reads(ended: str, broken: str) -> None:
+    for place in (ended, broken):
+        text = json.dumps(asdict(seen(place)), allow_nan=False)
+        numbers = [number for number in _numbers(json.loads(text)) if isinstance(number, int)]
+        assert max(map(abs, numbers)) < 2**53, "larger ones are not exact in a browser"
+
+
+def _numbers(value: object) -> list[object]:
+    if isinstance(value, dict):
+        return [number for its in value.values() for number in _numbers(its)]
+    if isinstance(value, list):
+        return [number for its in value for number in _numbers(its)]
+    return [value]
+
+
+def test_key_intervals_have_their_files(broken: str) -> None:
+    shown = seen(broken)
+    assert shown.stored is not None
+    assert [(level.level, list(level.steps)) for level in shown.stored.levels] == [(1, ["Sum"]), (2, ["Best"])]
+    for level in shown.stored.levels:
+        assert (level.intervals[0].start, level.intervals[-1].stop) == (0.0, 1.0)
+    assert shown.stored.levels[0].intervals[0].size > 0
+
+
+def test_an_interval_with_far_more_than_others_is_hot(tmp_path: Path) -> None:
+    place = str(tmp_path / "state")
+    rows = [(("red", n), n * 1_000) for n in range(2_000)]
+    scores(rows, checkpoint=place, intervals=8, record=False).run()
+    shown = seen(place)
+    assert shown.stored is not None
+    level = shown.stored.levels[0].intervals
+    assert len(level) == 8
+    assert sum(row.hot for row in level) <= 1
+
+
+def test_the_graph_has_the_steps_of_the_program_and_none_of_the_engine(tmp_path: Path) -> None:
+    pipeline = StoredPipeline(finished(tmp_path / "state", record=True))
+    pipeline.snapshot()
+    graph = pipeline.graph()
+    titles = {box.name: box.title for box in graph.across.boxes}
+    assert set(titles.values()) == {box.title for box in graph.down.boxes} == {"Scores", "Check", "Sum", "Rank", "Best"}
+    arrows = {(titles[each.source], titles[each.target], each.shuffled) for each in graph.across.arrows}
+    assert arrows == {
+        ("Scores", "Check", False),
+        ("Check", "Sum", True),
+        ("Sum", "Rank", False),
+        ("Rank", "Best", True),
+    }
+    steps = {box.first for box in graph.across.boxes} | {box.last for box in graph.across.boxes}
+    assert steps <= {step.step for step in pipeline.snapshot().steps}, "each has its figures"
+    for place in (graph.across, graph.down):
+        assert all(box.x >= 0 and box.x + box.width <= place.width for box in place.boxes)
+        assert all(box.y >= 0 and box.y + box.height <= place.height for box in place.boxes)
+    assert "Sum/recorded input" not in {step.step for step in pipeline.snapshot().steps}
+
+
+def test_new_commits_are_followed_and_a_new_checkpoint_begins_anew(tmp_path: Path) -> None:
+    place = tmp_path / "state"
+    stopped(place)
+    pipeline = StoredPipeline(str(place))
+    first = pipeline.snapshot()
+    finished(place)
+    assert pipeline.snapshot().epoch == first.epoch, "it is read once a second at most"
+    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    later = pipeline.snapshot()
+    assert later.standing.phase is Phase.FINISHED
+    assert first.epoch == 7 and later.epoch is not None and later.epoch > 7
+    assert later.history is not None and len(later.history.clocks) == first.epoch + 1
+    _remove(place)
+    stopped(place)
+    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - as above
+    assert pipeline.snapshot().epoch == 7
+
+
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.unlink() if path.is_file() else path.rmdir()
+
+
+def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(tmp_path: Path) -> None:
+    pipeline = StoredPipeline(stopped(tmp_path / "state"))
+    pipeline.snapshot()
+    _remove(tmp_path / "state")
+    pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - a stored pipeline has a reader
+    shown = pipeline.snapshot()
+    assert shown.standing.phase is Phase.UNREADABLE
+    assert "there is no checkpoint" in shown.standing.sentence
+    assert shown.epoch == 7
+
+
+def test_reading_waits_longer_the_longer_it_took(tmp_path: Path) -> None:
+    times = iter([0.0, 0.5, 2.0, 49.0, 51.0])
+    place = stopped(tmp_path / "state")
+    with (
+        patch.object(pipelines.time, "monotonic", lambda: next(times)),
+        patch.object(pipelines.time, "thread_time", iter([0.0, 0.2]).__next__),
+    ):
+        reader = CheckpointReader(place, share=0.004)
+        assert reader.look(), "at 0.0 s, and it takes a fifth of a second"
+        assert [reader._pace.is_due for _ in range(3)] == [False, False, True]
+
+
+def test_nobody_reads_the_checkpoint_of_a_run_that_nobody_looks_at(tmp_path: Path) -> None:
+    pipeline = RunningPipeline("scores", str(tmp_path / "state"))
+    with patch.object(CheckpointReader, "open", side_effect=AssertionError("nobody looks")):
+        scores(checkpoint=str(tmp_path / "state"), progress=pipeline.note).run()
+    shown = pipeline.snapshot()
+    assert shown.stored is not None and shown.stored.epoch == shown.epoch
+
+
+def test_a_run_without_a_checkpoint_has_figures_and_a_graph(tmp_path: Path) -> None:
+    program = scores()
+    pipeline = RunningPipeline("scores.py", topology=program.topology)
+    assert pipeline.snapshot().standing.phase is Phase.EMPTY
+    scores(progress=pipeline.note).run()
+    shown = pipeline.snapshot()
+    assert (shown.live, shown.stored, shown.place) == (True, None, "")
+    assert shown.totals is not None and shown.totals.records_in == 21
+    assert set(shown.epochs[-1].phases) == {"tasks", "commit", "deliver"}
+    assert {box.step for box in pipeline.graph().across.boxes} >= {"Scores", "Sum", "Best"}
+
+
+def test_without_topology_and_checkpoint_the_graph_says_what_to_do() -> None:
+    with pytest.raises(NothingStoredError, match="run the pipeline with --checkpoint=PLACE"):
+        RunningPipeline("x").graph()
+
+
+def test_reading_writes_nothing(tmp_path: Path) -> None:
+    place = finished(tmp_path / "state")
+    before = {path: path.stat().st_mtime_ns for path in Path(place).rglob("*")}
+    with patch.object(LocalObjects, "put_if_absent", side_effect=AssertionError("written")):
+        pipeline = StoredPipeline(place)
+        pipeline.snapshot()
+        pipeline.graph()
+    assert {path: path.stat().st_mtime_ns for path in Path(place).rglob("*")} == before
+
+
+def test_the_topology_is_only_made_for_a_graph() -> None:
+    def topology() -> Topology:
+        raise AssertionError("nobody looks")
+
+    RunningPipeline("x", topology=topology).snapshot()

@@ -1,0 +1,133 @@
+"""The page of a run: open while the run goes on, told how it ends, and without cost for a run that nobody looks at."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from headrace.runners.engine.options import EpochProgress
+from headrace.runners.reporting import Reporters
+from headrace.ui import PageReporter, course, pipelines
+from headrace.ui.reporter import page_address
+from tests.pageruns import asked, scores
+
+
+def live(reporter: PageReporter) -> Any:
+    return json.loads(asked(_port(reporter), "/live.json").text)[0]["snapshot"]
+
+
+def _port(reporter: PageReporter) -> int:
+    return int(reporter.address.rpartition(":")[2].strip("/"))
+
+
+def test_the_page_of_a_run_follows_it(tmp_path: Path) -> None:
+    place, seen = str(tmp_path / "state"), []
+    page = PageReporter(checkpoint=place, title="scores.py")
+
+    def look(progress: EpochProgress) -> None:
+        page(progress)
+        if progress.epoch in (1, 5):
+            page._pipeline.reader._pace._due = 0.0  # type: ignore[union-attr] - it has a checkpoint
+            seen.append(live(page))
+
+    with page:
+        scores(checkpoint=place, progress=look).run()
+        last = live(page)
+    assert [shown["epoch"] for shown in seen] == [1, 5]
+    assert [shown["standing"]["phase"] for shown in seen] == ["running", "running"]
+    assert seen[1]["stored"]["epoch"] == 5
+    assert seen[1]["totals"]["records_in"] == 10
+    assert last["title"] == "scores.py"
+    assert last["totals"]["records_in"] == 21
+    assert set(last["epochs"][-1]["phases"]) == {"tasks", "commit", "deliver"}
+    assert page._server._thread is not None and not page._server._thread.is_alive()
+
+
+@pytest.mark.parametrize(("error", "phase"), [(None, "finished"), (ValueError("x"), "failed")])
+def test_a_page_that_is_open_is_told_how_the_run_ends(error: Exception | None, phase: str) -> None:
+    page, shown = PageReporter(), []
+    page.__enter__()
+    page(EpochProgress(1, 1, 1, 0, 0, 0, int(time.time() * 1e6), 0, 0.1))
+    live(page)
+
+    def ask() -> None:
+        while not shown or shown[-1] == "running":
+            shown.append(live(page)["standing"]["phase"])
+            time.sleep(0.1)
+
+    reader = threading.Thread(target=ask)
+    reader.start()
+    time.sleep(0.2)
+    page.__exit__(None if error is None else type(error), error, None)
+    reader.join()
+    assert (shown[0], shown[-1]) == ("running", phase)
+
+
+def test_a_run_that_nobody_looks_at_ends_at_once() -> None:
+    with PageReporter() as page:
+        page(EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1))
+        began = time.monotonic()
+        page._server.show_end()
+        assert time.monotonic() - began < 0.5
+
+
+def test_while_nobody_looks_there_is_a_sample_a_second_and_nothing_else() -> None:
+    noted: list[int] = []
+    page = PageReporter()
+    progress = EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1)
+    with (
+        patch.object(course.Course, "note", lambda self, sample: noted.append(sample.epoch)),
+        patch.object(pipelines.time, "monotonic", iter([0.1 * number for number in range(100)]).__next__),
+    ):
+        for _ in range(50):
+            page(progress)
+    assert 4 <= len(noted) <= 6
+
+
+def test_the_page_is_one_of_several_reporters(tmp_path: Path) -> None:
+    page, told = PageReporter(), []
+
+    class Counting:
+        def __enter__(self) -> Counting:
+            return self
+
+        def __call__(self, progress: EpochProgress) -> None:
+            told.append(progress.epoch)
+
+        def __exit__(self, *_: object) -> None:
+            return
+
+    with Reporters(page, Counting()) as reporters:
+        scores(progress=reporters).run()
+        assert live(page)["epoch"] == told[-1]
+
+
+@pytest.mark.parametrize("library", ["fast_sugiyama", "starlette", "uvicorn"])
+def test_a_library_that_is_not_installed_is_named_with_the_extra(library: str) -> None:
+    with (
+        patch.dict(sys.modules, {library: None}),
+        pytest.raises(ImportError, match=rf"{library.replace('_', '-')}: .*headrace\[ui\]"),
+    ):
+        PageReporter()
+
+
+def test_headrace_and_its_commands_are_imported_without_a_server() -> None:
+    program = "import sys, headrace, headrace.cli.run; print([n for n in sys.modules if n in ('starlette', 'uvicorn')])"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_an_address_is_a_port_or_a_host_and_a_port() -> None:
+    assert page_address("0.0.0.0:80") == ("0.0.0.0", 80)
+    with pytest.raises(
+        ValueError, match=r"the page cannot be served at 'here'; give a port .*, such as 8765 or 0.0.0.0:8765"
+    ):
+        page_address("here")
