@@ -32,9 +32,10 @@ from headrace.runners.spark.pyspark_private import (
     make_active_in_java,
     make_active_in_python,
 )
+from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings
 
 OLDEST_JAVA = 17
-OLDEST_SPARK = (4, 1)
+OLDEST_SPARK = (3, 5)
 _RETRIES = 4
 """Attempts at a task before Spark fails the job; by default a local master makes only one attempt."""
 _GIB = 1 << 30
@@ -61,9 +62,6 @@ _ENGINE_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     # Each batch of a table that the driver sends becomes a partition.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Blobs may be large: a batch ends before Arrow's 2 GiB do, and a task need not hold many of them twice.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # Attempts at a task always have different output, because of their tokens. The driver does not mix attempts: it
     # runs the epoch again. If Spark compared the output of attempts, it would fail the job instead.
@@ -152,7 +150,7 @@ def engine_session(session: SparkSession) -> SparkSession:
     state = state_of(session)
     if state.sibling is None:
         sibling = session.newSession()
-        for name, value in _ENGINE_SETTINGS.items():
+        for name, value in (_ENGINE_SETTINGS | batch_settings(sibling)).items():
             sibling.conf.set(name, value)
         state.sibling = sibling
         let_java_end_quietly(session)
@@ -184,7 +182,10 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
+    ours = SESSION_SETTINGS | {
+        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.driver.memory": f"{_driver_gib()}g",
+    }
     conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
         # Java ignores a signal that a service sends to all its processes: the epoch needs Java until its commit. Java

@@ -22,6 +22,7 @@ from headrace.runners.engine.messages import Kind, Message, pack
 from headrace.runners.spark.jobs.job_error import java_text, job_error
 from headrace.runners.spark.jobs.single_stage import SingleStage
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
+from headrace.runners.spark.releases import collected, frame_of, placed
 from headrace.runners.spark.session import is_local
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -51,7 +52,7 @@ class EpochJob:
         """Run one epoch on messages for any level; returns the messages to the driver."""
         groups = _grouped(messages, parallelism)
         if not _fit(messages, _SMALL):
-            level_0 = self._session.createDataFrame(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
+            level_0 = frame_of(self._session, table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
             return run_plan(self._deeper(level_0), f"epoch {epoch}")
         with self._property(epoch, groups):
             return run_plan(self._prepared(len(groups)), f"epoch {epoch}")
@@ -94,7 +95,7 @@ class EpochJob:
 
     def _deeper(self, plan: DataFrame) -> DataFrame:
         for level in self._levels[1:]:
-            plan = plan.repartitionById(self._tasks, "target").mapInArrow(level, SCHEMA)
+            plan = placed(plan, self._tasks, "target").mapInArrow(level, SCHEMA)
         return plan
 
 
@@ -128,7 +129,7 @@ def run_plan(plan: DataFrame, description: str) -> list[Message]:
     try:
         with _told(plan.sparkSession, description):
             context.setJobDescription(f"headrace {description}")
-            return list(messages_of(plan.toArrow().to_batches()))
+            return list(messages_of(collected(plan)))
     finally:
         with suppress(*NO_JAVA):
             context.setJobDescription("")

@@ -17,6 +17,7 @@ from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder, wri
 from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
+from headrace.runners.spark.releases import frame_of
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.task_payload import PayloadContents, TaskPayload
@@ -67,7 +68,7 @@ class SnapshotJob:
             messages: list[Message] = [
                 (order.interval, order.level, Kind.CHAIN, pack((order, chain))) for order, chain in self._orders
             ]
-            table = self._session.createDataFrame(table_of([message] for message in messages))
+            table = frame_of(self._session, table_of([message] for message in messages))
             plan = table.mapInArrow(_MakeSnapshots(self._payload), SCHEMA)
             output = run_plan(plan, f"snapshots of epoch {self._orders[0][0].epoch}")
             self._snapshots = [_snapshot_in(message) for message in output]

@@ -77,16 +77,16 @@ def test_java_that_does_not_work(tmp_path: Path) -> None:
 
 
 def test_old_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.6")
-    with pytest.raises(SparkSetupError, match=r"Spark 3\.5\.6 is installed, but headrace needs 4\.1 or newer: pip"):
+    monkeypatch.setattr("pyspark.__version__", "3.4.4")
+    with pytest.raises(SparkSetupError, match=r"Spark 3\.4\.4 is installed, but headrace needs 3\.5 or newer: pip"):
         session.open_session()
 
 
 def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(spark), "version", "4.0.1")
+    monkeypatch.setattr(type(spark), "version", "3.4.4")
     # What the session was asked for before it may have kept.
     monkeypatch.delitem(vars(spark), "version", raising=False)
-    with pytest.raises(SparkSetupError, match=r"Spark 4\.0\.1 is what the session runs on, but"):
+    with pytest.raises(SparkSetupError, match=r"Spark 3\.4\.4 is what the session runs on, but"):
         SparkRunner(spark).run_topology(simple())
 
 
