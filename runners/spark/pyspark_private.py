@@ -179,8 +179,9 @@ def collect_as_arrow(plan: DataFrame) -> list[pa.RecordBatch]:
 def frame_of_arrow(session: SparkSession, table: pa.Table) -> DataFrame:
     """Return a DataFrame of the rows of a table; each chunk becomes a partition, if none may be a local relation.
 
-    Times without a zone are in that of the session. Relies on what `createDataFrame` of Spark 4.0 does with a table, and Spark 3.5 with one that it makes of pandas:
-    `SparkContext._serialize_to_jvm`, Java's `PythonSQLUtils`, and the attributes `_jvm` and `_jsparkSession`.
+    Times without a zone are in that of the session. Relies on what `createDataFrame` does with a table in Spark 4.0,
+    and with one that it makes of pandas in Spark 3.5: `SparkContext._serialize_to_jvm`, Java's `PythonSQLUtils`, and
+    the attributes `_jvm` and `_jsparkSession`.
     """
     from pyspark.sql.pandas.serializers import ArrowStreamSerializer
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema

@@ -7,15 +7,17 @@ users is in `docs/spark-releases.md`.
 |---|---|---|
 | 4.0 | `DataFrame.toArrow` | `collected`: the method behind `toPandas` |
 | 4.0 | `createDataFrame` of an Arrow table | `frame_of`: the Java function that it calls |
-| 4.0 | a bound on the bytes of a batch | `batch_settings`: few records to a batch, as blobs may be large |
-| 4.0 | the session decides on the fault handler of workers | `SESSION_SETTINGS`: only a session that headrace makes has it |
+| 4.0 | a bound on the bytes of a batch | `batch_settings`: few rows to a batch, as blobs may be large |
+| 4.0 | a session turns the fault handler of workers on | `SESSION_SETTINGS`: only one that headrace makes has it |
 | 4.1 | `DataFrame.repartitionById` | `placed`: Spark's hash of an integer is undone |
-| 4.1 | Unix sockets between Java and Python | unknown settings are ignored: connections are TCP, with 40 ms and more for short messages |
+| 4.1 | Unix sockets between Java and Python | TCP; Spark ignores settings that it does not know |
+| 4.1, 4.3 | further sessions over Spark Connect | `has_siblings`: none, so Connect is refused |
 """
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +45,17 @@ def frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
     if hasattr(DataFrame, "toArrow"):
         return session.createDataFrame(table)
     return frame_of_arrow(session, table)
+
+
+def has_siblings(session: SparkSession) -> bool:
+    """Return whether there can be another session of Spark Connect on the same server, with settings of its own."""
+    return hasattr(session, "newSession") or hasattr(session, "cloneSession")
+
+
+def sibling(session: SparkSession) -> SparkSession:
+    """Return another session of Spark Connect on the same server."""
+    make: Callable[[], SparkSession] = getattr(session, "newSession", None) or cast(Any, session).cloneSession
+    return make()
 
 
 def batch_settings(session: SparkSession) -> dict[str, str]:

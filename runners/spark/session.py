@@ -14,7 +14,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import pyspark
@@ -25,14 +24,11 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.driver.signals import FORKS
+from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.of_session import cluster_of, is_connect
 from headrace.runners.spark.java_gateway import start_java
-from headrace.runners.spark.pyspark_private import (
-    has_context,
-    let_java_end_quietly,
-    make_active_in_java,
-    make_active_in_python,
-)
-from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings
+from headrace.runners.spark.pyspark_private import has_context
+from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings, has_siblings
 
 OLDEST_JAVA = 17
 OLDEST_SPARK = (3, 5)
@@ -78,13 +74,6 @@ class SparkSetupError(HeadraceError, RuntimeError):
     """Spark cannot run with the installed Java, the installed Spark or the given session. Nothing has run."""
 
 
-class DriverAddress(NamedTuple):
-    """Where a server of the driver listens, and where the executors of its session reach it."""
-
-    bind: str
-    host: str
-
-
 _ENCRYPTED = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -95,12 +84,15 @@ _ENCRYPTED = (
 
 
 def driver_address(session: SparkSession) -> DriverAddress | None:
-    """The address of the driver as Spark's settings have it; None where connections must be encrypted."""
-    conf = session.sparkContext.getConf()
-    if any((conf.get(name) or "").lower() == "true" for name in _ENCRYPTED):
+    """The address of the driver as Spark's settings have it; None where connections must be encrypted, or go elsewhere.
+
+    Over Spark Connect this program is where executors expect the driver only if the server is on the same machine.
+    """
+    cluster = cluster_of(session)
+    if any((cluster.setting(name) or "").lower() == "true" for name in _ENCRYPTED) or not cluster.is_driver_here():
         return None
-    host = conf.get("spark.driver.host") or "127.0.0.1"
-    return DriverAddress(conf.get("spark.driver.bindAddress") or host, host)
+    host = cluster.setting("spark.driver.host") or "127.0.0.1"
+    return DriverAddress(cluster.setting("spark.driver.bindAddress") or host, host)
 
 
 @dataclass(slots=True)
@@ -132,12 +124,12 @@ def open_session() -> SparkSession:
 
 
 def checked(session: SparkSession) -> SparkSession:
-    """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark, or for Spark Connect."""
+    """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark."""
     _require_spark(session.version, "is what the session runs on")
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(session) and not has_siblings(session):
         raise SparkSetupError(
-            "the session is one of Spark Connect, over which tasks cannot be given their input; "
-            "use a session made with a master (SparkSession.builder.master(...)), or none"
+            f"the session is one of Spark Connect {pyspark.__version__}, where jobs cannot have settings of their own; "
+            "install pyspark 4.1 or newer, or use a session made with a master (SparkSession.builder.master(...))"
         )
     return session
 
@@ -149,28 +141,19 @@ def engine_session(session: SparkSession) -> SparkSession:
     """
     state = state_of(session)
     if state.sibling is None:
-        sibling = session.newSession()
+        sibling = cluster_of(session).sibling()
         for name, value in (_ENGINE_SETTINGS | batch_settings(sibling)).items():
             sibling.conf.set(name, value)
         state.sibling = sibling
-        let_java_end_quietly(session)
     return state.sibling
 
 
-def make_active(session: SparkSession) -> None:
-    """Make a session the active one of the program again.
-
-    `createDataFrame` makes its session the active one, so the engine's jobs leave the engine's sibling session active.
-    """
-    with suppress(Py4JError, ConnectionError):  # If Java has ended, the job has raised an error that says so.
-        make_active_in_java(session)
-    make_active_in_python(session)
-
-
-def is_local(session: SparkSession) -> bool:
-    """Return whether all tasks of the session run on this machine, in processes that can read its files."""
-    master = session.sparkContext.master or ""
-    return master == "local" or master.startswith("local[")
+def cancel_all(session: SparkSession) -> None:
+    """Cancel all jobs of a session, and those of the engine for it."""
+    cluster = cluster_of(session)
+    if cluster.is_of_session and (sibling := state_of(session).sibling) is not None:
+        cluster_of(sibling).cancel_all()
+    cluster.cancel_all()
 
 
 def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
