@@ -200,8 +200,13 @@ def _java_options() -> str:
 
 
 def _driver_gib() -> int:
-    """Return the memory of the Java process in GiB: a quarter of the machine's, from 1 to 8; workers need the rest."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Return the memory of the Java process in GiB: a quarter of the machine's, from 1 to 8; workers need the rest.
+
+    It is 1 if the system does not say how much the machine has, as not every POSIX system does.
+    """
+    total = 0
+    with suppress(ValueError, OSError):
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(min(max(total // 4 // _GIB, 1), 8))
 
 
