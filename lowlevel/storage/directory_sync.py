@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from collections import OrderedDict
 from contextlib import suppress
@@ -9,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 
 _MOST = 16
+_FULL_SYNC: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+"""The request of fcntl(2) for it on macOS; other systems have none."""
 
 
 class _Pin:
@@ -74,6 +77,19 @@ def fsync(place: Path) -> None:
     """Write a file or folder to disk. Raises OSError."""
     descriptor = os.open(place, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        fsync_open(descriptor)
     finally:
         os.close(descriptor)
+
+
+def fsync_open(descriptor: int) -> None:
+    """Write an open file or folder to disk. Raises OSError.
+
+    On macOS `fsync` leaves the bytes in the memory of the disk itself, which a power loss empties.
+    """
+    if _FULL_SYNC is not None:
+        # Some file systems, such as those of the network, do not know it.
+        with suppress(OSError):
+            fcntl.fcntl(descriptor, _FULL_SYNC)
+            return
+    os.fsync(descriptor)

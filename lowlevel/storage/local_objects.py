@@ -126,7 +126,7 @@ class LocalObjects:
                 rest = memoryview(data)
                 while rest:
                     rest = rest[file.write(rest) :]
-                os.fsync(descriptor)
+                directory_sync.fsync_open(descriptor)
         except BaseException:
             with suppress(FileNotFoundError):
                 os.unlink(path)

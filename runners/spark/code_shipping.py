@@ -11,43 +11,36 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tempfile
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from pyspark.sql import SparkSession
 
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.program_modules import Files, is_own, program_files
 from headrace.runners.spark.pyspark_private import (
     set_worker_python,
-    temporary_folder,
     worker_environment,
     worker_python,
 )
-from headrace.runners.spark.session import is_local, state_of
+from headrace.runners.spark.session import engine_session, state_of
 
 
 def prepare_workers(session: SparkSession) -> None:
     """Make the modules that this program imports importable in the workers of the session."""
-    if is_local(session):
+    cluster = cluster_of(session)
+    if cluster.is_local():
         _use_this_python(session)
         return
-    sent = state_of(session).sent
+    sessions = [session, engine_session(session)] if cluster.is_of_session else [session]
     for name, files in (("headrace", package_files()), ("program", program_files())):
         data = _digest(files)
-        if files and data not in sent:
-            sent.add(data)
-            session.sparkContext.addPyFile(str(zipped(files, _folder(session) / f"{name}-{data}.zip")))
-
-
-def _folder(session: SparkSession) -> Path:
-    """Make a new folder for a file that executors may fetch as long as the session exists.
-
-    The folder is inside the temporary folder of the session's Java process. The Java process deletes the temporary
-    folder when it ends, even if this Python process was killed.
-    """
-    return Path(tempfile.mkdtemp(prefix="headrace-", dir=temporary_folder(session)))
+        if files and data not in state_of(session).sent:
+            state_of(session).sent.add(data)
+            for each in sessions:
+                cluster_of(each).send_modules(f"{name}-{data}.zip", partial(zipped, files))
 
 
 def _use_this_python(session: SparkSession) -> None:
@@ -89,7 +82,7 @@ def _digest(files: Files) -> str:
     return digest.hexdigest()
 
 
-def zipped(files: Files, path: Path) -> Path:
+def zipped(files: Files, path: Path) -> None:
     """Write files into a zip at `path`; equal files give equal bytes."""
     # Python finds a package without an `__init__.py` in a zip only if its folder is an entry.
     folders = {f"{parent}/" for name in files for parent in Path(name).parents if parent.name}
@@ -98,4 +91,3 @@ def zipped(files: Files, path: Path) -> Path:
             archive.writestr(ZipInfo(folder), b"")
         for name in sorted(files):
             archive.writestr(ZipInfo(name), files[name].read_bytes(), ZIP_DEFLATED)
-    return path

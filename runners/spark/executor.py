@@ -17,6 +17,7 @@ from headrace.lowlevel.topology.redundant_reads import obstacle_to_reading_twice
 from headrace.lowlevel.topology.topology import Topology
 from headrace.runners.engine.background_calls import PendingCall, Release, Threads
 from headrace.runners.engine.messages import EpochSpec, Kind, Message, unpack, work_messages
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.dataframe.streaming import close_streams
 from headrace.runners.spark.jobs.epoch_job import EpochJob, fits_one
 from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
@@ -54,7 +55,7 @@ class SparkExecutor:
         one_task_epochs: bool,
         task_idle_seconds: float,
     ) -> None:
-        self.parallelism = session.sparkContext.defaultParallelism
+        self.parallelism = cluster_of(session).parallelism()
         self._session = session
         self._bind, self._pack_payload = bind, pack_payload
         self._given = topology

@@ -1,4 +1,4 @@
-"""Every undocumented part of pyspark and Py4J that headrace uses, one function for each; written for Spark 4.1.
+"""Every undocumented part of pyspark and Py4J that headrace uses, one function for each; written for Spark 3.5 to 4.3.
 
 At an upgrade of pyspark or Py4J, check each function here against the new sources, and run `tests/spark/engine` and
 `tests/spark/faults`, which go through all of them. Two more things are promised nowhere and have no function here:
@@ -14,12 +14,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.java_gateway import JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext, daemon, java_gateway
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 FAULT_HANDLER_FOLDER = "PYTHON_FAULTHANDLER_DIR"
 """Environment variable of a worker process: the folder in which Spark has made a file for Python's fault handler, named
@@ -163,6 +165,39 @@ def worker_environment(session: SparkSession) -> dict[str, str]:
     Relies on `SparkContext.environment`.
     """
     return session.sparkContext.environment
+
+
+# --- Arrow, before Spark 4.0 -----------------------------------------------------------------------------------------
+
+
+def collect_as_arrow(plan: DataFrame) -> list[pa.RecordBatch]:
+    """Run a plan and return its rows, in the order of the partitions. Relies on `DataFrame._collect_as_arrow`."""
+    batches: list[pa.RecordBatch] = cast(Any, plan)._collect_as_arrow()
+    return batches
+
+
+def frame_of_arrow(session: SparkSession, table: pa.Table) -> DataFrame:
+    """Return a DataFrame of the rows of a table; each chunk becomes a partition, if none may be a local relation.
+
+    Times without a zone are in that of the session. Relies on what `createDataFrame` does with a table in Spark 4.0,
+    and with one that it makes of pandas in Spark 3.5: `SparkContext._serialize_to_jvm`, Java's `PythonSQLUtils`, and
+    the attributes `_jvm` and `_jsparkSession`.
+    """
+    from pyspark.sql.pandas.serializers import ArrowStreamSerializer
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    for number, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.tz is None:
+            zoned = pc.assume_timezone(table[number], session.conf.get("spark.sql.session.timeZone"))
+            table = table.set_column(number, field.name, zoned)
+    schema = from_arrow_schema(table.schema)
+    jvm: Any = session._jvm
+    rows = cast(Any, session.sparkContext)._serialize_to_jvm(
+        *(table.cast(to_arrow_schema(schema)).to_batches(), ArrowStreamSerializer()),
+        jvm.PythonSQLUtils.readArrowStreamFromFile,
+        jvm.ArrowIteratorServer,
+    )
+    return DataFrame(jvm.PythonSQLUtils.toDataFrame(rows, schema.json(), session._jsparkSession), session)
 
 
 # --- worker processes ------------------------------------------------------------------------------------------------

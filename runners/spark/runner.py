@@ -20,12 +20,13 @@ from headrace.runners.engine.driver.topology_change import Changes, Running
 from headrace.runners.engine.hooks import Hooks
 from headrace.runners.engine.option_rules import check_program
 from headrace.runners.engine.options import RunOptions, RunResult
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.code_shipping import prepare_workers
-from headrace.runners.spark.dataframe.bounded import bound
+from headrace.runners.spark.dataframe.bounded import bound, refuse_streams
 from headrace.runners.spark.dataframe.streaming import StreamError, StreamOptions, close_streams
 from headrace.runners.spark.executor import SparkExecutor
 from headrace.runners.spark.jobs.job_error import SparkJobError
-from headrace.runners.spark.session import SparkSetupError, checked, engine_session, is_local, make_active, open_session
+from headrace.runners.spark.session import SparkSetupError, cancel_all, checked, engine_session, open_session
 from headrace.runners.spark.statestore.store_cache import StoreCache
 from headrace.runners.spark.worker.task_payload import TaskPayload, packed
 
@@ -90,8 +91,9 @@ class SparkRunner:
         topology.validate()
         code = packed(topology)
         session = checked(self._session) if self._session is not None else open_session()
+        refuse_streams(topology, session)
         # Spark does the same at Ctrl-C.
-        changes.let_go = session.sparkContext.cancelAllJobs
+        changes.let_go = partial(cancel_all, session)
         prepare_workers(session)
         with _checkpoint_location(options, session) as location:
             return self._run(topology, code, options, session, location, changes)
@@ -118,7 +120,7 @@ class SparkRunner:
                 return Driver(executor.topology, executor, journal, clock, options, self._steps, changes).run()
         finally:
             with ExitStack() as cleanup:
-                cleanup.callback(make_active, session)
+                cleanup.callback(cluster_of(session).make_active)
                 cleanup.callback(close_streams, executor.topology.injectors.values())
                 # Nothing goes on from here without a checkpoint, or once the input has ended: state stores may go.
                 if options.checkpoint is None or changes.finished:
@@ -131,9 +133,10 @@ def _checkpoint_location(options: RunOptions, session: SparkSession) -> Iterator
     if options.checkpoint is not None:
         yield options.checkpoint
         return
-    if not is_local(session):
+    cluster = cluster_of(session)
+    if not cluster.is_local():
         raise SparkSetupError(
-            f"the session runs on {session.sparkContext.master}, whose executors do not share this machine's files; "
+            f"the session runs on {cluster.describe()}, whose executors do not share this machine's files; "
             "give the run a checkpoint that all of them reach (--checkpoint, or HEADRACE_CHECKPOINT)"
         )
     with tempfile.TemporaryDirectory(prefix="headrace-") as folder:

@@ -14,7 +14,6 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 import pyspark
@@ -25,16 +24,14 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.errors import HeadraceError
 from headrace.runners.engine.driver.signals import FORKS
+from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.of_session import cluster_of, is_connect
 from headrace.runners.spark.java_gateway import start_java
-from headrace.runners.spark.pyspark_private import (
-    has_context,
-    let_java_end_quietly,
-    make_active_in_java,
-    make_active_in_python,
-)
+from headrace.runners.spark.pyspark_private import has_context
+from headrace.runners.spark.releases import SESSION_SETTINGS, batch_settings, has_siblings
 
 OLDEST_JAVA = 17
-OLDEST_SPARK = (4, 1)
+OLDEST_SPARK = (3, 5)
 _RETRIES = 4
 """Attempts at a task before Spark fails the job; by default a local master makes only one attempt."""
 _GIB = 1 << 30
@@ -61,9 +58,6 @@ _ENGINE_SETTINGS = {
     "spark.sql.codegen.wholeStage": "false",
     # Each batch of a table that the driver sends becomes a partition.
     "spark.sql.execution.arrow.localRelationThreshold": "0",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
-    # Blobs may be large: a batch ends before Arrow's 2 GiB do, and a task need not hold many of them twice.
-    "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     # Attempts at a task always have different output, because of their tokens. The driver does not mix attempts: it
     # runs the epoch again. If Spark compared the output of attempts, it would fail the job instead.
@@ -80,13 +74,6 @@ class SparkSetupError(HeadraceError, RuntimeError):
     """Spark cannot run with the installed Java, the installed Spark or the given session. Nothing has run."""
 
 
-class DriverAddress(NamedTuple):
-    """Where a server of the driver listens, and where the executors of its session reach it."""
-
-    bind: str
-    host: str
-
-
 _ENCRYPTED = (
     "spark.network.crypto.enabled",
     "spark.authenticate.enableSaslEncryption",
@@ -97,12 +84,15 @@ _ENCRYPTED = (
 
 
 def driver_address(session: SparkSession) -> DriverAddress | None:
-    """The address of the driver as Spark's settings have it; None where connections must be encrypted."""
-    conf = session.sparkContext.getConf()
-    if any((conf.get(name) or "").lower() == "true" for name in _ENCRYPTED):
+    """The address of the driver as Spark's settings have it; None where connections must be encrypted, or go elsewhere.
+
+    Over Spark Connect this program is where executors expect the driver only if the server is on the same machine.
+    """
+    cluster = cluster_of(session)
+    if any((cluster.setting(name) or "").lower() == "true" for name in _ENCRYPTED) or not cluster.is_driver_here():
         return None
-    host = conf.get("spark.driver.host") or "127.0.0.1"
-    return DriverAddress(conf.get("spark.driver.bindAddress") or host, host)
+    host = cluster.setting("spark.driver.host") or "127.0.0.1"
+    return DriverAddress(cluster.setting("spark.driver.bindAddress") or host, host)
 
 
 @dataclass(slots=True)
@@ -134,12 +124,12 @@ def open_session() -> SparkSession:
 
 
 def checked(session: SparkSession) -> SparkSession:
-    """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark, or for Spark Connect."""
+    """Return the session if headrace can use it. Raises `SparkSetupError` for an old Spark."""
     _require_spark(session.version, "is what the session runs on")
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_connect(session) and not has_siblings(session):
         raise SparkSetupError(
-            "the session is one of Spark Connect, over which tasks cannot be given their input; "
-            "use a session made with a master (SparkSession.builder.master(...)), or none"
+            f"the session is one of Spark Connect {pyspark.__version__}, where jobs cannot have settings of their own; "
+            "install pyspark 4.1 or newer, or use a session made with a master (SparkSession.builder.master(...))"
         )
     return session
 
@@ -151,28 +141,19 @@ def engine_session(session: SparkSession) -> SparkSession:
     """
     state = state_of(session)
     if state.sibling is None:
-        sibling = session.newSession()
-        for name, value in _ENGINE_SETTINGS.items():
+        sibling = cluster_of(session).sibling()
+        for name, value in (_ENGINE_SETTINGS | batch_settings(sibling)).items():
             sibling.conf.set(name, value)
         state.sibling = sibling
-        let_java_end_quietly(session)
     return state.sibling
 
 
-def make_active(session: SparkSession) -> None:
-    """Make a session the active one of the program again.
-
-    `createDataFrame` makes its session the active one, so the engine's jobs leave the engine's sibling session active.
-    """
-    with suppress(Py4JError, ConnectionError):  # If Java has ended, the job has raised an error that says so.
-        make_active_in_java(session)
-    make_active_in_python(session)
-
-
-def is_local(session: SparkSession) -> bool:
-    """Return whether all tasks of the session run on this machine, in processes that can read its files."""
-    master = session.sparkContext.master or ""
-    return master == "local" or master.startswith("local[")
+def cancel_all(session: SparkSession) -> None:
+    """Cancel all jobs of a session, and those of the engine for it."""
+    cluster = cluster_of(session)
+    if cluster.is_of_session and (sibling := state_of(session).sibling) is not None:
+        cluster_of(sibling).cancel_all()
+    cluster.cancel_all()
 
 
 def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
@@ -184,7 +165,10 @@ def local_session(master: str = f"local[*,{_RETRIES}]") -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    ours = {"spark.driver.extraJavaOptions": _java_options(), "spark.driver.memory": f"{_driver_gib()}g"}
+    ours = SESSION_SETTINGS | {
+        "spark.driver.extraJavaOptions": _java_options(),
+        "spark.driver.memory": f"{_driver_gib()}g",
+    }
     conf = SparkConf().setAppName("headrace").setMaster(master).setAll([*_QUIET.items(), *ours.items()])
     try:
         # Java ignores a signal that a service sends to all its processes: the epoch needs Java until its commit. Java
@@ -216,8 +200,13 @@ def _java_options() -> str:
 
 
 def _driver_gib() -> int:
-    """Return the memory of the Java process in GiB: a quarter of the machine's, from 1 to 8; workers need the rest."""
-    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Return the memory of the Java process in GiB: a quarter of the machine's, from 1 to 8; workers need the rest.
+
+    It is 1 if the system does not say how much the machine has, as not every POSIX system does.
+    """
+    total = 0
+    with suppress(ValueError, OSError):
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return int(min(max(total // 4 // _GIB, 1), 8))
 
 

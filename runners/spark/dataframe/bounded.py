@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import cast
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.lowlevel.injectors.injector import BaseInjector, Delivery
 from headrace.lowlevel.storage.object_store import ObjectStorage
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.topology.topology import Topology
+from headrace.runners.spark.cluster.of_session import is_connect
 from headrace.runners.spark.dataframe.staged_rows import (
     Piece,
     PieceSplit,
@@ -22,6 +24,7 @@ from headrace.runners.spark.dataframe.staged_rows import (
     write_list,
 )
 from headrace.runners.spark.dataframe.streaming import StreamInjector, StreamOptions
+from headrace.runners.spark.session import SparkSetupError
 from headrace.sdk.io.dataframe import DataFrameInjector
 from headrace.sdk.io.timestamps import TimestampOf
 
@@ -62,6 +65,19 @@ class FrameInjector(BaseInjector):
             if self._pieces is None:
                 self._pieces = write_list(self._store, path, stage(self._frame, self._store, self._folder))
         return self._pieces
+
+
+def refuse_streams(topology: Topology, session: SparkSession) -> None:
+    """Raise `SparkSetupError` for a streaming DataFrame over Spark Connect."""
+    if not is_connect(session):
+        return
+    for stream, wanted in topology.injectors.items():
+        if isinstance(wanted, DataFrameInjector) and cast(DataFrame, wanted.frame).isStreaming:
+            raise SparkSetupError(
+                f"{stream} reads a streaming DataFrame over Spark Connect, where foreachBatch runs on the server and "
+                "cannot hand rows to this program; use a session made with a master, read from the source itself "
+                "(ReadFromKafka, ReadFromText), or read a bounded DataFrame (spark.read)"
+            )
 
 
 def bound(topology: Topology, store: ObjectStorage, options: StreamOptions) -> Topology:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.releases import frame_of
 from headrace.sdk.io.table_sink import TableSink
 from headrace.sdk.transforms.core.write import Write
 
@@ -39,5 +41,5 @@ class WriteToSpark(Write):
 
     def _hand_over(self, epoch: int, table: pa.Table) -> None:
         if self._session is None:
-            self._session = SparkSession.builder.getOrCreate().newSession()
-        self._function(self._session.createDataFrame(table), epoch)
+            self._session = cluster_of(SparkSession.builder.getOrCreate()).sibling()
+        self._function(frame_of(self._session, table), epoch)

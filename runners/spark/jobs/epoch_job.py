@@ -19,18 +19,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.runners.engine.messages import Kind, Message, pack
+from headrace.runners.spark.cluster.classic import NO_JAVA
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.job_error import java_text, job_error
 from headrace.runners.spark.jobs.single_stage import SingleStage
 from headrace.runners.spark.jobs.stage_function import ROWS_PROPERTY, SCHEMA, StageFunction, messages_of, table_of
-from headrace.runners.spark.session import is_local
+from headrace.runners.spark.releases import collected, placed
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
 _SMALL = 64 << 10
 """Bytes of messages that may travel as a property of the job, which each task gets as a whole."""
 _SMALL_IN_ONE = 512 << 10
 """`_SMALL` for a job of one stage: half a megabyte as a property takes two thirds of the time of a DataFrame."""
-NO_JAVA = (AttributeError, Py4JError, OSError)
-"""Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
 _log = logging.getLogger("headrace.runners.spark.job")
 
 
@@ -38,7 +38,7 @@ class EpochJob:
     """Runs the levels of a topology on Spark, epoch by epoch."""
 
     def __init__(self, session: SparkSession, payload: TaskPayload, levels: int, tasks: int) -> None:
-        self._session = session
+        self._session, self._cluster = session, cluster_of(session)
         self._by_property = StageFunction(0, payload, by_property=True)
         self._levels = [StageFunction(number, payload) for number in range(levels + 1)]
         self._tasks = tasks
@@ -50,8 +50,8 @@ class EpochJob:
     def run(self, epoch: int, messages: Sequence[Message], parallelism: int) -> list[Message]:
         """Run one epoch on messages for any level; returns the messages to the driver."""
         groups = _grouped(messages, parallelism)
-        if not _fit(messages, _SMALL):
-            level_0 = self._session.createDataFrame(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
+        if not (self._cluster.has_job_properties and _fit(messages, _SMALL)):
+            level_0 = self._cluster.partitioned(table_of(groups)).mapInArrow(self._levels[0], SCHEMA)
             return run_plan(self._deeper(level_0), f"epoch {epoch}")
         with self._property(epoch, groups):
             return run_plan(self._prepared(len(groups)), f"epoch {epoch}")
@@ -61,6 +61,10 @@ class EpochJob:
 
         The tasks may give up, see `was_too_much` and `was_unlike`.
         """
+        if not self._cluster.has_job_properties:
+            stage = SingleStage(self._payload, self._tasks, width, by_property=False)
+            rows = self._cluster.partitioned(table_of([list(messages)] * width))
+            return run_plan(rows.mapInArrow(stage, SCHEMA), f"epoch {epoch}")
         with self._property(epoch, [list(messages)]):
             # Without a shuffle, Spark has no result of an earlier run of this plan that it could use again.
             return run_plan(self._one_stage(width), f"epoch {epoch}")
@@ -74,14 +78,9 @@ class EpochJob:
 
     @contextmanager
     def _property(self, epoch: int, groups: list[list[Message]]) -> Iterator[None]:
-        context = self._session.sparkContext
-        try:
-            with _told(self._session, f"epoch {epoch}"):
-                context.setLocalProperty(ROWS_PROPERTY, b64encode(pack(groups)).decode())
-                yield
-        finally:
-            with suppress(*NO_JAVA):
-                context.setLocalProperty(ROWS_PROPERTY, "")
+        text = b64encode(pack(groups)).decode()
+        with _told(self._session, f"epoch {epoch}"), self._cluster.job_property(ROWS_PROPERTY, text):
+            yield
 
     def _range(self, partitions: int) -> DataFrame:
         return self._session.range(0, partitions, 1, partitions)
@@ -94,7 +93,7 @@ class EpochJob:
 
     def _deeper(self, plan: DataFrame) -> DataFrame:
         for level in self._levels[1:]:
-            plan = plan.repartitionById(self._tasks, "target").mapInArrow(level, SCHEMA)
+            plan = placed(plan, self._tasks, "target").mapInArrow(level, SCHEMA)
         return plan
 
 
@@ -124,14 +123,9 @@ def run_plan(plan: DataFrame, description: str) -> list[Message]:
 
     Raises `SparkJobError`.
     """
-    context = plan.sparkSession.sparkContext
-    try:
-        with _told(plan.sparkSession, description):
-            context.setJobDescription(f"headrace {description}")
-            return list(messages_of(plan.toArrow().to_batches()))
-    finally:
-        with suppress(*NO_JAVA):
-            context.setJobDescription("")
+    session = plan.sparkSession
+    with _told(session, description), cluster_of(session).described(f"headrace {description}"):
+        return list(messages_of(collected(plan)))
 
 
 @contextmanager
@@ -147,8 +141,9 @@ def _told(session: SparkSession, description: str) -> Iterator[None]:
 
 def _local_folders(session: SparkSession) -> str:
     """Spark's local directories, for shuffles; empty if they are on other hosts, or Java does not answer."""
+    cluster = cluster_of(session)
     with suppress(*NO_JAVA):
-        if is_local(session):
-            folder = session.sparkContext.getConf().get("spark.local.dir")
+        if cluster.is_local():
+            folder = cluster.setting("spark.local.dir")
             return os.environ.get("SPARK_LOCAL_DIRS") or folder or tempfile.gettempdir()
     return ""

@@ -28,11 +28,12 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.runners.engine.messages import Message, pack, unpack
-from headrace.runners.spark.jobs.epoch_job import NO_JAVA, run_plan
+from headrace.runners.spark.cluster.cluster import DriverAddress
+from headrace.runners.spark.cluster.of_session import cluster_of
+from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.job_error import SparkJobError
 from headrace.runners.spark.jobs.single_stage import Share, run_stage
 from headrace.runners.spark.jobs.stage_function import SCHEMA
-from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
@@ -94,7 +95,7 @@ class ResidentTask:
     def _hold(self, loop: _EpochLoop, epoch: int) -> None:
         """Run the job; local properties belong to this thread."""
         try:
-            self._session.sparkContext.addJobTag(self._tag)
+            cluster_of(self._session).tag(self._tag)
             plan = self._session.range(0, 1, 1, 1).mapInArrow(loop, SCHEMA)
             run_plan(plan, f"small epochs from {epoch} on, in a task that stays")
         except SparkJobError as error:
@@ -176,9 +177,7 @@ class ResidentTask:
         self._job.join(0.0 if at_once or connection is None else _LEAVE_SECONDS)
         if self._job.is_alive():
             had_error = self.error
-            # The call fails if a signal has ended the Java process, too.
-            with suppress(*NO_JAVA):
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            cluster_of(self._session).cancel_tag(self._tag)
             self._job.join(_LEAVE_SECONDS)
             self.error = had_error
 

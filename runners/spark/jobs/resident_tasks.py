@@ -10,16 +10,15 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from threading import Lock
 
 from pyspark.sql import SparkSession
 
 from headrace.runners.engine.messages import Message
-from headrace.runners.spark.jobs.epoch_job import NO_JAVA
+from headrace.runners.spark.cluster.cluster import Cluster, DriverAddress
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.resident_task import CUT, LeftError, ResidentTask
 from headrace.runners.spark.jobs.single_stage import Share
-from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
 _log = logging.getLogger(__name__)
@@ -49,8 +48,7 @@ class ResidentTasks:
         self._session, self._payload, self._address = session, payload, address
         self._idle_seconds = idle_seconds
         self._is_allowed = address is not None and idle_seconds > 0
-        context = session.sparkContext
-        self._slots = _SLOTS.setdefault(context.applicationId, _Slots(context.defaultParallelism))
+        self._slots = _slots_of(cluster_of(session))
         self._running: list[ResidentTask] = []
         self._losses = 0
         self._alone_until = 0.0
@@ -116,12 +114,10 @@ class ResidentTasks:
         return ResidentTask(self._session, self._payload, self._address, idle_seconds, epoch, self._slots.give_back)
 
     def _is_another_job(self) -> bool:
-        """Whether Spark has another job than those of the tasks that stay."""
+        """Whether Spark has, or may have, another job than those of the tasks that stay."""
         running = sum(not task.has_ended for task in self._running)
-        # Without Java the tasks are lost, which is told where they are asked.
-        with suppress(*NO_JAVA):
-            return len(self._session.sparkContext.statusTracker().getActiveJobsIds()) > running
-        return False
+        jobs = cluster_of(self._session).active_jobs()
+        return jobs is None or jobs > running
 
     def _go_alone(self, seconds: float) -> None:
         """End further tasks, and begin none for so long."""
@@ -178,3 +174,9 @@ class _Slots:
 
 _SLOTS: dict[str, _Slots] = {}
 """Id of Spark's application -> its slots; several runs may use one session."""
+
+
+def _slots_of(cluster: Cluster) -> _Slots:
+    if (slots := _SLOTS.get(application := cluster.application())) is None:
+        slots = _SLOTS[application] = _Slots(cluster.parallelism())
+    return slots

@@ -21,7 +21,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.runners.engine.messages import DRIVER, Kind, Message, Report, pack, pack_report, unpack, unpack_report
 from headrace.runners.engine.task.prepared_topology import PreparedTopology
 from headrace.runners.engine.task.task import read_splits, run_level
-from headrace.runners.spark.jobs.stage_function import WORKED, batches_of, messages_of_property, worked
+from headrace.runners.spark.jobs.stage_function import WORKED, batches_of, messages_of, messages_of_property, worked
 from headrace.runners.spark.worker.host import SparkHost
 from headrace.runners.spark.worker.process import PROCESS
 from headrace.runners.spark.worker.records_read import MOST_SECONDS, TooMuchError, UnlikeError
@@ -37,13 +37,15 @@ class SingleStage:
     """Number of the engine's tasks at each level."""
     width: int = 1
     """Number of Spark's tasks."""
+    by_property: bool = True
+    """Whether messages come as the job's property, and not in the batches."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Run the epoch."""
         began = time.perf_counter()
         task, contents, host = PROCESS.begin_task(self.payload, whole_epoch=True)
         share = Share(task.partitionId(), self.width)
-        messages = list(messages_of_property(task, 0, batches))
+        messages = list(messages_of_property(task, 0, batches) if self.by_property else messages_of(batches))
         yield from batches_of(run_stage(contents.program, host, self.tasks, share, messages, began))
 
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from secrets import token_hex
 from threading import Thread
 from typing import cast
 
 import pyarrow as pa
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from headrace.lowlevel.checkpoint import FileChain, Snapshot, SnapshotOrder, write_snapshot
 from headrace.runners.engine.messages import DRIVER, Kind, Message, pack, unpack
+from headrace.runners.spark.cluster.of_session import cluster_of
 from headrace.runners.spark.jobs.epoch_job import run_plan
 from headrace.runners.spark.jobs.stage_function import SCHEMA, batches_of, messages_of, table_of
 from headrace.runners.spark.worker.host import SparkHost
@@ -63,11 +62,12 @@ class SnapshotJob:
     def _make(self) -> None:
         try:
             # Local properties belong to this thread.
-            self._session.sparkContext.addJobTag(self._tag)
+            cluster = cluster_of(self._session)
+            cluster.tag(self._tag)
             messages: list[Message] = [
                 (order.interval, order.level, Kind.CHAIN, pack((order, chain))) for order, chain in self._orders
             ]
-            table = self._session.createDataFrame(table_of([message] for message in messages))
+            table = cluster.partitioned(table_of([message] for message in messages))
             plan = table.mapInArrow(_MakeSnapshots(self._payload), SCHEMA)
             output = run_plan(plan, f"snapshots of epoch {self._orders[0][0].epoch}")
             self._snapshots = [_snapshot_in(message) for message in output]
@@ -86,9 +86,7 @@ class SnapshotJob:
         """Wait for the end of the job, or cancel it, so that the job writes nothing after the run."""
         self._thread.join(0.0 if at_once else _LONGEST)
         if self._thread.is_alive():
-            # The call fails if a signal has ended the Java process, too.
-            with suppress(Py4JError, OSError):
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
+            cluster_of(self._session).cancel_tag(self._tag)
             self._thread.join(0.0 if at_once else _LONGEST)
 
 

@@ -1,15 +1,21 @@
-"""Resident memory of this process, and functions of the C library, on Linux; other systems get neutral answers."""
+"""What the engine asks of the system: memory, functions of the C library, the last start of the machine.
+
+Memory and the C library are asked of Linux only; other systems get neutral answers.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
+import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
 _STATM = Path("/proc/self/statm")
+_BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_COMMAND = ("sysctl", "-n", "kern.bootsessionuuid")
 
 
 def own_bytes() -> int:
@@ -31,6 +37,17 @@ def _resident() -> tuple[int, int]:
         return 0, 0
     size = os.sysconf("SC_PAGESIZE")
     return resident * size, of_files * size
+
+
+@cache
+def boot_id() -> str:
+    """Return what the system calls its last start; empty if it does not say. Linux has a file, macOS a variable."""
+    try:
+        if sys.platform == "darwin":
+            return subprocess.run(_BOOT_COMMAND, capture_output=True, text=True, check=True).stdout.strip()
+        return _BOOT_FILE.read_text().strip()
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 @cache

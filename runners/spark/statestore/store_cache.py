@@ -21,12 +21,14 @@ from pathlib import Path
 
 from headrace.lowlevel.errors import CheckpointError
 from headrace.lowlevel.state.state_store import Delta
+from headrace.runners.spark.memory.system import boot_id
 from headrace.runners.spark.statestore.lmdb_private import DAMAGE
 from headrace.runners.spark.statestore.lmdb_store import LmdbStateStore
 
 ROOT_VARIABLE = "HEADRACE_STATE_STORES"
 """Environment variable that names the root on every host; by default a folder of the user in the temporary folder."""
-_BOOT_FILE = Path("/proc/sys/kernel/random/boot_id")
+_BOOT_NAME = re.compile("[0-9a-f]{12}")
+"""What `_boot` returns: the root may be a folder with other things in it."""
 _KEEP_SECONDS = 7 * 86_400
 """Seconds after the last write until the stores of a run are deleted."""
 _SWEEP_SECONDS = 3_600
@@ -55,7 +57,7 @@ def stores_root() -> Path:
 @cache
 def _boot() -> str:
     """A name that is new after each start of the machine, or of the process if the system does not name its starts."""
-    text = _BOOT_FILE.read_text() if _BOOT_FILE.exists() else f"{os.getpid()}-{time.time_ns()}"
+    text = boot_id() or f"{os.getpid()}-{time.time_ns()}"
     return blake2b(text.encode(), digest_size=6).hexdigest()
 
 
@@ -148,10 +150,14 @@ def _open_or_replace(path: Path) -> LmdbStateStore:
 
 
 def sweep(root: Path | None = None) -> None:
-    """Delete stores from before the last start of the machine, and those without a write for a week."""
+    """Delete stores from before the last start of the machine, and those without a write for a week.
+
+    Where the system does not name its starts, another folder may be that of another process, so its age decides.
+    """
     current = root or stores_root()
     for boot in _folders(current.parent):
-        if boot.name != current.name:
+        is_old = bool(boot_id()) or time.time() - _last_written(boot) > _KEEP_SECONDS
+        if boot.name != current.name and _BOOT_NAME.fullmatch(boot.name) and is_old:
             shutil.rmtree(boot, ignore_errors=True)
     for run in _folders(current):
         if time.time() - _last_written(run) > _KEEP_SECONDS:

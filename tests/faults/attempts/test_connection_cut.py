@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 
 from headrace.lowlevel.intervals.interval_map import Wants
 from headrace.runners.engine.messages import DRIVER, Kind, Message
+from headrace.runners.spark.cluster.cluster import DriverAddress
 from headrace.runners.spark.jobs import resident_task, resident_tasks
 from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
-from headrace.runners.spark.session import DriverAddress
 from headrace.runners.spark.worker.task_payload import TaskPayload
 from tests.depth import faults
 from tests.faults.fulldisk import spread

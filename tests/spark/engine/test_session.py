@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from headrace.lowlevel import BoundedInjector, Computation, Context, Record, Topology
 from headrace.lowlevel.code_pickling import ShippingError
 from headrace.runners.spark import SparkRunner, session
+from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.jobs import epoch_job
 from headrace.runners.spark.session import SparkSetupError
 
@@ -77,23 +78,23 @@ def test_java_that_does_not_work(tmp_path: Path) -> None:
 
 
 def test_old_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyspark.__version__", "3.5.6")
-    with pytest.raises(SparkSetupError, match=r"Spark 3\.5\.6 is installed, but headrace needs 4\.1 or newer: pip"):
+    monkeypatch.setattr("pyspark.__version__", "3.4.4")
+    with pytest.raises(SparkSetupError, match=r"Spark 3\.4\.4 is installed, but headrace needs 3\.5 or newer: pip"):
         session.open_session()
 
 
 def test_old_session(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(type(spark), "version", "4.0.1")
+    monkeypatch.setattr(type(spark), "version", "3.4.4")
     # What the session was asked for before it may have kept.
     monkeypatch.delitem(vars(spark), "version", raising=False)
-    with pytest.raises(SparkSetupError, match=r"Spark 4\.0\.1 is what the session runs on, but"):
+    with pytest.raises(SparkSetupError, match=r"Spark 3\.4\.4 is what the session runs on, but"):
         SparkRunner(spark).run_topology(simple())
 
 
-def test_a_session_of_spark_connect() -> None:
+def test_a_session_of_spark_connect_that_is_too_old() -> None:
     # One without a server: it is known by where its class is.
-    remote = type("SparkSession", (), {"version": "4.1.0", "__module__": "pyspark.sql.connect.session"})
-    with pytest.raises(SparkSetupError, match=r"one of Spark Connect, .*; use a session made with a master"):
+    remote = type("SparkSession", (), {"version": "4.0.1", "__module__": "pyspark.sql.connect.session"})
+    with pytest.raises(SparkSetupError, match=r"one of Spark Connect .*install pyspark 4\.1 or newer, or use"):
         session.checked(remote())
 
 
@@ -116,7 +117,7 @@ def test_the_active_session_is_used_and_stays_the_active_one(
 
 
 def test_a_cluster_needs_a_checkpoint(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.runners.spark.runner.is_local", lambda session: False)
+    monkeypatch.setattr(Classic, "is_local", lambda cluster: False)
     with pytest.raises(SparkSetupError, match=r"runs on local\[2,4\].*--checkpoint"):
         SparkRunner(spark).run_topology(simple())
 

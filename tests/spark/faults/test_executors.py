@@ -85,7 +85,8 @@ def test_a_lost_task_that_makes_something_else_when_it_is_run_again(tmp_path: Pa
 
 
 def test_the_package_in_a_zip_is_whole(tmp_path: Path) -> None:
-    path = code_shipping.zipped(code_shipping.package_files(), tmp_path / "headrace.zip")
+    path = tmp_path / "headrace.zip"
+    code_shipping.zipped(code_shipping.package_files(), path)
     script = """
 import sys, zipfile
 sys.path.insert(0, sys.argv[1])
@@ -100,7 +101,8 @@ print(len(names))
     assert ran.returncode == 0, ran.stderr
     assert int(ran.stdout) > 50
     assert "headrace/runners/spark/log4j2.properties" in ZipFile(path).namelist()
-    again = code_shipping.zipped(code_shipping.package_files(), tmp_path / "again.zip")
+    again = tmp_path / "again.zip"
+    code_shipping.zipped(code_shipping.package_files(), again)
     assert again.read_bytes() == path.read_bytes()
 
 

@@ -15,10 +15,11 @@ from typing import cast
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.runners.spark.cluster.cluster import DriverAddress
 from headrace.runners.spark.jobs import resident_task, resident_tasks
 from headrace.runners.spark.jobs.resident_task import _EpochLoop, _greeted, _joined
 from headrace.runners.spark.jobs.resident_tasks import ResidentTasks
-from headrace.runners.spark.session import DriverAddress, driver_address
+from headrace.runners.spark.session import driver_address
 from headrace.runners.spark.worker.task_payload import TaskPayload
 
 SECRET = b"s" * 32

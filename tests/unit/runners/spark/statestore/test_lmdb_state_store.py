@@ -396,15 +396,38 @@ def test_runs_and_computations_do_not_meet(tmp_path: Path) -> None:
     assert all(tmp_path in path.parents for path in paths)
 
 
+EARLIER_BOOT = "0123456789ab"
+
+
 def test_sweep_takes_what_no_run_will_use(tmp_path: Path) -> None:
     root = tmp_path / "boot"
     with StoreCache("old", root).lease("c", "0") as old, StoreCache("new", root).lease("c", "0"):
         os.utime(old.path / "data.mdb", (0, 0))
         os.utime(root / next(p.name for p in root.iterdir() if p.name.startswith("old")), (0, 0))
-    (tmp_path / "earlier boot" / "run").mkdir(parents=True)
+    (tmp_path / EARLIER_BOOT / "run").mkdir(parents=True)
     sweep(root)
     assert [path.name for path in tmp_path.iterdir()] == ["boot"]
     assert [path.name[:3] for path in root.iterdir()] == ["new"]
+
+
+def test_sweep_leaves_what_is_not_ours(tmp_path: Path) -> None:
+    for name in ("photographs", f"{EARLIER_BOOT}.backup", "blockmgr-f3184c67-0ff4-4b84-8330-1107c791308c"):
+        (tmp_path / name / "run").mkdir(parents=True)
+    before = sorted(tmp_path.iterdir())
+    sweep(tmp_path / "boot")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_where_starts_have_no_names_another_process_keeps_its_stores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_cache, "boot_id", lambda: "")
+    root, old, other = tmp_path / "boot", tmp_path / EARLIER_BOOT, tmp_path / "0123456789ac"
+    with StoreCache("old", old).lease("c", "0") as store, StoreCache("other", other).lease("c", "0"):
+        for path in (store.path / "data.mdb", old):
+            os.utime(path, (0, 0))
+    sweep(root)
+    assert [path.name for path in tmp_path.iterdir()] == [other.name]
 
 
 def test_sweep_passes_over_a_run_that_ends_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,124 @@
+"""A cluster of which this program has Spark's driver, a Java process that it talks to over the JVM bridge."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.runners.spark.pyspark_private import (
+    let_java_end_quietly,
+    make_active_in_java,
+    make_active_in_python,
+    temporary_folder,
+)
+from headrace.runners.spark.releases import frame_of
+
+NO_JAVA = (AttributeError, Py4JError, OSError)
+"""Errors of calls to Java if the session was stopped meanwhile, or the Java process has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Classic:
+    """See `Cluster`."""
+
+    session: SparkSession
+    has_job_properties: ClassVar[bool] = True
+    is_of_session: ClassVar[bool] = False
+
+    def describe(self) -> str:
+        """See `Cluster`."""
+        return str(self.session.sparkContext.master)
+
+    def is_local(self) -> bool:
+        """See `Cluster`."""
+        master = self.session.sparkContext.master or ""
+        return master == "local" or master.startswith("local[")
+
+    def parallelism(self) -> int:
+        """See `Cluster`."""
+        return self.session.sparkContext.defaultParallelism
+
+    def application(self) -> str:
+        """See `Cluster`."""
+        return self.session.sparkContext.applicationId
+
+    def setting(self, name: str) -> str | None:
+        """See `Cluster`."""
+        return self.session.sparkContext.getConf().get(name)
+
+    def is_driver_here(self) -> bool:
+        """See `Cluster`."""
+        return True
+
+    def sibling(self) -> SparkSession:
+        """See `Cluster`."""
+        let_java_end_quietly(self.session)
+        return self.session.newSession()
+
+    def make_active(self) -> None:
+        """See `Cluster`."""
+        with suppress(Py4JError, ConnectionError):  # If Java has ended, the job has raised an error that says so.
+            make_active_in_java(self.session)
+        make_active_in_python(self.session)
+
+    def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
+        """See `Cluster`.
+
+        Executors may fetch the file as long as the session exists. So it is inside the temporary folder of the Java
+        process, which deletes that folder when it ends, even if this Python process was killed.
+        """
+        path = Path(tempfile.mkdtemp(prefix="headrace-", dir=temporary_folder(self.session))) / name
+        write(path)
+        self.session.sparkContext.addPyFile(str(path))
+
+    def partitioned(self, table: pa.Table) -> DataFrame:
+        """See `Cluster`. With the engine's settings, Spark makes a partition of each chunk by itself."""
+        return frame_of(self.session, table)
+
+    @contextmanager
+    def described(self, description: str) -> Iterator[None]:
+        """See `Cluster`."""
+        try:
+            self.session.sparkContext.setJobDescription(description)
+            yield
+        finally:
+            with suppress(*NO_JAVA):
+                self.session.sparkContext.setJobDescription("")
+
+    @contextmanager
+    def job_property(self, name: str, value: str) -> Iterator[None]:
+        """See `Cluster`."""
+        try:
+            self.session.sparkContext.setLocalProperty(name, value)
+            yield
+        finally:
+            with suppress(*NO_JAVA):
+                self.session.sparkContext.setLocalProperty(name, "")
+
+    def tag(self, tag: str) -> None:
+        """See `Cluster`."""
+        self.session.sparkContext.addJobTag(tag)
+
+    def cancel_tag(self, tag: str) -> None:
+        """See `Cluster`."""
+        # The call fails if a signal has ended the Java process, too.
+        with suppress(*NO_JAVA):
+            self.session.sparkContext.cancelJobsWithTag(tag)
+
+    def cancel_all(self) -> None:
+        """See `Cluster`."""
+        self.session.sparkContext.cancelAllJobs()
+
+    def active_jobs(self) -> int | None:
+        """See `Cluster`."""
+        with suppress(*NO_JAVA):
+            return len(self.session.sparkContext.statusTracker().getActiveJobsIds())
+        return 0

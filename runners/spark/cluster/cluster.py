@@ -1,0 +1,75 @@
+"""The contract of a cluster: all that the engine needs of Spark beside DataFrames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import ClassVar, NamedTuple, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+
+class DriverAddress(NamedTuple):
+    """Where a server of the driver listens, and where the executors of its session reach it."""
+
+    bind: str
+    host: str
+
+
+class Cluster(Protocol):
+    """The cluster of a session. Objects are cheap, so they are made where they are needed."""
+
+    has_job_properties: ClassVar[bool]
+    """Whether a job can have a property that its tasks read (`job_property`); else all input of tasks is rows."""
+    is_of_session: ClassVar[bool]
+    """Whether files and running jobs belong to one session, and not to all sessions on the cluster."""
+
+    def describe(self) -> str:
+        """Return the name of the cluster for messages."""
+
+    def is_local(self) -> bool:
+        """Return whether all tasks run on this machine, in processes that can read its files."""
+
+    def parallelism(self) -> int:
+        """Return how many tasks Spark runs at once, at the start."""
+
+    def application(self) -> str:
+        """Return the id of Spark's application, whose slots all its sessions share."""
+
+    def setting(self, name: str) -> str | None:
+        """Return one of Spark's settings, if it is set."""
+
+    def is_driver_here(self) -> bool:
+        """Return whether this program is on the machine where executors expect Spark's driver."""
+
+    def sibling(self) -> SparkSession:
+        """Return a new session on the same cluster with settings of its own."""
+
+    def make_active(self) -> None:
+        """Make the session the active one of the program again, after jobs of a sibling."""
+
+    def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
+        """Make modules importable for tasks; `write` writes a zip of them to the path that it is given."""
+
+    def partitioned(self, table: pa.Table) -> DataFrame:
+        """Return the rows of a table as a DataFrame with a partition for each chunk, in the order of the chunks."""
+
+    def described(self, description: str) -> AbstractContextManager[None]:
+        """Give that description to jobs that this thread runs inside."""
+
+    def job_property(self, name: str, value: str) -> AbstractContextManager[None]:
+        """Give that property to jobs that this thread runs inside."""
+
+    def tag(self, tag: str) -> None:
+        """Give a tag to all jobs that this thread runs from now on."""
+
+    def cancel_tag(self, tag: str) -> None:
+        """Cancel the jobs with a tag. Nothing happens if the cluster does not answer."""
+
+    def cancel_all(self) -> None:
+        """Cancel all jobs of the session, or of the cluster's sessions in this program."""
+
+    def active_jobs(self) -> int | None:
+        """Return how many jobs Spark has now, those of other sessions included; None if it does not tell."""

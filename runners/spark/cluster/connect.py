@@ -1,0 +1,125 @@
+"""A cluster that is reached over Spark Connect: Spark's driver is another program, perhaps on another machine.
+
+There is no JVM bridge, and nothing of pyspark is used that is not its public interface. What Connect has no call for is
+done by other means, or left out:
+
+- Jobs have no properties, so all input of tasks is rows.
+- How many tasks run at once is asked of a small job.
+- Jobs have no description in Spark's UI, and nobody tells how many run.
+"""
+
+from __future__ import annotations
+
+import atexit
+import socket
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.runners.spark.releases import placed, sibling
+
+_CHUNK, _ROW = "headrace_chunk", "headrace_row"
+_RANGE = 1 << 16
+"""Numbers in a DataFrame that Spark divides by its own rule, which is into as many partitions as tasks run at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """See `Cluster`."""
+
+    session: SparkSession
+    has_job_properties: ClassVar[bool] = False
+    is_of_session: ClassVar[bool] = True
+
+    def describe(self) -> str:
+        """See `Cluster`."""
+        return f"Spark Connect at {self.session.client.host}"
+
+    def is_local(self) -> bool:
+        """See `Cluster`. That files are shared cannot be known, wherever the server is."""
+        return False
+
+    def parallelism(self) -> int:
+        """See `Cluster`."""
+        numbers = self.session.range(_RANGE).selectExpr("spark_partition_id() AS at")
+        return int(numbers.agg({"at": "max"}).collect()[0][0]) + 1
+
+    def application(self) -> str:
+        """See `Cluster`."""
+        return self.setting("spark.app.id") or self.describe()
+
+    def setting(self, name: str) -> str | None:
+        """See `Cluster`. What a server keeps to itself counts as not set."""
+        with suppress(PySparkException):
+            return self.session.conf.get(name, None)
+        return None
+
+    def is_driver_here(self) -> bool:
+        """See `Cluster`."""
+        return _is_here(self.session.client.host) and _is_here(self.setting("spark.driver.host") or "")
+
+    def sibling(self) -> SparkSession:
+        """See `Cluster`."""
+        made = sibling(self.session)
+        # A program with a session that nobody has stopped waits for ever at its end.
+        atexit.register(made.stop)
+        return made
+
+    def make_active(self) -> None:
+        """See `Cluster`. A sibling over Connect does not become the active session."""
+
+    def send_modules(self, name: str, write: Callable[[Path], None]) -> None:
+        """See `Cluster`. The server keeps what it was sent."""
+        with tempfile.TemporaryDirectory(prefix="headrace-") as folder:
+            write(Path(folder, name))
+            self.session.addArtifacts(str(Path(folder, name)), pyfile=True)
+
+    def partitioned(self, table: pa.Table) -> DataFrame:
+        """See `Cluster`. Rows say where they go, as the server divides what it gets over Connect by its own rule."""
+        chunks = [number for number, batch in enumerate(table.to_batches()) for _ in range(len(batch))]
+        numbered = table.append_column(_CHUNK, pa.array(chunks, pa.int32()))
+        numbered = numbered.append_column(_ROW, pa.array(range(len(table)), pa.int32()))
+        frame = placed(self.session.createDataFrame(numbered), len(table.to_batches()), _CHUNK)
+        return frame.sortWithinPartitions(_ROW).select(*table.column_names)
+
+    @contextmanager
+    def described(self, description: str) -> Iterator[None]:
+        """See `Cluster`."""
+        yield
+
+    def job_property(self, name: str, value: str) -> AbstractContextManager[None]:
+        """See `Cluster`."""
+        raise AssertionError("jobs have no properties over Spark Connect")
+
+    def tag(self, tag: str) -> None:
+        """See `Cluster`."""
+        self.session.addTag(tag)
+
+    def cancel_tag(self, tag: str) -> None:
+        """See `Cluster`."""
+        with suppress(PySparkException):
+            self.session.interruptTag(tag)
+
+    def cancel_all(self) -> None:
+        """See `Cluster`."""
+        self.session.interruptAll()
+
+    def active_jobs(self) -> int | None:
+        """See `Cluster`."""
+        return None
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine: whether a server may listen at one of its addresses."""
+    try:
+        socket.create_server((host, 0)).close()
+    except OSError:
+        return False
+    return bool(host)

@@ -1,0 +1,67 @@
+"""A server of Spark Connect on this machine, as Spark's own script starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+
+_SECONDS = 120
+"""How long a server may take until it listens."""
+
+
+@contextmanager
+def connect_server(folder: Path) -> Iterator[str]:
+    """Run a server with two tasks at once; yields its address."""
+    port = free_port()
+    home = Path(pyspark.__file__).parent
+    settings = {"spark.connect.grpc.binding.port": port, "spark.ui.enabled": "false", "spark.log.level": "ERROR"}
+    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
+    environment = {
+        **os.environ,
+        **dict.fromkeys(("TMPDIR", "SPARK_LOCAL_DIRS", "SPARK_LOG_DIR"), str(folder)),
+        "HEADRACE_STATE_STORES": str(folder / "state-stores"),
+        "SPARK_HOME": str(home),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
+    environment.pop("SPARK_REMOTE", None)
+    command = ["bash", str(home / "sbin" / "start-connect-server.sh"), "--master", "local[2,4]", *options]
+    with (folder / "server.log").open("wb") as log:
+        server = subprocess.Popen(
+            [*command, "--driver-java-options", "-XX:TieredStopAtLevel=1"],
+            env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+    try:
+        _wait(port, server, folder / "server.log")
+        yield f"sc://localhost:{port}"
+    finally:
+        # The script has started Java, and Java Python; they are one group.
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(60)
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return str(server.getsockname()[1])
+
+
+def _wait(port: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _SECONDS
+    while time.monotonic() < deadline and server.poll() is None:
+        try:
+            socket.create_connection(("localhost", int(port)), timeout=1).close()
+        except OSError:
+            time.sleep(0.2)
+        else:
+            return
+    raise AssertionError(f"the server does not listen: {log.read_text()[-3000:]}")

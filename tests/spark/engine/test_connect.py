@@ -1,0 +1,79 @@
+"""Spark Connect: the same pipelines on a server that is another program, without the JVM bridge."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.runners.engine.options import RunOptions
+from headrace.runners.local import LocalRunner
+from tests.spark import lives
+from tests.spark.connectserver import connect_server
+from tests.spark.faults.test_driver_killed import written
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.skipif(
+        find_spec("grpc_status") is None or not hasattr(SparkSession, "addArtifacts"),
+        reason="Spark Connect needs the packages of the extra `connect`, and pyspark 4.1",
+    ),
+]
+PAIRS = [(n % 7, n) for n in range(300)]
+"""Keys, and values that are their own times."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with connect_server(tmp_path_factory.mktemp("server")) as address:
+        yield address
+
+
+def run(server: str, module: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """A program that is told by the environment where its sessions are."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    environment = {**os.environ, "SPARK_REMOTE": server}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_pipelines(server: str, tmp_path: Path) -> None:
+    ran = run(server, "tests.spark.overconnect", tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = json.loads(ran.stdout)
+    assert found["class"].startswith("pyspark.sql.connect")
+    sums = sorted([key, sum(n for k, n in PAIRS if k == key and n // 60 == m)] for key in range(7) for m in range(5))
+    assert found["stays"] == found["jobs"] == found["levels"] == sums
+    assert found["frames"] == list(range(1, 20, 2))
+    assert all(found["ways"].values()), f"an epoch has been run in each way: {found['ways']}"
+    assert found["raw"] == [
+        10,
+        sorted(f"{sink}-{epoch}.json" for sink in ("minutes", "totals") for epoch in range(1, 11)),
+    ]
+    assert "rate reads a streaming DataFrame over Spark Connect" in found["stream"]
+    assert "use a session made with a master" in found["stream"]
+    assert "step 'Divide' raised at 0" in found["error"] and "ZeroDivisionError" in found["error"]
+    assert "ended without an error message in step 'Die' at each of 4 attempts" in found["death"]
+    assert "the session runs on Spark Connect at localhost, whose executors" in found["nowhere"]
+    assert "--checkpoint" in found["nowhere"]
+
+
+@pytest.mark.parametrize(("point", "epoch"), [("committed", 4), ("task", 6)])
+def test_a_program_that_is_killed_goes_on(server: str, tmp_path: Path, point: str, epoch: int) -> None:
+    out, expected = tmp_path / "out", tmp_path / "expected"
+    out.mkdir()
+    expected.mkdir()
+    killed = run(server, "tests.spark.lives", tmp_path / "place", out, point, epoch)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    again = run(server, "tests.spark.lives", tmp_path / "place", out)
+    assert again.returncode == 0, again.stderr
+    LocalRunner(intervals=2, parallelism=2).run_topology(lives.topology(expected), RunOptions(max_records_per_epoch=16))
+    assert written(out) == written(expected)
+    assert not (out / "differs").exists()

@@ -1,0 +1,77 @@
+"""Systems that lack what Linux has: neutral answers, and nothing fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from headrace.runners.spark import session
+from headrace.runners.spark.memory import allocator, mmap_release, system
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> Iterator[None]:
+    """What was asked of this system is not kept, and what the tests were told is not either."""
+    cached = (system.boot_id, system.c_function)
+    for each in cached:
+        each.cache_clear()
+    yield
+    for each in cached:
+        each.cache_clear()
+
+
+@pytest.fixture
+def no_linux(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    monkeypatch.setattr(system, "_STATM", tmp_path / "statm")
+    monkeypatch.setattr(system, "_BOOT_FILE", tmp_path / "boot_id")
+    monkeypatch.setattr(mmap_release, "_MAPS", tmp_path / "maps")
+
+
+@pytest.mark.usefixtures("no_linux")
+def test_memory_without_linux() -> None:
+    assert (system.own_bytes(), system.file_bytes()) == (0, 0)
+    assert system.c_function("mallopt") is None
+    allocator.settle.__wrapped__()
+    allocator.give_back()
+    allocator.Trim().task_ends()
+    pages = mmap_release.MappedPages()
+    pages.were_read(2 << 20)
+    pages.let_go()
+
+
+@pytest.mark.usefixtures("no_linux")
+def test_macos_is_asked_for_its_last_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(command: tuple[str, ...], **how: object) -> SimpleNamespace:
+        assert command == ("sysctl", "-n", "kern.bootsessionuuid")
+        return SimpleNamespace(stdout="95C5-A1\n")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert system.boot_id() == "95C5-A1"
+
+
+@pytest.mark.usefixtures("no_linux")
+def test_a_system_that_does_not_name_its_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "_BOOT_COMMAND", ("there-is-no-such-command",))
+    assert system.boot_id() == ""
+    monkeypatch.setattr(system, "_BOOT_COMMAND", ("false",))
+    system.boot_id.cache_clear()
+    assert system.boot_id() == ""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it is a file of Linux")
+def test_linux_names_its_last_start() -> None:
+    assert len(system.boot_id()) == 36
+
+
+def test_a_system_that_does_not_say_how_much_memory_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    def sysconf(name: str) -> int:
+        raise ValueError("unrecognized configuration name")
+
+    monkeypatch.setattr(session.os, "sysconf", sysconf)
+    assert session._driver_gib() == 1
