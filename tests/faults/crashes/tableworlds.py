@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from collections import Counter
 from collections.abc import Callable
@@ -9,7 +10,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.io import WriteToDatabase
+from headrace.io.delta import WriteToDelta
 from headrace.lowlevel import Batch
 from headrace.runners.local import Crash
 
@@ -92,7 +96,40 @@ class SqliteWorld:
             return Counter(connection.execute(f"SELECT * FROM {'rows' if mode == 'append' else 'totals'}").fetchall())
 
 
-WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {"sqlite": SqliteWorld}
+class DeltaWorld:
+    """Tables of Delta Lake on the disk; each data file and each version is a place."""
+
+    name = "delta"
+
+    def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
+        from deltalake import DeltaTable
+        from deltalake.table import TableMerger
+
+        from headrace.sdk.io.delta.data_files import DataFiles
+
+        self._folder = folder / "delta"
+        places.around(monkeypatch, DataFiles, "_write")
+        places.around(monkeypatch, DeltaTable, "create_write_transaction")
+        places.around(monkeypatch, TableMerger, "execute")
+
+    def clear(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def writing(self, mode: str) -> Any:
+        schema = pa.schema([("name", pa.string()), ("amount", pa.int64())])
+        keys = [] if mode == "append" else ["name"]
+        place = self._folder / mode
+        place.mkdir(parents=True, exist_ok=True)
+        return WriteToDelta(place, schema, mode=mode, keys=keys, sink=mode)  # type: ignore[arg-type]  # a test's text
+
+    def rows(self, mode: str) -> Counter[tuple[str, int]]:
+        from deltalake import DeltaTable
+
+        rows = DeltaTable(self._folder / mode).to_pyarrow_table().to_pylist()
+        return Counter((row["name"], row["amount"]) for row in rows)
+
+
+WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {"delta": DeltaWorld, "sqlite": SqliteWorld}
 
 
 def staged(sink: Any, epoch: int, *elements: object) -> list[bytes]:

@@ -113,7 +113,7 @@ def test_a_driver_dies_inside_the_writing(world, mode, tmp_path, tally):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_a_driver_that_was_replaced_delivers_late(world, mode, tmp_path, tally):
-    run = tally(row=4)
+    run = tally(row=3)
     place = tmp_path / "checkpoint"
 
     class Interrupted(FixedSize):
