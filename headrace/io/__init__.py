@@ -23,7 +23,9 @@ from headrace.io.textio import (
     WriteToJson,
     WriteToText,
 )
+from headrace.sdk.io.database.database_sink import DatabaseWriteError, WriteToDatabase
 from headrace.sdk.io.dataframe import ReadFromDataFrame, ReadFromSpark
+from headrace.sdk.io.epoch_sink import SinkTakenError
 from headrace.sdk.io.foreach_epoch import ForeachEpoch
 from headrace.sdk.io.generate_sequence import GenerateSequence
 from headrace.sdk.io.socket_source import ReadFromSocket
@@ -32,6 +34,7 @@ from headrace.sdk.transforms.core.source import Read
 from headrace.sdk.transforms.core.write import Write
 
 __all__ = [
+    "DatabaseWriteError",
     "ForeachEpoch",
     "GenerateSequence",
     "Read",
@@ -46,8 +49,10 @@ __all__ = [
     "ReadFromSpark",
     "ReadFromText",
     "ReadFromTextWithFilename",
+    "SinkTakenError",
     "Write",
     "WriteToCsv",
+    "WriteToDatabase",
     "WriteToJson",
     "WriteToParquet",
     "WriteToTables",

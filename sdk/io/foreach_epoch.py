@@ -15,7 +15,7 @@ class ForeachEpoch(Write):
     Epochs come in order, with increasing numbers; epochs without elements are left out. After a crash the call for
     the newest epoch may be repeated, with the same elements in the same order. So a function has effects exactly once
     if it stores the number together with its effects, as in one database transaction, and ignores numbers that are not
-    greater than the stored one (`examples/postgres.py`). The elements of an epoch pass through its commit and the
+    greater than the stored one; `WriteToDatabase` does so. The elements of an epoch pass through its commit and the
     driver's memory.
 
     Args:

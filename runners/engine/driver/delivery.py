@@ -12,17 +12,17 @@ Receipts = dict[str, list[bytes]]
 
 
 def begun(sinks: Sinks, resumed: Collection[str] = ()) -> Receipts:
-    """Begin every sink; returns receipts for the next commit.
+    """Begin every sink; returns receipts for the next commit, without those of `held`.
 
     Sinks named in `resumed` go on from a checkpoint, the others are new. Raises `StepError`.
     """
-    receipts = held(sinks)
+    receipts: Receipts = {}
     for name, (_, sink) in sinks.items():
         if isinstance(sink, BeginningSink):
             with failing(name):
                 receipt = sink.begin(name not in resumed)
             if receipt is not None:
-                receipts = after({name: [receipt]}, receipts)
+                receipts[name] = [receipt]
     return receipts
 
 

@@ -178,6 +178,7 @@ class Driver:
             self._state.journal = self._running.watermark_journal()
             change = self._journal.change_to(self._state, requested, request.consent)
             receipts = after(self._receipts, begun(requested.sinks, self._topology.sinks))
+            receipts = after(receipts, held(requested.sinks))
             topology, switch = self._executor.prepare(requested)
         except Exception as refusal:
             request.done.set_exception(refusal)

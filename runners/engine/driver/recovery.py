@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from headrace.lowlevel.checkpoint import Change
 from headrace.lowlevel.checkpoint.manifest.fingerprint import SINK as SINK_KIND
 from headrace.lowlevel.topology.topology import Topology
-from headrace.runners.engine.driver.delivery import Receipts, begun, deliver, held
+from headrace.runners.engine.driver.delivery import Receipts, after, begun, deliver, held
 from headrace.runners.engine.driver.journal import Journal, JournalState
 from headrace.runners.engine.driver.topology_change import Changes
 from headrace.runners.engine.hooks import Hooks
@@ -36,11 +36,13 @@ class Recovery:
         state = self.journal.recover()
         if state is None:
             receipts = begun(topology.sinks)
-            return JournalState.beginning(topology), receipts
+            return JournalState.beginning(topology), after(receipts, held(topology.sinks))
         change = self.journal.change
         earlier_sinks = topology.sinks if change is None else change.old.of_kind(SINK_KIND)
         receipts = begun(topology.sinks, earlier_sinks)
         deliver(topology.sinks, state.epoch, state.receipts)
+        # Only now does a sink know what the commit holds for it.
+        receipts = after(receipts, held(topology.sinks))
         if change is not None:
             return self.commit_change(state, change, topology, receipts)
         return state, receipts
@@ -64,8 +66,7 @@ class Recovery:
         self.hooks.step("change", state.epoch + 1)
         tasks = max((intervals.tasks for intervals in state.intervals.values()), default=self.new_level_tasks)
         state = self.journal.succeed(replace(state, receipts=receipts), change, topology, tasks)
-        next_receipts = held(topology.sinks)
         self.changes.committed = state.epoch
         self.hooks.step("changed", state.epoch)
         deliver(topology.sinks, state.epoch, state.receipts)
-        return state, next_receipts
+        return state, held(topology.sinks)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,17 @@ def test_kafka(kafka, monkeypatch):
 
 
 def test_a_function(monkeypatch):
-    names = run("A function of yours, and databases", monkeypatch)
+    names = run("A function of yours", monkeypatch)
     assert names["totals"] == {"tea": 1, "coffee": 1}
+
+
+def test_databases(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Databases", monkeypatch)
+    assert sqlite3.connect("shop.db").execute("SELECT * FROM totals ORDER BY amount").fetchall() == [
+        ("tea", 7),
+        ("coffee", 20),
+    ]
 
 
 def test_load(monkeypatch):

@@ -1,4 +1,4 @@
-"""Effects in a database, exactly once, through the number of the epoch (examples/postgres.py)."""
+"""Sums in PostgreSQL, exactly once (examples/postgres.py), and functions that get the number of the epoch."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def test_each_order_is_added_once_whenever_the_driver_dies(address, tmp_path, st
     from examples import postgres
 
     with psycopg.connect(address) as database:
-        database.execute("DROP TABLE IF EXISTS totals, last_epoch")
+        database.execute("DROP TABLE IF EXISTS totals, headrace_epochs")
+        database.execute(postgres.TABLE)
     lines = [json.dumps({"product": product, "amount": amount}) + "\n" for product, amount in ORDERS]
     for number, line in enumerate(lines):
         write(tmp_path / "orders" / f"{number}.json", line)
@@ -45,28 +46,23 @@ def test_each_order_is_added_once_whenever_the_driver_dies(address, tmp_path, st
     def run(scheduler):
         options = PipelineOptions([f"--checkpoint={tmp_path}/checkpoint"])
         with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
-            postgres.build(pipeline, f"{tmp_path}/orders/*", postgres.Totals(address, "orders"), continuous=False)
+            postgres.build(pipeline, f"{tmp_path}/orders/*", address, continuous=False)
 
     with pytest.raises(Crash):
         run(CrashAt(step))
     run(OneByOne())
     assert totals(address) == {"tea": 4301, "coffee": 50_020}
-    # A driver that was replaced comes late, with what was another's.
-    postgres.Totals(address, "orders").add(3, [("tea", 7)])
-    assert totals(address)["tea"] == 4301
 
 
 @pytest.mark.slow
-def test_a_transaction_that_fails_leaves_nothing(address):
+def test_from_the_command_line(address, tmp_path):
     from examples import postgres
 
-    sink = postgres.Totals(address, "failing")
-    before = totals(address)
-    with pytest.raises(psycopg.errors.NumericValueOutOfRange):
-        sink.add(1, [("a", 5), ("tea", 2**62), ("tea", 2**62)])
-    assert totals(address) == before
-    sink.add(1, [("a", 5)])
-    assert totals(address) == {**before, "a": 5}
+    with psycopg.connect(address) as database:
+        database.execute("DROP TABLE IF EXISTS totals")
+    write(tmp_path / "orders.json", json.dumps({"product": "tea", "amount": 3}) + "\n")
+    postgres.main([address, f"{tmp_path}/orders.json", "--runner=LocalRunner"])
+    assert totals(address) == {"tea": 3}
 
 
 class TestForeachEpoch:

@@ -1,0 +1,6 @@
+"""Exports the sink of Delta tables."""
+
+from headrace.sdk.io.delta.delta_sink import WriteToDelta
+from headrace.sdk.io.delta.delta_table import DeltaError
+
+__all__ = ["DeltaError", "WriteToDelta"]

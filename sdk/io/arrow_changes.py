@@ -1,0 +1,72 @@
+"""Elements as rows of a table with a known Arrow schema, and what the rows of an epoch come to by key."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from headrace.lowlevel.records.column_batch import ColumnBatch
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.records.value_schema import Named
+from headrace.sdk.expressions.element_schema import Fields
+from headrace.sdk.functions.changelog import ChangeKind
+from headrace.sdk.io.epoch_sink import changes_of, check_names, net_of, row_of
+from headrace.sdk.io.tables import table_of
+
+TAKEN = "headrace_taken"
+"""Name of a column that says whether the row is taken out of the table."""
+
+
+def rows_of(batch: Batch, schema: pa.Schema, keys: Sequence[str] = (), changelog: bool = False) -> pa.Table:
+    """The rows of some elements; of changes with a column `TAKEN`.
+
+    Args:
+        batch: The elements; see `row_of`. Columns of elements need no Python values.
+        schema: The columns of the table.
+        keys: Columns that must have a value.
+        changelog: Whether elements are changes.
+
+    Raises:
+        ValueError: An element has a field that is no column, or no value for a key or for a column without nulls.
+        TypeError: An element has no named fields, or is no change.
+
+    >>> rows_of(Batch([("tea", 3)], [0]), pa.schema({"product": pa.string(), "amount": pa.int32()})).to_pylist()
+    [{'product': 'tea', 'amount': 3}]
+    """
+    if changelog:
+        kinds, values = changes_of(batch.values)
+        table = _table(Batch(values, batch.timestamps), schema)
+    else:
+        kinds, table = [], pa.concat_tables([_table(part, schema) for part in batch.parts()])
+    for field in schema:
+        if (field.name in keys or not field.nullable) and (count := table.column(field.name).null_count):
+            role = "the key" if field.name in keys else "column"
+            raise ValueError(f"{count} elements have no value for {role} {field.name!r}, which must have one")
+    return table.append_column(TAKEN, pa.array([kind is ChangeKind.DELETE for kind in kinds])) if changelog else table
+
+
+def _table(part: Batch, schema: pa.Schema) -> pa.Table:
+    if isinstance(part, ColumnBatch) and isinstance(part.shape, (Fields, Named)):
+        check_names(part.shape.names, schema.names)
+        return table_of(part, schema)
+    records: list[object] = [dict(zip(schema.names, row_of(value, schema.names), strict=True)) for value in part.values]
+    return table_of(Batch(records, part.timestamps), schema)
+
+
+def net_rows(tables: Iterable[pa.Table], keys: Sequence[str]) -> tuple[pa.Table, pa.Table]:
+    """The rows that tables of one epoch come to, one at most for each key: those put in, and those taken out.
+
+    >>> put, taken = net_rows([pa.table({"k": ["a", "a"], "v": [1, 2], TAKEN: [False, True]})], ["k"])
+    >>> put.to_pylist(), taken.to_pylist()
+    ([], [{'k': 'a', 'v': 2}])
+    """
+    table = pa.concat_tables(tables)
+    kinds = None
+    if TAKEN in table.column_names:
+        kinds = [ChangeKind.DELETE if taken else ChangeKind.INSERT for taken in table.column(TAKEN).to_pylist()]
+        table = table.drop_columns([TAKEN])
+    columns = [table.column(name).to_pylist() for name in keys]
+    net = net_of(kinds, cast("list[Hashable]", list(zip(*columns, strict=True))))
+    return table.take(pa.array(net.put, pa.int64())), table.take(pa.array(net.taken, pa.int64()))

@@ -1,0 +1,1 @@
+"""Tables of databases that have a DB-API 2 module."""

@@ -1,0 +1,317 @@
+"""What: a sink that writes a collection to a Delta table exactly once, with one version of the table for each epoch.
+
+Rows that are added are written by the tasks, as data files that no version names yet; after the commit of the epoch the
+driver adds all of them in one version. Rows by key are part of the commit, and the driver merges them. Either version
+moves the sink's mark, as the versions of two applications (see `sdk.io.epoch_sink`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import fs
+
+from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.arrow_changes import TAKEN, net_rows, rows_of
+from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded
+from headrace.sdk.io.delta.delta_table import (
+    DeltaError,
+    StorageOptions,
+    arrow_schema,
+    mark_of,
+    moving,
+    opened,
+    require_package,
+)
+from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, check_mode
+from headrace.sdk.io.files.durable_files import keep_files
+from headrace.sdk.io.files.filesystem import Path, absolute
+from headrace.sdk.transforms.core.write import Write
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_ATTEMPTS = 20
+"""Greatest number of versions that are tried for an epoch while others write to the table."""
+
+
+@named("DeltaSink")
+class DeltaSink(EpochSink):
+    """Writes each epoch as a version of a table.
+
+    Args:
+        place: The table's folder, an absolute path or URL.
+        schema: The table's columns.
+        partition_by: Partition columns of the table.
+        mode: See `WriteToDelta`.
+        keys: See `WriteToDelta`.
+        sink: See `WriteToDelta`.
+        options: Options of deltalake for an object store.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        mode: WriteMode,
+        keys: Sequence[str],
+        sink: str | None,
+        options: StorageOptions,
+    ) -> None:
+        super().__init__(sink)
+        self._place, self._options, self._schema = place, options, schema
+        self._files = DataFiles(place, options, tuple(partition_by))
+        self._mode, self._keys = mode, tuple(keys)
+        self._is_first = True
+        """Whether files may have been gone since the driver before this one."""
+
+    # In the task
+
+    def rows(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes:
+        """See `EpochSink`; the receipt names the data files, or contains the rows that are to be merged."""
+        table = rows_of(batch, self._schema, self._keys, self._mode == "changelog")
+        if self._mode == "append":
+            return encoded(self._files.write(table, f"part-{epoch:06d}-{interval:05d}-{token}"))
+        return encode_tables(table.to_batches(), table.schema)
+
+    # On the driver
+
+    def prepare(self) -> None:
+        """Make the table if there is none, and compare its columns. Raises `DeltaError`."""
+        from deltalake import DeltaTable
+
+        self._is_first = True
+        try:
+            # If another program makes it meanwhile, the table is that one.
+            DeltaTable.create(
+                self._place,
+                self._schema,
+                mode="ignore",
+                partition_by=list(self._files.partition_by),
+                storage_options=None if self._options is None else dict(self._options),
+            )
+            self._keep(table := opened(self._place, self._options))
+        except Exception as error:
+            raise DeltaError(f"{self._place} cannot be written as a Delta table; nothing has run: {error}") from error
+        if problem := self._problem(table):
+            raise DeltaError(f"{self._place} cannot be written; nothing has run: {problem}")
+
+    def _problem(self, table: DeltaTable) -> str | None:
+        """What is wrong with the table for the rows that come; None if all is well."""
+        there = arrow_schema(table)
+        for field in self._schema:
+            index = there.get_field_index(field.name)
+            if index < 0:
+                return f"the table has no column {field.name!r}, it has {there.names}; add it to the table"
+            if there.field(index).type != field.type:
+                return (
+                    f"column {field.name!r} has type {there.field(index).type} in the table and {field.type} in the "
+                    "schema; they must be the same"
+                )
+        required = [field.name for field in there if not field.nullable and field.name not in self._schema.names]
+        if required:
+            return f"column {required[0]!r} of the table must have values, but elements have no such field"
+        configuration = table.metadata().configuration
+        mapping = configuration.get("delta.columnMapping.mode", "none") != "none"
+        if mapping or any(name.startswith("delta.constraints.") for name in configuration):
+            return "the table has column mapping or constraints, which files that tasks write do not heed"
+        partitions = list(table.metadata().partition_columns)
+        if partitions != list(self._files.partition_by):
+            return f"the table is partitioned by {partitions}, and partition_by is {list(self._files.partition_by)}"
+        return None
+
+    def stored(self, sink: str) -> Mark | None:
+        """See `EpochSink`."""
+        return mark_of(opened(self._place, self._options), sink)
+
+    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+        """See `EpochSink`. Raises `DeltaError`."""
+        from deltalake.exceptions import CommitFailedError
+
+        failure = (
+            f"epoch {epoch} was not written to {self._place}; it is committed, and is written when the program is "
+            "started again"
+        )
+        for attempt in range(_ATTEMPTS):
+            try:
+                table = opened(self._place, self._options)
+                if not run.must_write(mark_of(table, sink), epoch, sink):
+                    break
+                if problem := self._problem(table):
+                    raise DeltaError(f"{failure}: {problem}")
+                self._commit(table, sink, Mark(run.number, epoch), receipts)
+                break
+            except DeltaError:
+                raise
+            except CommitFailedError as error:
+                # Another writer was faster, maybe with this very epoch.
+                if attempt == _ATTEMPTS - 1:
+                    raise DeltaError(f"{failure}: other writers were faster {_ATTEMPTS} times: {error}") from error
+            except (OSError, _delta_error()) as error:
+                raise DeltaError(f"{failure}: {error}") from error
+        self._is_first = False
+
+    def _commit(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+        if self._mode == "append":
+            self._add(table, sink, mark, receipts)
+        else:
+            before = table.version()
+            self._merge(table, sink, mark, receipts)
+            if table.version() == before:
+                # Nothing had to be changed, so there is no version that moves the mark.
+                table.create_write_transaction([], "append", table.schema(), commit_properties=moving(sink, mark))
+        table.update_incremental()
+        self._keep(table)
+
+    def _add(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+        written = [file for receipt in receipts for file in decoded(receipt)]
+        if self._is_first and (lost := self._files.lost(file.path for file in written)):
+            raise DeltaError(
+                f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from {self._place}, "
+                f"such as {lost[0]}, so nothing of the epoch was written: something removes files that no version names, "
+                "as VACUUM does with a short retention. Restore them, and start the program again"
+            )
+        table.create_write_transaction(
+            [file.added() for file in written],
+            "append",
+            table.schema(),
+            list(self._files.partition_by),
+            commit_properties=moving(sink, mark),
+        )
+
+    def _merge(self, table: DeltaTable, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+        put, taken = net_rows([pa.ipc.open_stream(receipt).read_all() for receipt in receipts], self._keys)
+        rows = pa.concat_tables(
+            [
+                put.append_column(TAKEN, pa.array([False] * put.num_rows, pa.bool_())),
+                taken.append_column(TAKEN, pa.array([True] * taken.num_rows, pa.bool_())),
+            ]
+        )
+        same_key = " AND ".join(f"target.{_quoted(key)} = source.{_quoted(key)}" for key in self._keys)
+        values = {_quoted(name): f"source.{_quoted(name)}" for name in self._schema.names}
+        merging = table.merge(
+            rows,
+            same_key,
+            source_alias="source",
+            target_alias="target",
+            commit_properties=moving(sink, mark),
+        )
+        merging.when_matched_delete(f"source.{TAKEN}").when_matched_update(values).when_not_matched_insert(
+            values, f"NOT source.{TAKEN}"
+        ).execute()
+
+    def _keep(self, table: DeltaTable) -> None:
+        """Make the log of a local table durable, before the next epoch forgets what this one has written."""
+        if "://" not in self._place:
+            log = fs.FileSelector(f"{self._place}/_delta_log")
+            newest = f"{table.version():020d}.json"
+            found = [info.path for info in fs.LocalFileSystem().get_file_info(log) if info.base_name == newest]
+            keep_files(fs.LocalFileSystem(), found)
+
+
+def _delta_error() -> type[Exception]:
+    from deltalake.exceptions import DeltaError as Error
+
+    return Error
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+class WriteToDelta(Write):
+    """Writes elements as rows of a Delta table, exactly once, with one version of the table for each epoch.
+
+    The version also keeps the epoch's number, as an application transaction of Delta. Needs
+    `pip install 'headrace[delta]'`.
+
+    Args:
+        table: Folder of the table, a path or URL (`s3://…`, `gs://…`, `abfss://…`).
+        schema: The columns that elements have, a `pyarrow.Schema`. A table that does not exist is made with them, when
+            the run begins. By default the columns of the table, which must exist.
+        mode: `append` adds a row for each element: tasks write data files, and the driver adds those of an epoch in one
+            version. `upsert` gives the row with an element's key the element's values, or adds it; of several elements
+            of an epoch with one key the last one counts. With `changelog` elements are `Change`s (`ToChangelog`): an
+            insertion puts a row in by its key, a deletion takes it out. Rows by key pass through the commit and the
+            driver's memory, which merges them.
+        keys: Names of the columns whose values are a row's key.
+        partition_by: Partition columns; by default those of the table.
+        sink: A name of this sink that stays the same when a run begins anew on an empty checkpoint. The newer run then
+            takes its predecessor's place, and the predecessor can write nothing more. By default each run that begins
+            anew has a name of its own.
+        storage_options: Options of deltalake for an object store; by default from the environment.
+
+    Raises:
+        ImportError: deltalake is not installed.
+        TypeError: An argument has a wrong type.
+        ValueError: Arguments do not fit together, or there is no table and no schema.
+
+    >>> import tempfile
+    >>> import headrace as beam, pyarrow as pa
+    >>> from headrace.io.delta import WriteToDelta
+    >>> folder = tempfile.mkdtemp()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rows = pipeline | beam.Create([("tea", 3)])
+    ...     _ = rows | WriteToDelta(folder, pa.schema({"product": pa.string(), "amount": pa.int64()}))
+    >>> from deltalake import DeltaTable
+    >>> DeltaTable(folder).to_pyarrow_table().to_pylist()
+    [{'product': 'tea', 'amount': 3}]
+    """
+
+    def __init__(
+        self,
+        table: Path,
+        schema: pa.Schema | None = None,
+        *,
+        mode: WriteMode = "append",
+        keys: Sequence[str] = (),
+        partition_by: Sequence[str] | None = None,
+        sink: str | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        require_package()
+        if not isinstance(table, (str, PathLike)):
+            raise TypeError(f"WriteToDelta takes the folder of a table, got {table!r:.200}")
+        if schema is not None and not isinstance(schema, pa.Schema):
+            raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+        if isinstance(partition_by, str):
+            raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
+        place = absolute(fspath(table))
+        columns, partitions = _columns(place, schema, partition_by, storage_options)
+        check_mode(mode, keys, columns.names)
+        if mode == "changelog" and not keys:
+            raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
+        super().__init__(DeltaSink(place, columns, partitions, mode, keys, sink, storage_options))
+
+
+def _columns(
+    place: str, schema: pa.Schema | None, partition_by: Sequence[str] | None, options: StorageOptions
+) -> tuple[pa.Schema, Sequence[str]]:
+    """Columns in Delta's types, and partition columns. Raises `ValueError`."""
+    from deltalake import Schema
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        there = opened(place, options)
+        columns, partitions = arrow_schema(there), list(there.metadata().partition_columns)
+    except TableNotFoundError as error:
+        if schema is None:
+            raise ValueError(f"there is no Delta table at {place}; give a schema, and it is made") from error
+        columns, partitions = pa.schema([]), []
+    if schema is not None:
+        try:
+            columns = pa.schema(Schema.from_arrow(schema).to_arrow())
+        except Exception as error:
+            raise ValueError(f"the schema has a type that Delta does not have: {error}") from error
+    chosen = partitions if partition_by is None else list(partition_by)
+    if unknown := [name for name in chosen if name not in columns.names]:
+        raise ValueError(f"partition_by names column {unknown[0]!r}, but the columns are {columns.names}")
+    if set(chosen) == set(columns.names):
+        raise ValueError(f"partition_by takes all columns ({', '.join(chosen)}); leave one for the files")
+    return columns, chosen

@@ -1,0 +1,71 @@
+"""Delta tables by the package deltalake: opening, marks of sinks in their transactions, and the files of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+from pyarrow import fs
+
+from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.io.epoch_sink import Mark
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+
+StorageOptions: TypeAlias = Mapping[str, str] | None
+"""Options of deltalake for an object store, such as its address and keys."""
+
+
+class DeltaError(HeadraceError, RuntimeError):
+    """A Delta table could not be read or written; the message says what is committed."""
+
+
+def require_package() -> None:
+    """Raise `ImportError`, with the command that installs the package, if deltalake is not installed."""
+    try:
+        import_module("deltalake")
+    except ImportError as error:
+        raise ImportError("Delta tables are read and written by deltalake: pip install 'headrace[delta]'") from error
+
+
+def opened(place: str, options: StorageOptions, version: int | None = None) -> DeltaTable:
+    """A table at its newest version, or another. Raises `TableNotFoundError` or `DeltaError` of deltalake."""
+    from deltalake import DeltaTable
+
+    return DeltaTable(place, version=version, storage_options=None if options is None else dict(options))
+
+
+def arrow_schema(table: DeltaTable) -> pa.Schema:
+    """The columns of a table, in their order."""
+    return pa.schema(table.schema().to_arrow())
+
+
+def files(place: str, options: StorageOptions) -> fs.FileSystem:
+    """The files of a table as a file system, whose root is the table's folder."""
+    from deltalake.fs import DeltaStorageHandler
+
+    return fs.PyFileSystem(DeltaStorageHandler(place, None if options is None else dict(options)))
+
+
+def _applications(sink: str) -> tuple[str, str]:
+    """Names of the applications whose versions are the mark: the run, and its epoch."""
+    return f"headrace/{sink}/run", f"headrace/{sink}/epoch"
+
+
+def mark_of(table: DeltaTable, sink: str) -> Mark | None:
+    """What the table keeps under the name of a sink."""
+    run, epoch = map(table.transaction_version, _applications(sink))
+    return None if run is None or epoch is None else Mark(run, epoch)
+
+
+def moving(sink: str, mark: Mark) -> CommitProperties:
+    """What a commit needs to move the mark. Of two commits at once that move a mark only one gets its place."""
+    from deltalake import CommitProperties, Transaction
+
+    run, epoch = _applications(sink)
+    return CommitProperties(
+        app_transactions=[Transaction(run, mark.run), Transaction(epoch, mark.epoch)], max_commit_retries=15
+    )

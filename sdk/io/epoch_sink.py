@@ -1,0 +1,235 @@
+"""How: what sinks have in common whose destination keeps an epoch's number in the transaction that writes its rows.
+
+A destination keeps a `Mark` under the name of each sink: the run that writes and its newest epoch. It moves the mark in
+the transaction that writes the rows, so an epoch that comes again, or late from a driver that was replaced, changes
+nothing. A run that begins anew draws a number, which is in each of its commits; the first epoch that it delivers puts
+that number in the place of its predecessor's, and the predecessor is refused from then on.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from secrets import randbits
+from typing import Literal, NamedTuple, get_args
+
+from headrace.lowlevel.errors import HeadraceError
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.time import Timestamp
+from headrace.sdk.functions.changelog import ChangeKind
+from headrace.sdk.io.records import as_record
+
+WriteMode = Literal["append", "upsert", "changelog"]
+"""What becomes of elements: each one is added; each one replaces the row with its key; or each one is a `Change`."""
+_RUN, _ROWS = b"R", b"D"
+"""First byte of a receipt: the run, or rows of a task."""
+
+
+class SinkTakenError(HeadraceError, RuntimeError):
+    """Another run writes under the name of the sink. The epoch is committed, and nothing of it was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a destination keeps under the name of a sink."""
+
+    run: int
+    """Number of the run, below 2**62."""
+    epoch: int
+    """The newest epoch whose rows are written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run, from its beginning on an empty checkpoint over all restarts. Persisted as a receipt of every commit."""
+
+    number: int
+    predecessor: int | None
+    """The run that the destination named when this one began; None if it named none."""
+
+    def encode(self) -> bytes:
+        """The run as JSON."""
+        return json.dumps([self.number, self.predecessor]).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Run:
+        """The run of the result of `encode`."""
+        number, predecessor = json.loads(data)
+        return cls(int(number), None if predecessor is None else int(predecessor))
+
+    def must_write(self, stored: Mark | None, epoch: int, sink: str) -> bool:
+        """Whether the rows of an epoch are not written yet. Raises `SinkTakenError` if another run writes.
+
+        >>> run = Run(7, predecessor=5)
+        >>> run.must_write(Mark(5, 90), 1, "clicks"), run.must_write(Mark(7, 3), 3, "clicks")
+        (True, False)
+        """
+        if stored is not None and stored.run == self.number:
+            return epoch > stored.epoch
+        if (None if stored is None else stored.run) == self.predecessor:
+            return True
+        raise SinkTakenError(
+            f"epoch {epoch} was not written: since this run began, another one has written under the sink's name "
+            f"{sink!r}, and only the newest may. End one of the two; sinks that write at the same time need different "
+            "names (sink=...)"
+        )
+
+
+class Net(NamedTuple):
+    """What the rows of an epoch come to, one at most for each key: positions of rows, in order."""
+
+    put: list[int]
+    """Rows that become the row of their key."""
+    taken: list[int]
+    """Rows whose keys have no row any more."""
+
+
+def net_of(kinds: Sequence[ChangeKind] | None, keys: Sequence[Hashable]) -> Net:
+    """The last change of each key; without kinds all rows are put in.
+
+    >>> net_of([ChangeKind("+"), ChangeKind("-"), ChangeKind("+"), ChangeKind("-")], ["a", "a", "a", "b"])
+    Net(put=[2], taken=[3])
+    """
+    last = sorted({key: position for position, key in enumerate(keys)}.values())
+    if kinds is None:
+        return Net(last, [])
+    put = [position for position in last if kinds[position] is ChangeKind.INSERT]
+    return Net(put, [position for position in last if kinds[position] is ChangeKind.DELETE])
+
+
+def changes_of(elements: Iterable[object]) -> tuple[list[ChangeKind], list[object]]:
+    """Kinds and values of changes. Raises `TypeError` for an element that is no change."""
+    kinds, values = [], []
+    for element in elements:
+        match element:
+            case (ChangeKind.INSERT | ChangeKind.DELETE as kind, value):
+                kinds.append(ChangeKind(kind))
+                values.append(value)
+            case _:
+                raise TypeError(
+                    f"{element!r:.200} is no change; put ToChangelog() before a sink with mode='changelog', or give "
+                    "tuples of '+' or '-' and a row"
+                )
+    return kinds, values
+
+
+def row_of(element: object, columns: Sequence[str], keys: Sequence[str] = ()) -> tuple[object, ...]:
+    """The values of an element in the order of columns; None for a field that the element does not have.
+
+    Args:
+        element: A dict, `Row`, named tuple or dataclass, or a plain tuple or list with a value for each column.
+        columns: The names.
+        keys: Columns that must have a value.
+
+    Raises:
+        TypeError: The element has no named fields.
+        ValueError: The element has another number of values, a field that is no column, or no value for a key.
+
+    >>> row_of({"amount": 3, "product": "tea"}, ["product", "amount"]), row_of(("tea", 3), ["product", "amount"])
+    (('tea', 3), ('tea', 3))
+    """
+    if isinstance(element, (tuple, list)) and not hasattr(element, "_fields"):
+        if len(element) != len(columns):
+            raise ValueError(f"element {element!r:.200} has {len(element)} values for the columns {list(columns)}")
+        record: Mapping[str, object] = dict(zip(columns, element, strict=True))
+    else:
+        record = as_record(element)
+        check_names(record, columns)
+    for key in keys:
+        if record.get(key) is None:
+            raise ValueError(f"element {element!r:.200} has no value for the key {key!r}, so it cannot replace its row")
+    return tuple(_plain(record.get(name)) for name in columns)
+
+
+def check_names(names: Iterable[str], columns: Sequence[str]) -> None:
+    """Raise `ValueError` for a field that is no column, as its values would be lost."""
+    if unknown := [name for name in names if name not in columns]:
+        raise ValueError(
+            f"elements have a field {unknown[0]!r}, but the columns are {list(columns)}; leave it out before, with a "
+            "Map, or add the column"
+        )
+
+
+def _plain(value: object) -> object:
+    return value.to_utc_datetime(has_tz=True) if isinstance(value, Timestamp) else value
+
+
+def check_mode(mode: object, keys: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise `ValueError` or `TypeError` if mode and key columns do not fit together."""
+    if mode not in get_args(WriteMode):
+        raise ValueError(f"mode is {mode!r:.200}; use one of {', '.join(get_args(WriteMode))}")
+    if isinstance(keys, str):
+        raise TypeError(f"keys must be a list of columns, got text; write [{keys!r}]")
+    if unknown := [key for key in keys if key not in columns]:
+        raise ValueError(f"keys names column {unknown[0]!r}, but the columns are {list(columns)}")
+    if mode == "append" and keys:
+        raise ValueError("keys have no meaning with mode='append'; leave them out, or give mode='upsert'")
+    if mode == "upsert" and not keys:
+        raise ValueError("mode='upsert' replaces the row with an element's key; name its columns: keys=[...]")
+
+
+class EpochSink(ABC):
+    """A sink whose destination keeps the epoch's number in the transaction that writes its rows.
+
+    Args:
+        sink: Name under which the destination keeps it; by default one that is drawn for each run that begins anew.
+    """
+
+    def __init__(self, sink: str | None) -> None:
+        if sink is not None and (not isinstance(sink, str) or not sink):
+            raise TypeError(f"sink must be a name that the destination keeps, got {sink!r:.200}")
+        self._sink = sink
+        self._run: Run | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """What is of the driver stays there: tasks only stage."""
+        return {**self.__dict__, "_run": None}
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Check the destination, or make it, before anything is read. It runs on the driver."""
+
+    @abstractmethod
+    def stored(self, sink: str) -> Mark | None:
+        """What the destination keeps under a name."""
+
+    @abstractmethod
+    def rows(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes:
+        """In the task: the receipt of rows, of which there is at least one."""
+
+    @abstractmethod
+    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+        """On the driver: write the rows of some receipts, and the mark, unless `Run.must_write` says no."""
+
+    def begin(self, anew: bool) -> bytes | None:
+        """See `BeginningSink`."""
+        self.prepare()
+        self._run = None
+        if anew:
+            number = randbits(62)
+            before = None if self._sink is None else self.stored(self._sink)
+            self._run = Run(number, None if before is None else before.run)
+        return None
+
+    def held(self) -> bytes | None:
+        """The run, for every commit: a driver that goes on learns it from there."""
+        return None if self._run is None else _RUN + self._run.encode()
+
+    def finish(self, epoch: int, ended: bool) -> None:
+        """See `BeginningSink`; nothing is left to do."""
+
+    def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:
+        """See `Sink`; None without rows."""
+        return _ROWS + self.rows(batch, epoch, interval, token) if len(batch) else None
+
+    def deliver(self, epoch: int, receipts: Sequence[bytes]) -> None:
+        """Write the rows of a committed epoch, unless they are written. Raises `SinkTakenError`."""
+        for receipt in receipts:
+            if receipt[:1] == _RUN:
+                self._run = Run.decode(receipt[1:])
+        rows = [receipt[1:] for receipt in receipts if receipt[:1] == _ROWS]
+        if rows:
+            assert self._run is not None, "each commit holds the run"
+            self.write(self._sink or f"run-{self._run.number:016x}", self._run, epoch, rows)

@@ -1,0 +1,148 @@
+"""Tables of databases and lakes: a driver dies at any step, also inside the writing, or comes late; rows are there once."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+import headrace as beam
+from headrace.io import SinkTakenError
+from headrace.lowlevel import FencedError
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import Crash, LocalRunner, Scheduler
+from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from headrace.transforms.window import GlobalWindows
+from tests.depth import faults
+from tests.faults.crashes.tableworlds import WORLDS, Places, staged
+from tests.faults.crashes.test_crash_at_every_step import FixedSize
+
+pytestmark = pytest.mark.faults
+
+ROWS = [("abcde"[i % 5], i) for i in range(40)]
+MODES = ["append", "upsert", "changelog"]
+
+
+def expected(mode):
+    if mode == "append":
+        return Counter(ROWS)
+    totals = Counter()
+    for name, amount in ROWS:
+        totals[name] += amount
+    # How many names have which total, as changes, when all is summed up.
+    return Counter(totals.items()) if mode == "upsert" else Counter(Counter(map(str, totals.values())).items())
+
+
+def build(pipeline, world, mode):
+    rows = pipeline | beam.Create(ROWS)
+    if mode != "append":
+        accumulation = AccumulationMode.ACCUMULATING
+        if mode == "changelog":
+            accumulation = AccumulationMode.ACCUMULATING_AND_RETRACTING
+        eager = Repeatedly(AfterCount(1))
+        windowed = beam.WindowInto(GlobalWindows(), trigger=eager, accumulation_mode=accumulation)
+        rows = rows | windowed | beam.CombinePerKey(sum)
+    if mode == "changelog":
+        swapped = rows | beam.Map(lambda pair: (str(pair[1]), 1))
+        # A total that nobody has any more has the count 0; it is taken out of the table.
+        counted = swapped | "Count" >> beam.CombinePerKey(sum) | beam.Filter(lambda pair: pair[1] > 0)
+        rows = counted | beam.ToChangelog()
+    rows | "Out" >> world.writing(mode)
+
+
+def attempt(world, mode, checkpoint, scheduler):
+    """One life of a driver; False if it crashed."""
+    options = PipelineOptions([f"--checkpoint={checkpoint}", "--max_records_per_epoch=16"])
+    try:
+        with beam.Pipeline(LocalRunner(scheduler=scheduler, intervals=2, parallelism=2), options) as pipeline:
+            build(pipeline, world, mode)
+    except Crash:
+        return False
+    return True
+
+
+@pytest.fixture(params=sorted(WORLDS))
+def world(request, tmp_path, monkeypatch):
+    places = Places()
+    made = WORLDS[request.param](tmp_path / "world", places, monkeypatch)
+    made.places = places
+    return made
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path):
+    (tmp_path / "world").mkdir()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_driver_dies_at_any_step(world, mode, tmp_path, tally):
+    run = tally(row=1)
+    scheduler = FixedSize(0)
+    assert attempt(world, mode, tmp_path / "reference", scheduler)
+    assert world.rows(mode) == expected(mode)
+    steps = scheduler.steps
+    assert steps > 20
+    chosen = list(range(1, steps + 1))
+    for step in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+        run.plan()
+        world.clear()
+        assert not attempt(world, mode, tmp_path / f"at-{step}", FixedSize(step, crash_at=step))
+        run.fire()
+        assert attempt(world, mode, tmp_path / f"at-{step}", FixedSize(step))
+        run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}, step {step}")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_driver_dies_inside_the_writing(world, mode, tmp_path, tally):
+    run = tally(row=1)
+    world.places.reset()
+    assert attempt(world, mode, tmp_path / "reference", FixedSize(0))
+    moments = world.places.passed
+    assert moments > 6
+    chosen = list(range(1, moments + 1))
+    for moment in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+        run.plan()
+        world.clear()
+        world.places.reset(crash_at=moment)
+        assert not attempt(world, mode, tmp_path / f"at-{moment}", FixedSize(0))
+        run.fire()
+        world.places.reset()
+        assert attempt(world, mode, tmp_path / f"at-{moment}", FixedSize(0))
+        run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}, moment {moment}")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_driver_that_was_replaced_delivers_late(world, mode, tmp_path, tally):
+    run = tally(row=3)
+    place = tmp_path / "checkpoint"
+
+    class Interrupted(FixedSize):
+        """While epoch 2 is to be delivered, another driver takes the checkpoint and finishes the work."""
+
+        def step(self, name, epoch):
+            if (name, epoch) == ("deliver", 2):
+                run.fire()
+                assert attempt(world, mode, place, FixedSize(0))
+
+    run.plan()
+    with pytest.raises(FencedError):
+        attempt(world, mode, place, Interrupted(0))
+    run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}")
+
+
+def test_a_run_that_begins_anew_keeps_its_predecessor_out(world, tmp_path):
+    sinks = [world.writing("append").sink() for _ in range(2)]
+    sinks[0].begin(True)
+    sinks[0].deliver(1, staged(sinks[0], 1, ("a", 1)))
+    sinks[1].begin(True)
+    sinks[1].deliver(1, staged(sinks[1], 1, ("b", 1)))
+    with pytest.raises(SinkTakenError, match=r"epoch 2 was not written: .* under the sink's name 'append'"):
+        sinks[0].deliver(2, staged(sinks[0], 2, ("a", 2)))
+    sinks[1].deliver(2, staged(sinks[1], 2, ("b", 2)))
+    assert world.rows("append") == Counter([("a", 1), ("b", 1), ("b", 2)])
+
+
+def test_the_same_pipeline_runs_again_on_an_empty_checkpoint(world, tmp_path):
+    for number in range(2):
+        assert attempt(world, "append", tmp_path / str(number), Scheduler())
+    assert world.rows("append") == Counter(ROWS * 2)

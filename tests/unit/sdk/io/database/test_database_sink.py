@@ -1,0 +1,339 @@
+"""Tables of databases as sinks, in SQLite, PostgreSQL and DuckDB: modes, marks, replaced drivers, wrong arguments."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+import headrace as beam
+from headrace.io import DatabaseWriteError, SinkTakenError, WriteToDatabase
+from headrace.lowlevel import Batch, StepError
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.database.statements import Dialect, Statements
+from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
+from headrace.transforms.window import GlobalWindows
+from headrace.utils.timestamp import Timestamp
+from tests.postgresserver import programs, server
+from tests.unit.sdk.io.sourcefiles import OneByOne
+
+COLUMNS = ["product", "amount"]
+
+
+class Duck:
+    """A connection of DuckDB as DB-API has it: its own cursors are further connections."""
+
+    def __init__(self, inner):
+        self._inner = inner
+        inner.begin()
+
+    def cursor(self):
+        return DuckCursor(self._inner)
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+class DuckCursor:
+    rowcount = -1
+
+    def __init__(self, inner):
+        self._inner = inner
+
+    def close(self):
+        pass
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+
+class Database:
+    """A table `totals` in a database of its own."""
+
+    def __init__(self, connect, **arguments):
+        self.connect, self.arguments = connect, arguments
+        self.run("DROP TABLE IF EXISTS totals")
+        self.run("DROP TABLE IF EXISTS headrace_epochs")
+        self.run("CREATE TABLE totals (product varchar(20) PRIMARY KEY, amount integer, note varchar(20))")
+        self.run("CREATE TABLE IF NOT EXISTS sold (product varchar(20), amount integer)")
+        self.run("DELETE FROM sold")
+
+    def run(self, statement):
+        with closing(self.connect()) as connection:
+            cursor = connection.cursor()
+            cursor.execute(statement)
+            rows = cursor.fetchall() if statement.startswith("SELECT") else []
+            connection.commit()
+            return rows
+
+    def totals(self):
+        return sorted(self.run("SELECT product, amount FROM totals"))
+
+    def sold(self):
+        return sorted(self.run("SELECT product, amount FROM sold"))
+
+    def writing(self, table="totals", columns=COLUMNS, **arguments):
+        return WriteToDatabase(self.connect, table, columns, **self.arguments, **arguments)
+
+    def sink(self, *target, anew=True, **arguments):
+        sink = self.writing(*target, **arguments).sink()
+        sink.begin(anew)
+        return sink
+
+
+@pytest.fixture(scope="module")
+def address():
+    # `./dev test` installs one.
+    if (found := programs()) is None:
+        pytest.skip("no PostgreSQL server is installed")
+    with server(found) as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.slow)])
+def database(request, tmp_path):
+    match request.param:
+        case "sqlite":
+            return Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        case "duckdb":
+            duckdb = pytest.importorskip("duckdb")
+
+            return Database(lambda: Duck(duckdb.connect(tmp_path / "shop.duckdb")), paramstyle="qmark")
+        case "postgres":
+            psycopg = pytest.importorskip("psycopg")
+            address = request.getfixturevalue("address")
+            return Database(lambda: psycopg.connect(address))
+
+
+def deliver(sink, epoch, *elements, token="t"):
+    """An epoch with elements, as a driver has it."""
+    receipts = [sink.stage(Batch(list(elements), [0] * len(elements)), epoch, 0, token), sink.held()]
+    sink.deliver(epoch, [receipt for receipt in receipts if receipt is not None])
+    return receipts
+
+
+class TestModes:
+    def test_each_element_is_a_row(self, database):
+        with beam.Pipeline(LocalRunner()) as pipeline:
+            rows = pipeline | beam.Create([{"product": "tea", "amount": 1}, beam.Row(amount=2), ("tea", 1)])
+            rows | database.writing("sold")
+        assert sorted(database.run("SELECT * FROM sold"), key=str) == [("tea", 1), ("tea", 1), (None, 2)]
+
+    def test_the_last_element_of_a_key_counts_and_other_columns_stay(self, database):
+        database.run("INSERT INTO totals VALUES ('tea', 1, 'green')")
+        sink = database.sink(mode="upsert", keys=["product"])
+        deliver(sink, 1, ("coffee", 7), ("tea", 2), ("coffee", 8))
+        assert database.totals() == [("coffee", 8), ("tea", 2)]
+        deliver(sink, 2, ("coffee", 9))
+        assert database.totals() == [("coffee", 9), ("tea", 2)]
+        if not database.arguments:
+            assert database.run("SELECT note FROM totals WHERE product = 'tea'") == [("green",)]
+
+    def test_a_key_that_is_the_whole_row(self, database):
+        database.run("INSERT INTO totals (product) VALUES ('tea')")
+        deliver(database.sink(columns=["product"], mode="upsert", keys=["product"]), 1, ("tea",), ("mate",))
+        assert database.run("SELECT product FROM totals ORDER BY product") == [("mate",), ("tea",)]
+
+    def test_changes_by_key(self, database):
+        sink = database.sink(mode="changelog", keys=["product"])
+        deliver(sink, 1, ("+", ("tea", 1)), ("+", ("mate", 1)), ("-", ("tea", 1)), ("+", ("tea", 2)))
+        assert database.totals() == [("mate", 1), ("tea", 2)]
+        deliver(sink, 2, ("-", ("mate", 1)), ("-", ("tea", 2)), ("+", ("tea", 3)), ("-", ("never", 0)))
+        assert database.totals() == [("tea", 3)]
+
+    def test_changes_of_bare_rows(self, database):
+        if database.arguments:
+            with pytest.raises(DatabaseWriteError, match=r"epoch 1 was not written .* give keys=\[...\]"):
+                deliver(database.sink("sold", mode="changelog"), 1, ("-", ("tea", 1)))
+            return
+        sink = database.sink("sold", mode="changelog")
+        tea, none = ("tea", 1), ("tea", None)
+        deliver(sink, 1, ("+", tea), ("+", tea), ("+", none), ("+", tea), ("-", tea))
+        assert database.run("SELECT count(*) FROM sold WHERE amount = 1") == [(2,)]
+        deliver(sink, 2, ("-", none), ("-", ("mate", 1)), ("+", ("mate", 1)))
+        assert database.sold() == [("mate", 1), tea, tea]
+
+    def test_results_that_are_taken_back(self, database):
+        with beam.Pipeline(LocalRunner(scheduler=OneByOne())) as pipeline:
+            windowed = beam.WindowInto(
+                GlobalWindows(),
+                trigger=Repeatedly(AfterCount(1)),
+                accumulation_mode=AccumulationMode.ACCUMULATING_AND_RETRACTING,
+            )
+            sums = pipeline | beam.Create([("oslo", 1), ("rome", 2), ("oslo", 2)]) | windowed | beam.CombinePerKey(sum)
+            by_sum = sums | beam.Map(lambda pair: (str(pair[1]), 1)) | "Count" >> beam.CombinePerKey(sum)
+            writing = database.writing(mode="changelog", keys=["product"])
+            by_sum | beam.ToChangelog() | writing
+        assert database.totals() == [("2", 1), ("3", 1)]
+
+    def test_an_instant(self, database):
+        database.run("DROP TABLE IF EXISTS seen")
+        database.run("CREATE TABLE seen (moment timestamp)")
+        if "sqlite" in str(type(database.connect())):
+            pytest.skip("its module's own conversion of datetimes is deprecated")
+        deliver(database.sink("seen", ["moment"]), 1, {"moment": Timestamp(7)})
+        assert [row[0].second for row in database.run("SELECT moment FROM seen")] == [7]
+
+
+class TestExactlyOnce:
+    def test_an_epoch_that_comes_again_changes_nothing(self, database):
+        sink = database.sink("sold")
+        receipts = deliver(sink, 1, ("tea", 1))
+        sink.deliver(1, receipts)
+        again = database.sink("sold", anew=False)
+        again.deliver(1, receipts)
+        assert database.sold() == [("tea", 1)]
+        assert again.held() == sink.held()
+        deliver(again, 2, ("tea", 2))
+        # The driver that was replaced does not know of the second epoch.
+        sink.deliver(1, receipts)
+        assert database.sold() == [("tea", 1), ("tea", 2)]
+
+    def test_a_run_that_begins_anew_takes_the_place_of_the_other(self, database):
+        first = database.sink("sold", sink="sales")
+        for epoch in range(1, 4):
+            deliver(first, epoch, ("tea", epoch))
+        second = database.sink("sold", sink="sales")
+        deliver(first, 4, ("tea", 4))
+        receipts = deliver(second, 1, ("mate", 1))
+        with pytest.raises(SinkTakenError, match=r"epoch 5 was not written: .* the sink's name 'sales'"):
+            deliver(first, 5, ("tea", 5))
+        database.sink("sold", sink="sales", anew=False).deliver(1, receipts)
+        deliver(second, 2, ("mate", 2))
+        assert database.sold() == [("mate", 1), ("mate", 2), *(("tea", epoch) for epoch in range(1, 5))]
+        assert len(database.run("SELECT * FROM headrace_epochs")) == 1
+
+    def test_sinks_without_a_name_do_not_know_each_other(self, database):
+        first, second = database.sink("sold"), database.sink("sold")
+        deliver(first, 1, ("tea", 1))
+        deliver(second, 1, ("mate", 1))
+        deliver(first, 2, ("tea", 2))
+        assert database.sold() == [("mate", 1), ("tea", 1), ("tea", 2)]
+
+    def test_the_mark_moves_with_the_rows_or_not_at_all(self, database):
+        sink = database.sink(sink="sales")
+        deliver(sink, 1, ("tea", 1))
+        with pytest.raises(DatabaseWriteError, match=r"epoch 2 was not written to table 'totals'; it is committed"):
+            deliver(sink, 2, ("mate", 1), ("tea", 2))
+        assert database.totals() == [("tea", 1)]
+        assert [row[2] for row in database.run("SELECT * FROM headrace_epochs")] == [1]
+        database.run("DELETE FROM totals WHERE product = 'tea'")
+        deliver(sink, 2, ("mate", 1), ("tea", 2))
+        assert database.totals() == [("mate", 1), ("tea", 2)]
+
+    def test_epochs_without_rows_write_nothing(self, database):
+        sink = database.sink("sold", sink="sales")
+        sink.deliver(1, [sink.held()])
+        assert sink.stage(Batch([], []), 1, 0, "t") is None
+        assert database.run("SELECT * FROM headrace_epochs") == []
+
+
+class TestRaces:
+    """Another driver moves the mark after this one has read it."""
+
+    def test_the_mark_has_moved(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        zombie = database.sink("sold", sink="sales")
+        deliver(zombie, 1, ("tea", 1))
+        receipts = [zombie.stage(Batch([("tea", 2)], [0]), 2, 0, "t"), zombie.held()]
+
+        class Late(sqlite3.Connection):
+            def cursor(self):
+                return LateCursor(self)
+
+        class LateCursor(sqlite3.Cursor):
+            def execute(self, statement, *parameters):
+                if statement.startswith("UPDATE headrace_epochs SET epoch = epoch") and LateCursor.successor is not None:
+                    successor, LateCursor.successor = LateCursor.successor, None
+                    successor.deliver(2, receipts)
+                return super().execute(statement, *parameters)
+
+        LateCursor.successor = database.sink("sold", sink="sales", anew=False)
+        zombie._connect = lambda: sqlite3.connect(tmp_path / "shop.db", factory=Late)
+        zombie.deliver(2, receipts)
+        assert LateCursor.successor is None
+        assert database.sold() == [("tea", 1), ("tea", 2)]
+
+
+class TestWrongInput:
+    def test_what_does_not_fit_the_table(self, database):
+        for table, columns, arguments in [
+            ("nowhere", COLUMNS, {}),
+            ("sold", ["product", "price"], {}),
+        ]:
+            with pytest.raises(DatabaseWriteError, match=r"cannot be written; nothing has run"):
+                database.sink(table, columns, **arguments)
+        if not database.arguments:
+            with pytest.raises(DatabaseWriteError, match=r"cannot be written; nothing has run: .*ON CONFLICT"):
+                database.sink("sold", mode="upsert", keys=["product"])
+
+    @pytest.mark.parametrize(
+        ("element", "message"),
+        [
+            ({"product": "tea", "prize": 3}, r"elements have a field 'prize', but the columns are"),
+            (("tea",), r"element \('tea',\) has 1 values for the columns"),
+            ({"amount": 3}, r"has no value for the key 'product'"),
+            (5, r"element 5 of type int has no named fields"),
+        ],
+    )
+    def test_elements_that_do_not_fit_commit_nothing(self, tmp_path, element, message):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        with pytest.raises(StepError, match=message), beam.Pipeline(LocalRunner()) as pipeline:
+            writing = database.writing(mode="upsert", keys=["product"])
+            pipeline | beam.Create([element]) | writing
+        assert database.totals() == []
+
+    def test_elements_that_are_no_changes(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        with pytest.raises(TypeError, match=r"\('tea', 3\) is no change; put ToChangelog\(\) before"):
+            deliver(database.sink(mode="changelog", keys=["product"]), 1, ("tea", 3))
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ((5, "t", ["a"]), TypeError, "connect must be a function that opens a connection, got 5"),
+            ((print, "a..b", ["a"]), TypeError, "table must be the name of a table, got 'a..b'"),
+            ((print, "t", "a"), TypeError, "columns must be a list of names, got 'a'"),
+            ((print, "t", []), TypeError, r"columns must be a list of names, got \[\]"),
+        ],
+    )
+    def test_arguments(self, arguments, error, message):
+        with pytest.raises(error, match=message):
+            WriteToDatabase(*arguments)
+
+    @pytest.mark.parametrize(
+        ("options", "error", "message"),
+        [
+            ({"mode": "overwrite"}, ValueError, "mode is 'overwrite'; use one of append, upsert, changelog"),
+            ({"mode": "upsert", "keys": "a"}, TypeError, r"keys must be a list of columns, got text; write \['a'\]"),
+            ({"mode": "upsert", "keys": ["b"]}, ValueError, r"keys names column 'b', but the columns are \['a'\]"),
+            ({"mode": "upsert"}, ValueError, r"mode='upsert' replaces .*: keys=\[...\]"),
+            ({"keys": ["a"]}, ValueError, "keys have no meaning with mode='append'"),
+            ({"sink": ""}, TypeError, "sink must be a name that the destination keeps, got ''"),
+        ],
+    )
+    def test_options(self, options, error, message):
+        with pytest.raises(error, match=message):
+            WriteToDatabase(print, "t", ["a"], **options)
+
+    def test_a_connection_that_commits_each_statement(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        database.connect = lambda: sqlite3.connect(tmp_path / "shop.db", isolation_level=None)
+        with pytest.raises(DatabaseWriteError, match=r"commits each statement by itself.*turn autocommit off"):
+            database.sink("sold")
+        assert database.run("SELECT * FROM headrace_epochs") == []
+
+    def test_a_module_that_does_not_say_its_parameter_style(self):
+        with pytest.raises(ValueError, match="'builtins' of the connection does not say .* one of qmark, format"):
+            Dialect.of(5)
+
+    @pytest.mark.parametrize(
+        ("style", "statement"),
+        [
+            ("numeric", 'INSERT INTO "main"."a%b" ("c", "d""e") VALUES (:1, :2)'),
+            ("format", 'INSERT INTO "main"."a%%b" ("c", "d""e") VALUES (%s, %s)'),
+        ],
+    )
+    def test_names_are_quoted(self, style, statement):
+        assert Statements(Dialect.of(5, style), "main.a%b", ["c", 'd"e'], []).insert() == statement
