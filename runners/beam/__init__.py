@@ -4,6 +4,11 @@ The runner translates Beam's graph into a pipeline of `headrace`, which the loca
 the package `apache-beam`; nothing else of Headrace does.
 """
 
+from importlib.util import find_spec
+
+if find_spec("apache_beam") is None:
+    raise ImportError("headrace.runners.beam runs pipelines of Apache Beam's SDK: pip install 'headrace[beam]'")
+
 from headrace.runners.beam.native import Native
 from headrace.runners.beam.runner import HeadraceRunner
 
