@@ -25,6 +25,7 @@ BEHIND = (
     "headrace.cli",
     "headrace.lowlevel.",
     "headrace.stored",
+    "headrace.ui.",
     "headrace.__main__",
 )
 """What programs do not import from."""

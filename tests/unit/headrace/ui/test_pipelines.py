@@ -12,10 +12,10 @@ import pytest
 from headrace.lowlevel import Topology
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.ui import pipelines
-from headrace.ui.driver_process import is_alive
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
-from headrace.ui.snapshot import Phase, Snapshot
-from headrace.ui.standing import standing_of
+from headrace.ui.snapshots.driver_process import is_alive
+from headrace.ui.snapshots.snapshot import Phase, Snapshot
+from headrace.ui.snapshots.standing import standing_of
 from tests.pageruns import finished, scores, stopped
 
 
