@@ -235,7 +235,10 @@ class RunningPipeline:
         if self.reader is not None and (commit := self.reader.commit) is not None:
             return graph_of(commit.topology)
         if self._topology is not None:
-            return graph_of(Fingerprint.of(self._topology()))
+            try:
+                return graph_of(Fingerprint.of(self._topology()))
+            except Exception as error:
+                raise NothingStoredError(f"The graph cannot be made: {error}") from error
         raise NothingStoredError("The graph is drawn from the checkpoint: run the pipeline with --checkpoint=PLACE.")
 
 

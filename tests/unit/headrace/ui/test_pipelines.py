@@ -208,6 +208,14 @@ def test_without_topology_and_checkpoint_the_graph_says_what_to_do() -> None:
         RunningPipeline("x").graph()
 
 
+def test_a_program_that_cannot_be_compiled_has_no_graph_but_a_reason() -> None:
+    def topology() -> Topology:
+        raise ValueError("a step is wrong")
+
+    with pytest.raises(NothingStoredError, match="The graph cannot be made: a step is wrong"):
+        RunningPipeline("x", topology=topology).graph()
+
+
 def test_reading_writes_nothing(tmp_path: Path) -> None:
     place = finished(tmp_path / "state")
     before = {path: path.stat().st_mtime_ns for path in Path(place).rglob("*")}
