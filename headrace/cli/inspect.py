@@ -14,7 +14,7 @@ from headrace.cli.ending import MisuseError, endings
 from headrace.cli.tables import Column, Figures, print_facts, print_table, ranges
 from headrace.lowlevel import CheckpointError, CheckpointView
 from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
-from headrace.sdk.inspection.report import Report, plain, report_of
+from headrace.sdk.recording.checkpoint_report import Report, plain, report_of
 
 Place = Annotated[str, typer.Argument(metavar="CHECKPOINT", help="Directory or URL of a checkpoint.")]
 

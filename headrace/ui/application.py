@@ -17,7 +17,13 @@ from headrace.lowlevel.errors import CheckpointError
 from headrace.sdk.recording.recording import RecordingError
 from headrace.ui.access import HEADERS, NO_TOKEN, Access, Refusal
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, Pipeline
-from headrace.ui.stored_state import UnknownStepError, entries_of_key, largest_keys, panes_page, recorded_steps
+from headrace.ui.snapshots.stored_state import (
+    UnknownStepError,
+    entries_of_key,
+    largest_keys,
+    panes_page,
+    recorded_steps,
+)
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -148,7 +154,7 @@ class Application:
 def as_json(value: object) -> str:
     """The text of dataclasses with slots, and of what JSON knows. `dataclasses.asdict` copies each list beforehand.
 
-    >>> from headrace.ui.snapshot import EventTime
+    >>> from headrace.ui.snapshots.snapshot import EventTime
     >>> as_json([EventTime("now", 1.5)])
     '[{"text":"now","seconds":1.5}]'
     """

@@ -13,18 +13,18 @@ from headrace.lowlevel.checkpoint.manifest.fingerprint import Fingerprint
 from headrace.lowlevel.storage.credentials import hidden
 from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import EpochProgress
-from headrace.ui.course import Course
-from headrace.ui.driver_process import is_alive
-from headrace.ui.graph import Graph, graph_of
 from headrace.ui.pace import Pace
-from headrace.ui.samples import sample_of_commit, sample_of_progress
-from headrace.ui.snapshot import Phase, Snapshot, Standing, StoredFacts
-from headrace.ui.standing import NOT_BEGUN, standing_of
-from headrace.ui.stored_facts import stored_facts
+from headrace.ui.snapshots.course import Course
+from headrace.ui.snapshots.driver_process import is_alive
+from headrace.ui.snapshots.graph import Graph, graph_of
+from headrace.ui.snapshots.samples import sample_of_commit, sample_of_progress
+from headrace.ui.snapshots.snapshot import Phase, Snapshot, Standing, StoredFacts
+from headrace.ui.snapshots.standing import NOT_BEGUN, standing_of
+from headrace.ui.snapshots.stored_facts import stored_facts
 
 UNREADABLE = (CheckpointError, OSError)
 """What reading a checkpoint may raise."""
-_SHARE_OF_RUN, _SHARE_OF_OWN = 0.003, 0.2
+_SHARE_OF_RUN, _SHARE_OF_OWN = 0.001, 0.2
 """Share of a processor that reading the checkpoint may take in the process of the run, and in one of its own."""
 _LEAST_SECONDS = 0.9
 
@@ -235,7 +235,10 @@ class RunningPipeline:
         if self.reader is not None and (commit := self.reader.commit) is not None:
             return graph_of(commit.topology)
         if self._topology is not None:
-            return graph_of(Fingerprint.of(self._topology()))
+            try:
+                return graph_of(Fingerprint.of(self._topology()))
+            except Exception as error:
+                raise NothingStoredError(f"The graph cannot be made: {error}") from error
         raise NothingStoredError("The graph is drawn from the checkpoint: run the pipeline with --checkpoint=PLACE.")
 
 

@@ -11,8 +11,8 @@ from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.address import LOOPBACK, host_and_port
 from headrace.ui.pipelines import RunningPipeline
 from headrace.ui.server import PageServer
-from headrace.ui.snapshot import Phase, Standing
-from headrace.ui.standing import FINISHED
+from headrace.ui.snapshots.snapshot import Phase, Standing
+from headrace.ui.snapshots.standing import FINISHED
 
 PORT = 8765
 """The port that examples name."""

@@ -121,8 +121,8 @@ export class PipelineView {
         panel("Steps", true, this.steps.element),
         panel("Late and lost", false, this.lost.element),
         panel("Epochs", false, this.epochChart.whole, this.epochNote, details("Epochs as a table", this.epochs.element)),
-        panel("Key intervals", false, this.levels, this.noLevels),
-        panel("Input", false, this.sources.element, this.pending.element),
+        panel("Key intervals", true, this.levels, this.noLevels),
+        panel("Input", true, this.sources.element, this.pending.element),
         panel("Stored state by key", true, this.keys.element),
         panel("Panes", true, this.panes.element)));
   }
@@ -199,10 +199,10 @@ export class PipelineView {
   figureTiles(totals, history, snapshot) {
     const speed = (perSecond) => perSecond === null ? "" : rate(perSecond);
     const tiles = [
-      ["epoch", count(snapshot.epoch), ""],
       ["records in", count(totals.records_in), speed(totals.in_rate)],
-      ["records out", count(totals.records_out), speed(totals.out_rate)],
       ["watermark", totals.watermark.text, ""],
+      ["records out", count(totals.records_out), speed(totals.out_rate)],
+      ["epoch", count(snapshot.epoch), ""],
       ["lag", totals.lag, ""],
       ["state", totals.state, ""],
       ["late", count(totals.late), "", false],
@@ -211,10 +211,10 @@ export class PipelineView {
       ["dead-lettered", count(totals.dead_letters), "", totals.dead_letters > 0],
     ];
     if (!this.tiles.children.length) {
-      this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" || name === "records in" ? "tile broad" : "tile" },
+      this.tiles.append(...tiles.map(([name]) => element("div", { class: name === "watermark" || name === "records in" ? "tile broad" : "tile", "data-name": name },
         element("dt", {}, name), element("dd", {}, element("span", { class: "value" }), element("span", { class: "beside" })))));
       this.spark = element("span", { class: "spark-frame" });
-      this.tiles.children[1].append(this.spark);
+      this.tiles.children[0].append(this.spark);
     }
     tiles.forEach(([, value, beside, alarm], place) => {
       const tile = this.tiles.children[place];

@@ -40,6 +40,8 @@ def _is_in(folder: Path, module: ModuleType) -> bool:
 
 
 EXCEPTIONS = {
+    "commands.md": ["it goes on until Ctrl-C"],
+    "ui.md": ["it goes on until Ctrl-C"],
     "connectors.md": ["Delta's jar is not here"],
     "start.md": ["it takes packages from a registry, for minutes"],
     "guide/from-beam.md": ["the place and the program are examples"],

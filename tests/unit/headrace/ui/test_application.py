@@ -119,6 +119,7 @@ def test_it_is_read_only(server: PageServer, method: str) -> None:
     answer = asked(server.port, "/live.json", method)
     assert answer.status == 405
     assert answer.headers["allow"] == "GET, HEAD"
+    assert "The page is read only" in answer.text
 
 
 def test_head_is_answered_without_a_body(server: PageServer) -> None:

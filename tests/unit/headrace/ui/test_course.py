@@ -7,8 +7,8 @@ from headrace.lowlevel.metric_cells import CounterCell, GaugeCell
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting.figures import StepFigures
-from headrace.ui.course import BARS, BETWEEN_COMMITS, DRAWN, KEPT, Course
-from headrace.ui.samples import Sample, sample_of_progress
+from headrace.ui.snapshots.course import BARS, BETWEEN_COMMITS, DRAWN, KEPT, Course
+from headrace.ui.snapshots.samples import Sample, sample_of_progress
 
 SECOND = 1_000_000
 

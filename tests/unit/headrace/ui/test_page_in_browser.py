@@ -99,7 +99,7 @@ def test_a_run_appears_as_it_goes_on_and_can_be_paused(page: Page) -> None:
         "document.querySelector('#pipeline2 .graph').textContent"
     ) or "/s" in page.text(2)
     page.browser.run("document.getElementById('pause').click()")
-    epoch = "document.querySelector('#pipeline2 .tile .value').textContent"
+    epoch = "document.querySelector('#pipeline2 .tile[data-name=epoch] .value').textContent"
     before = page.browser.run(epoch)
     page.running.note(EpochProgress(99, 30, 2, 0, 0, 5, int(time.time() * 1e6), 8, 0.25))
     time.sleep(1.5)

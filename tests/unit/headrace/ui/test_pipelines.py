@@ -12,10 +12,10 @@ import pytest
 from headrace.lowlevel import Topology
 from headrace.lowlevel.storage.local_objects import LocalObjects
 from headrace.ui import pipelines
-from headrace.ui.driver_process import is_alive
 from headrace.ui.pipelines import CheckpointReader, NothingStoredError, RunningPipeline, StoredPipeline
-from headrace.ui.snapshot import Phase, Snapshot
-from headrace.ui.standing import standing_of
+from headrace.ui.snapshots.driver_process import is_alive
+from headrace.ui.snapshots.snapshot import Phase, Snapshot
+from headrace.ui.snapshots.standing import standing_of
 from tests.pageruns import finished, scores, stopped
 
 
@@ -206,6 +206,14 @@ def test_a_run_without_a_checkpoint_has_figures_and_a_graph(tmp_path: Path) -> N
 def test_without_topology_and_checkpoint_the_graph_says_what_to_do() -> None:
     with pytest.raises(NothingStoredError, match="run the pipeline with --checkpoint=PLACE"):
         RunningPipeline("x").graph()
+
+
+def test_a_program_that_cannot_be_compiled_has_no_graph_but_a_reason() -> None:
+    def topology() -> Topology:
+        raise ValueError("a step is wrong")
+
+    with pytest.raises(NothingStoredError, match="The graph cannot be made: a step is wrong"):
+        RunningPipeline("x", topology=topology).graph()
 
 
 def test_reading_writes_nothing(tmp_path: Path) -> None:

@@ -15,8 +15,9 @@ import pytest
 
 from headrace.runners.engine.options import EpochProgress
 from headrace.runners.reporting import Reporters
-from headrace.ui import PageReporter, course, pipelines
+from headrace.ui import PageReporter, pipelines
 from headrace.ui.reporter import page_address
+from headrace.ui.snapshots import course
 from tests.pageruns import asked, scores
 
 

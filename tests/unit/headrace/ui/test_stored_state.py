@@ -12,8 +12,8 @@ from headrace.lowlevel.checkpoint.inspection.checkpoint_view import CheckpointVi
 from headrace.runners.engine.driver.checkpoint_journal import checkpoint_store
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
-from headrace.ui import stored_state
-from headrace.ui.stored_state import UnknownStepError, entries_of_key, largest_keys
+from headrace.ui.snapshots import stored_state
+from headrace.ui.snapshots.stored_state import UnknownStepError, entries_of_key, largest_keys
 from tests.pageruns import stopped
 
 

@@ -17,7 +17,7 @@ from headrace.lowlevel.storage.credentials import hidden
 from headrace.lowlevel.storage.object_store import ObjectStore, PlaceError, StoreError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.engine.options import RunOptions
-from headrace.sdk.inspection.report import report_of
+from headrace.sdk.recording.checkpoint_report import report_of
 
 SECRET = "wJalrXUtnFEMI"
 URLS = (

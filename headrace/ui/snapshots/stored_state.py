@@ -10,9 +10,9 @@ from heapq import nlargest
 
 from headrace.lowlevel import CheckpointView
 from headrace.lowlevel.checkpoint.inspection.values import StoredLine, StoredState
-from headrace.sdk.inspection.report import instant, plain, purpose_of
 from headrace.sdk.model.short_text import text_of
 from headrace.sdk.recording.checkpoint_recording import recording_at
+from headrace.sdk.recording.checkpoint_report import instant, plain, purpose_of
 from headrace.sdk.recording.recording import Recording
 from headrace.sdk.visualization.plots.page import page
 from headrace.sdk.visualization.plots.panel import panels

@@ -14,7 +14,7 @@ from headrace.lowlevel.sinks.sink import TapSink
 from headrace.lowlevel.stored_names import public_name
 from headrace.sdk.visualization.diagrams.diagram import Arrow, Box, Diagram, Kind
 from headrace.sdk.visualization.diagrams.layout import LINE, PADDING, Layout
-from headrace.ui.samples import is_of_program
+from headrace.ui.snapshots.samples import is_of_program
 
 _KINDS = {INJECTOR: Kind.SOURCE, COMPUTATION: Kind.KEYED, INLINE: Kind.STEP, SINK: Kind.SINK}
 _SINK = " (sink)"

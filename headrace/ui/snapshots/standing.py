@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.ui.snapshot import Phase, Standing
+from headrace.ui.snapshots.snapshot import Phase, Standing
 
 QUIET_SECONDS = 30.0
 """Seconds without a commit after which a driver is said to wait, or to be silent."""

@@ -11,10 +11,18 @@ from headrace.lowlevel.checkpoint.inspection.values import StoredFile, StoredTim
 from headrace.lowlevel.intervals.interval_map import SPACE
 from headrace.lowlevel.topology.timer import TimeDomain
 from headrace.runners.reporting.figures import shown_time
-from headrace.sdk.inspection.report import plain, purpose_of
 from headrace.sdk.model.short_text import text_of
-from headrace.ui.causes import Causes
-from headrace.ui.snapshot import EventTime, IntervalRow, LevelRow, PendingRow, SourceRow, StoredFacts, WatermarkRow
+from headrace.sdk.recording.checkpoint_report import plain, purpose_of
+from headrace.ui.snapshots.causes import Causes
+from headrace.ui.snapshots.snapshot import (
+    EventTime,
+    IntervalRow,
+    LevelRow,
+    PendingRow,
+    SourceRow,
+    StoredFacts,
+    WatermarkRow,
+)
 
 _HOT = 3.0
 """Times the average of a level's intervals from which on an interval is called hot."""

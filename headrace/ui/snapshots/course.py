@@ -9,8 +9,8 @@ from threading import Lock
 
 from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
 from headrace.runners.reporting.figures import StepFigures, shown_bytes, shown_span
-from headrace.ui.samples import Sample
-from headrace.ui.snapshot import EpochBar, EventTime, History, StepRow, Totals
+from headrace.ui.snapshots.samples import Sample
+from headrace.ui.snapshots.snapshot import EpochBar, EventTime, History, StepRow, Totals
 
 KEPT = 600
 """Number of samples that are kept."""
