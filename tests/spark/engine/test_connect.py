@@ -65,7 +65,7 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert "--checkpoint" in found["nowhere"]
 
 
-@pytest.mark.parametrize(("point", "epoch"), [("committed", 4), ("task", 6)])
+@pytest.mark.parametrize(("point", "epoch"), [("task", 6)])
 def test_a_program_that_is_killed_goes_on(server: str, tmp_path: Path, point: str, epoch: int) -> None:
     out, expected = tmp_path / "out", tmp_path / "expected"
     out.mkdir()
