@@ -9,11 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
+import pytest
+from pyspark.sql import DataFrame
 
+needs_connect = pytest.mark.skipif(
+    find_spec("grpc_status") is None or not hasattr(DataFrame, "repartitionById"),
+    reason="Spark Connect needs pyspark 4.1 and the packages of the extra `connect`",
+)
 _SECONDS = 120
 """How long a server may take until it listens."""
 
@@ -46,7 +53,8 @@ def connect_server(folder: Path) -> Iterator[str]:
         yield f"sc://localhost:{port}"
     finally:
         # The script has started Java, and Java Python; they are one group.
-        os.killpg(server.pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait(60)
 
 

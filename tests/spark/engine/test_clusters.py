@@ -14,10 +14,11 @@ from headrace.runners.spark.cluster.classic import Classic
 from headrace.runners.spark.cluster.cluster import Cluster
 from headrace.runners.spark.cluster.connect import Connect
 from headrace.runners.spark.session import driver_address, engine_session
+from tests.spark.connectserver import needs_connect
 
 pytestmark = pytest.mark.spark
 
-KINDS = pytest.mark.parametrize("kind", [Classic, Connect])
+KINDS = pytest.mark.parametrize("kind", [Classic, pytest.param(Connect, marks=needs_connect)])
 """A session with a master has all that Connect is asked for."""
 
 
