@@ -1,4 +1,4 @@
-"""A server of Spark Connect on this machine, as Spark's own script starts it."""
+"""A server of Spark Connect on this machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyspark
+import pytest
+from pyspark.sql import DataFrame
 
+needs_connect = pytest.mark.skipif(
+    find_spec("grpc_status") is None or not hasattr(DataFrame, "repartitionById"),
+    reason="Spark Connect needs pyspark 4.1 and the packages of the extra `connect`",
+)
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SECONDS = 120
 """How long a server may take until it listens."""
 
@@ -31,22 +39,23 @@ def connect_server(folder: Path) -> Iterator[str]:
         "HEADRACE_STATE_STORES": str(folder / "state-stores"),
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
         "PYSPARK_PYTHON": sys.executable,
     }
     environment.pop("SPARK_REMOTE", None)
-    command = ["bash", str(home / "sbin" / "start-connect-server.sh"), "--master", "local[2,4]", *options]
+    # `sbin/start-connect-server.sh`, which pip's older packages of pyspark lack, does the same.
+    submit = ["bash", str(home / "bin" / "spark-submit"), "--class", _SERVER, "--master", "local[2,4]"]
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
-            [*command, "--driver-java-options", "-XX:TieredStopAtLevel=1"],
+            [*submit, *options, "--driver-java-options", "-XX:TieredStopAtLevel=1"],
             env=environment, cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True,
         )  # fmt: skip
     try:
         _wait(port, server, folder / "server.log")
         yield f"sc://localhost:{port}"
     finally:
-        # The script has started Java, and Java Python; they are one group.
-        os.killpg(server.pid, signal.SIGTERM)
+        # Java has started Python; they are one group.
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, signal.SIGTERM)
         server.wait(60)
 
 

@@ -19,7 +19,7 @@ _DEEPEST = 20
 _TRACEBACK_LINES = 40
 _OTHER_LINES = 5
 _MEMORY = "most likely by the system as memory ran out"
-_STACK = re.compile(r"^\s*(at |\.\.\. |Driver stacktrace|Caused by: java\.io\.EOFException)")
+_STACK = re.compile(r"^\s*(at |\.\.\. |Driver stacktrace|JVM stacktrace|Caused by: java\.io\.EOFException)")
 _PLACE = re.compile(r"Lost task \S+ in stage \S+ \(TID \d+\) \((\S+) executor (\S+)\)")
 _TIMES = re.compile(r"failed (\d+) times")
 _STEP = re.compile(rf"{MARK}(.+?)\s*$", re.MULTILINE)
@@ -200,6 +200,6 @@ _KINDS: list[tuple[str, Callable[[re.Match[str], str], _Reason]]] = [
     (r"ExecutorLostFailure \(executor (\S+) [^)]*\)(?: Reason: (.*))?", _lost),
     (r"OutOfMemoryError: .+", _no_heap),
     (r"Total size of serialized results .* is bigger than .*", _results_too_large),
-    (r".*(?:SparkContext was shut down|stopped SparkContext|Job \S+ cancelled).*", _stopped),
+    (r".*(?:SparkContext was shut down|stopped SparkContext|Job \S+ cancelled|OPERATION_CANCELED).*", _stopped),
 ]
 """Pattern in the text -> words for the failure; the first match counts, so specific patterns come first."""

@@ -127,7 +127,8 @@ class ResidentTask:
     @property
     def was_cancelled(self) -> bool:
         """Whether something else than this object has cancelled the job."""
-        return self.error is not None and "cancelled" in str(self.error)
+        # The second word is that of Spark Connect.
+        return self.error is not None and any(word in str(self.error) for word in ("cancelled", "OPERATION_CANCELED"))
 
     def send(self, tasks: int, share: Share, messages: Sequence[Message]) -> None:
         """Send the messages of an epoch. Raises `EOFError` or `OSError` if the task is lost."""

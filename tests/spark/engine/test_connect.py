@@ -8,25 +8,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headrace.runners.engine.options import RunOptions
 from headrace.runners.local import LocalRunner
 from tests.spark import lives
-from tests.spark.connectserver import connect_server
+from tests.spark.connectserver import connect_server, needs_connect
 from tests.spark.faults.test_driver_killed import written
 
-pytestmark = [
-    pytest.mark.spark,
-    pytest.mark.skipif(
-        find_spec("grpc_status") is None or not hasattr(SparkSession, "addArtifacts"),
-        reason="Spark Connect needs the packages of the extra `connect`, and pyspark 4.1",
-    ),
-]
+pytestmark = [pytest.mark.spark, needs_connect]
 PAIRS = [(n % 7, n) for n in range(300)]
 """Keys, and values that are their own times."""
 
@@ -65,7 +57,7 @@ def test_pipelines(server: str, tmp_path: Path) -> None:
     assert "--checkpoint" in found["nowhere"]
 
 
-@pytest.mark.parametrize(("point", "epoch"), [("committed", 4), ("task", 6)])
+@pytest.mark.parametrize(("point", "epoch"), [("task", 6)])
 def test_a_program_that_is_killed_goes_on(server: str, tmp_path: Path, point: str, epoch: int) -> None:
     out, expected = tmp_path / "out", tmp_path / "expected"
     out.mkdir()

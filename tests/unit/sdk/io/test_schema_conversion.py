@@ -128,8 +128,8 @@ def test_parts_of_columns_are_written_as_they_are(kind):
     for values in SOURCES[kind]:
         file = io.BytesIO()
         pq.write_table(table_of(columns_of(kind, values)), file)
-        read = [zoned(row["one"]) for row in pq.read_table(file).to_pylist()]
-        assert repr(read) == repr([row["one"] for row in columns_of(kind, values).values])
+        read, given = pq.read_table(file).to_pylist(), columns_of(kind, values).values
+        assert repr([zoned(row["one"]) for row in read]) == repr([zoned(row["one"]) for row in given])
 
 
 def zoned(value):

@@ -152,3 +152,11 @@ def test_only_the_users_part_of_a_traceback_is_kept() -> None:
 )
 def test_what_happened_to_a_job(message: str, told: str) -> None:
     assert told in said(f"Job aborted due to stage failure: {message}\n{STACK}")
+
+
+def test_a_job_that_was_interrupted_over_spark_connect() -> None:
+    text = "(org.apache.spark.SparkSQLException) [OPERATION_CANCELED] Operation has been canceled. SQLSTATE: HY008"
+    told = str(job_error(Exception(f"{text}\nJVM stacktrace:\norg.apache.spark.SparkSQLException"), "epoch 38"))
+    assert told.startswith(
+        f"Spark could not run epoch 38: the job was stopped from outside ({text}); start the program"
+    )

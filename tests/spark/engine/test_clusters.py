@@ -1,0 +1,60 @@
+"""What the engine asks of a cluster has one answer, over the JVM bridge and with what Spark Connect has."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from headrace.runners.spark.cluster.classic import Classic
+from headrace.runners.spark.cluster.cluster import Cluster
+from headrace.runners.spark.cluster.connect import Connect
+from headrace.runners.spark.session import driver_address, engine_session
+from tests.spark.connectserver import needs_connect
+
+pytestmark = pytest.mark.spark
+
+KINDS = pytest.mark.parametrize("kind", [Classic, pytest.param(Connect, marks=needs_connect)])
+"""A session with a master has all that Connect is asked for."""
+
+
+@KINDS
+@pytest.mark.parametrize("sizes", [[1], [3, 1, 2], [1] * 9, [2_000, 1]])
+def test_each_chunk_is_a_partition_in_order(spark: SparkSession, kind: type[Cluster], sizes: list[int]) -> None:
+    chunks = [pa.record_batch({"n": range(size), "blob": [b"x" * 10] * size}) for size in sizes]
+    frame = kind(engine_session(spark)).partitioned(pa.Table.from_batches(chunks))  # type: ignore[call-arg]  # both are made of a session
+    assert frame.columns == ["n", "blob"]
+    rows = frame.select("n", F.spark_partition_id().alias("at")).collect()
+    assert [(row["at"], row["n"]) for row in rows] == [(at, n) for at, size in enumerate(sizes) for n in range(size)]
+
+
+@KINDS
+def test_how_many_tasks_run_at_once(spark: SparkSession, kind: type[Cluster]) -> None:
+    cluster = kind(engine_session(spark))  # type: ignore[call-arg]  # both are made of a session
+    assert cluster.parallelism() == 2
+    assert cluster.application() == spark.sparkContext.applicationId
+    assert cluster.setting("spark.app.name") == "headrace" and cluster.setting("spark.no.such.thing") is None
+
+
+def remote(server: str, **settings: str) -> SparkSession:
+    conf = {name.replace("_", "."): value for name, value in settings.items()}
+    session = type("SparkSession", (SimpleNamespace,), {"__module__": "pyspark.sql.connect.session"})
+    return cast(SparkSession, session(client=SimpleNamespace(host=server), conf=conf))
+
+
+@pytest.mark.parametrize(
+    ("server", "driver", "here"),
+    [("localhost", "localhost", True), ("localhost", "192.0.2.1", False), ("192.0.2.1", "localhost", False)],
+)
+def test_executors_reach_this_program_only_beside_the_server(server: str, driver: str, here: bool) -> None:
+    address = driver_address(remote(server, spark_driver_host=driver))
+    assert (address is not None) == here
+    assert not here or address == (driver, driver)
+
+
+def test_encrypted_connections_stay_so_over_connect() -> None:
+    assert driver_address(remote("localhost", spark_driver_host="localhost", spark_ssl_enabled="true")) is None
