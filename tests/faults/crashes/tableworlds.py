@@ -1,4 +1,4 @@
-"""Tables that runs write to, for tests that crash inside the writing: places where they may crash, and what is there."""
+"""Tables that runs write to, for tests that crash inside the writing: places of a crash, and what is there."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
@@ -43,6 +44,13 @@ def test_kafka(kafka, monkeypatch):
 def test_a_function(monkeypatch):
     names = run("A function of yours", monkeypatch)
     assert names["totals"] == {"tea": 1, "coffee": 1}
+
+
+def test_delta_lake(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Delta Lake", monkeypatch)
+    totals = DeltaTable("lake/totals").to_pyarrow_table().to_pylist()
+    assert sorted(row["total"] for row in totals) == [7, 20]
 
 
 def test_databases(monkeypatch, tmp_path):
