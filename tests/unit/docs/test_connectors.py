@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
@@ -50,6 +51,13 @@ def test_delta_lake(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     run("Delta Lake", monkeypatch)
     totals = DeltaTable("lake/totals").to_pyarrow_table().to_pylist()
+    assert sorted(row["total"] for row in totals) == [7, 20]
+
+
+def test_iceberg(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = run("Iceberg", monkeypatch)
+    totals = load_catalog(**names["CATALOG"]).load_table("shop.totals").scan().to_arrow().to_pylist()
     assert sorted(row["total"] for row in totals) == [7, 20]
 
 
