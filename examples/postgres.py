@@ -1,4 +1,4 @@
-"""A table in PostgreSQL, exactly once: each epoch is one transaction, which keeps the number of the epoch with its rows.
+"""A table in PostgreSQL, exactly once: each epoch is a transaction that keeps the number of the epoch with its rows.
 
 Orders come from files that appear in a folder, a JSON object with `product` and `amount` a line. The amounts are summed
 by product, and each epoch brings the sums that have changed into a table. An epoch that comes again after a crash, or
@@ -31,8 +31,17 @@ def build(pipeline: beam.Pipeline, orders: str, database: str, continuous: bool)
         GlobalWindows(), trigger=Repeatedly(AfterCount(1)), accumulation_mode=AccumulationMode.ACCUMULATING
     )
     pairs = lines | beam.Map(lambda order: (order.product, order.amount)) | at_once
-    _ = pairs | beam.CombinePerKey(sum) | beam.io.WriteToDatabase(
-        partial(psycopg.connect, database), "totals", ["product", "amount"], mode="upsert", keys=["product"], sink="orders"
+    _ = (
+        pairs
+        | beam.CombinePerKey(sum)
+        | beam.io.WriteToDatabase(
+            partial(psycopg.connect, database),
+            "totals",
+            ["product", "amount"],
+            mode="upsert",
+            keys=["product"],
+            sink="orders",
+        )
     )
 
 

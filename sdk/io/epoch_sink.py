@@ -105,7 +105,7 @@ def changes_of(elements: Iterable[object]) -> tuple[list[ChangeKind], list[objec
     for element in elements:
         match element:
             case (ChangeKind.INSERT | ChangeKind.DELETE as kind, value):
-                kinds.append(ChangeKind(kind))
+                kinds.append(kind if isinstance(kind, ChangeKind) else ChangeKind(str(kind)))
                 values.append(value)
             case _:
                 raise TypeError(
@@ -170,6 +170,11 @@ def check_mode(mode: object, keys: Sequence[str], columns: Sequence[str]) -> Non
         raise ValueError("mode='upsert' replaces the row with an element's key; name its columns: keys=[...]")
 
 
+def _check_name(sink: object) -> None:
+    if sink is not None and (not isinstance(sink, str) or not sink):
+        raise TypeError(f"sink must be a name that the destination keeps, got {sink!r:.200}")
+
+
 class EpochSink(ABC):
     """A sink whose destination keeps the epoch's number in the transaction that writes its rows.
 
@@ -178,8 +183,7 @@ class EpochSink(ABC):
     """
 
     def __init__(self, sink: str | None) -> None:
-        if sink is not None and (not isinstance(sink, str) or not sink):
-            raise TypeError(f"sink must be a name that the destination keeps, got {sink!r:.200}")
+        _check_name(sink)
         self._sink = sink
         self._run: Run | None = None
 
@@ -217,7 +221,7 @@ class EpochSink(ABC):
         """The run, for every commit: a driver that goes on learns it from there."""
         return None if self._run is None else _RUN + self._run.encode()
 
-    def finish(self, epoch: int, ended: bool) -> None:
+    def finish(self, epoch: int, ended: bool) -> None:  # noqa: B027  # not abstract: no sink has anything left to do
         """See `BeginningSink`; nothing is left to do."""
 
     def stage(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes | None:

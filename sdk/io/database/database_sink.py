@@ -1,7 +1,7 @@
 """What: a sink that writes a collection to a table of a database exactly once, with a transaction for each epoch.
 
-The rows of an epoch are part of its commit; after the commit the driver writes them in one transaction, which also moves
-the sink's mark in the table `headrace_epochs` (see `sdk.io.epoch_sink`).
+The rows of an epoch are part of its commit; after the commit the driver writes them in one transaction, which also
+moves the sink's mark in the table `headrace_epochs` (see `sdk.io.epoch_sink`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class DatabaseWriteError(HeadraceError, RuntimeError):
     """A database could not be written. Its cause is the error of the database's module."""
 
 
-class _TakenBack(Exception):  # noqa: N818  # no error: it ends a transaction that is not to be committed
+class _TakenBack(Exception):  # no error: it ends a transaction that is not to be committed
     """Lets a transaction be rolled back."""
 
 
@@ -162,14 +162,13 @@ class DatabaseSink(EpochSink):
         """A transaction that is committed at its end. Raises `DatabaseWriteError` for errors of the database."""
         assert self._connect is not None, "the driver has the function"
         try:
-            with closing(self._connect()) as connection:
-                with closing(connection.cursor()) as cursor:
-                    try:
-                        yield Dialect.of(connection, self._paramstyle), cursor
-                        connection.commit()
-                    except BaseException:
-                        connection.rollback()
-                        raise
+            with closing(self._connect()) as connection, closing(connection.cursor()) as cursor:
+                try:
+                    yield Dialect.of(connection, self._paramstyle), cursor
+                    connection.commit()
+                except BaseException:
+                    connection.rollback()
+                    raise
         except (HeadraceError, _TakenBack):
             raise
         except Exception as error:
@@ -200,6 +199,16 @@ def _deleted(statements: Statements, cursor: Cursor, row: Sequence[object]) -> i
     return cursor.rowcount
 
 
+def _check_names(connect: object, table: object, columns: object) -> None:
+    if not callable(connect):
+        raise TypeError(f"connect must be a function that opens a connection, got {connect!r:.200}")
+    if not isinstance(table, str) or not all(table.split(".")):
+        raise TypeError(f"table must be the name of a table, got {table!r:.200}")
+    named = isinstance(columns, Sequence) and all(isinstance(name, str) and name for name in columns)
+    if isinstance(columns, str) or not columns or not named:
+        raise TypeError(f"columns must be a list of names, got {columns!r:.200}")
+
+
 class WriteToDatabase(Write):
     """Writes elements as rows of a table, with one transaction for each epoch, exactly once.
 
@@ -213,7 +222,7 @@ class WriteToDatabase(Write):
         table: Name of the table, with its schema before a dot. It must exist.
         columns: Names of the columns that are written, as the database has them. Elements are dicts, `Row`s, named
             tuples or dataclasses with these fields, or plain tuples with a value for each. A missing field is null.
-        mode: `append` adds a row for each element. `upsert` gives the row with an element's key the element's values, or
+        mode: `append` adds a row for each element. `upsert` gives the row with an element's key its values, or
             adds it; of several elements of an epoch with one key the last one counts. With `changelog` elements are
             `Change`s (`ToChangelog`): an insertion puts a row in, by key if there are keys, and a deletion takes the
             row with its key out, or without keys one row that is equal.
@@ -251,11 +260,6 @@ class WriteToDatabase(Write):
         sink: str | None = None,
         paramstyle: str | None = None,
     ) -> None:
-        if not callable(connect):
-            raise TypeError(f"connect must be a function that opens a connection, got {connect!r:.200}")
-        if not isinstance(table, str) or not all(table.split(".")):
-            raise TypeError(f"table must be the name of a table, got {table!r:.200}")
-        if isinstance(columns, str) or not columns or not all(isinstance(name, str) and name for name in columns):
-            raise TypeError(f"columns must be a list of names, got {columns!r:.200}")
+        _check_names(connect, table, columns)
         check_mode(mode, keys, columns)
         super().__init__(DatabaseSink(connect, table, columns, mode, keys, sink, paramstyle))

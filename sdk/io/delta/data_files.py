@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -142,4 +142,4 @@ def _plain(value: object) -> object:
     if isinstance(value, date):
         return value.isoformat()
     # NaN is greater than all numbers in Delta, but not in Arrow's bounds.
-    return None if isinstance(value, float) and not math.isfinite(value) else cast(object, value)
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -8,8 +8,9 @@ moves the sink's mark, as the versions of two applications (see `sdk.io.epoch_si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 from pyarrow import fs
@@ -173,9 +174,9 @@ class DeltaSink(EpochSink):
         written = [file for receipt in receipts for file in decoded(receipt)]
         if self._is_first and (lost := self._files.lost(file.path for file in written)):
             raise DeltaError(
-                f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from {self._place}, "
-                f"such as {lost[0]}, so nothing of the epoch was written: something removes files that no version names, "
-                "as VACUUM does with a short retention. Restore them, and start the program again"
+                f"{len(lost)} of {len(written)} data files of committed epoch {mark.epoch} are gone from "
+                f"{self._place}, such as {lost[0]}, so nothing of the epoch was written: something removes files that "
+                "no version names, as VACUUM does with a short retention. Restore them, and start the program again"
             )
         table.create_write_transaction(
             [file.added() for file in written],
@@ -216,9 +217,7 @@ class DeltaSink(EpochSink):
 
 
 def _delta_error() -> type[Exception]:
-    from deltalake.exceptions import DeltaError as Error
-
-    return Error
+    return cast("type[Exception]", import_module("deltalake.exceptions").DeltaError)
 
 
 def _quoted(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self, Unpack, cast
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.column_batch import ColumnBatch, Times
@@ -55,13 +56,40 @@ class ParquetFormat:
 
     def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
         """See `FileFormat.cut`. Offsets are numbers of rows, from 0."""
-        system, path = filesystem_of(file.path)
+        system, path = self.located(file)
         try:
             rows = pq.read_metadata(path, filesystem=system).num_rows
         except Exception as error:
             raise ValueError(f"{file.path} is no whole Parquet file ({error})") from error
         stop = min(offset + records, rows)
         return RowRange(file, offset, stop, self), stop - offset, None if stop >= rows else stop
+
+    def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
+        """The file system of a file, and its path there."""
+        return filesystem_of(file.path)
+
+    def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
+        """The columns to read from a file that has `stored`. Raises `ValueError` for columns that are missing."""
+        if both := [name for name in self.folders.names if name in stored]:
+            raise ValueError(f"{file.path} has column {both[0]!r} itself; leave it out of partition_by")
+        if self.columns is None:
+            return stored
+        selected = tuple(name for name in self.columns if name not in self.folders.names)
+        if unknown := [name for name in selected if name not in stored]:
+            raise ValueError(f"{file.path} has no column {unknown}; it has {stored}")
+        if isinstance(self.timestamp, str) and self.timestamp in stored:
+            # The column is read for the event time; as a field of elements it would become datetimes, which are slow.
+            return list(dict.fromkeys([*selected, self.timestamp]))
+        # Without columns the reader returns no rows.
+        return list(selected or stored[:1])
+
+    def constants(self, file: MatchedFile) -> list[tuple[str, pa.Scalar]]:
+        """Names and values of columns that a file does not contain. Raises `ValueError` that names the file."""
+        return self.folders.of(file)
+
+    def completed(self, table: pa.RecordBatch, constants: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:
+        """Rows of a file with the columns that it does not contain."""
+        return with_constants(table, constants)
 
     def batch(self, table: pa.RecordBatch, file: MatchedFile) -> Batch:
         """The elements of some rows; as columns if the columns are certain to give the same values."""
@@ -145,15 +173,15 @@ class RowRange:
             )
 
     def _tables(self) -> Iterator[pa.RecordBatch]:
-        system, path = filesystem_of(self.file.path)
-        folders = self.format.folders.of(self.file)
+        system, path = self.format.located(self.file)
+        constants = self.format.constants(self.file)
         with pq.ParquetFile(path, filesystem=system) as file:
-            columns = self._columns(file)
+            columns = self.format.selected(self.file, cast(list[str], file.schema_arrow.names))
             for first, group in self._groups(file.metadata):
                 for table in file.iter_batches(rows_at_once(columns), [group], columns):
                     low, high = max(self.start - first, 0), min(self.stop - first, table.num_rows)
                     if low < high:
-                        yield with_constants(table.slice(low, high - low), folders)
+                        yield self.format.completed(table.slice(low, high - low), constants)
                     first += table.num_rows
 
     def _groups(self, metadata: pq.FileMetaData) -> Iterator[tuple[int, int]]:
@@ -164,22 +192,6 @@ class RowRange:
             if first < self.stop and self.start < after:
                 yield first, group
             first = after
-
-    def _columns(self, file: pq.ParquetFile) -> list[str]:
-        """The columns to read from the file."""
-        selected, stored = self.format.columns, cast(list[str], file.schema_arrow.names)
-        if both := [name for name in self.format.folders.names if name in stored]:
-            raise ValueError(f"{self.file.path} has column {both[0]!r} itself; leave it out of partition_by")
-        if selected is None:
-            return stored
-        selected = tuple(name for name in selected if name not in self.format.folders.names)
-        if unknown := [name for name in selected if name not in stored]:
-            raise ValueError(f"{self.file.path} has no column {unknown}; it has {stored}")
-        if isinstance(self.format.timestamp, str) and self.format.timestamp in stored:
-            # The column is read for the event time; as a field of elements it would become datetimes, which are slow.
-            return list(dict.fromkeys([*selected, self.format.timestamp]))
-        # Without columns the reader returns no rows.
-        return list(selected or stored[:1])
 
     def _apart(self, table: pa.RecordBatch, first: int) -> Iterator[Batch]:
         def bad(row: int) -> FileRow:

@@ -1,4 +1,4 @@
-"""Tables that runs write to, for tests that crash inside the writing: places where they may crash, and what is there."""
+"""Tables that runs write to, for tests that crash inside the writing: places of a crash, and what is there."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from headrace.io import WriteToDatabase
 from headrace.io.delta import WriteToDelta
+from headrace.io.iceberg import WriteToIceberg
 from headrace.lowlevel import Batch
 from headrace.runners.local import Crash
 
@@ -129,7 +130,45 @@ class DeltaWorld:
         return Counter((row["name"], row["amount"]) for row in rows)
 
 
-WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {"delta": DeltaWorld, "sqlite": SqliteWorld}
+class IcebergWorld:
+    """Tables of Iceberg on the disk, in a catalog of SQLite; each data file and each commit is a place."""
+
+    name = "iceberg"
+
+    def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
+        from pyiceberg.catalog.sql import SqlCatalog
+
+        from headrace.sdk.io.iceberg import iceberg_sink
+
+        self._folder, self._number = folder, 0
+        places.around(monkeypatch, iceberg_sink, "written_files")
+        places.around(monkeypatch, SqlCatalog, "commit_table")
+        self.clear()
+
+    def clear(self) -> None:
+        self._number += 1
+        place = self._folder / str(self._number)
+        place.mkdir()
+        self.properties = {"type": "sql", "uri": f"sqlite:///{place}/catalog.db", "warehouse": f"file://{place}"}
+
+    def writing(self, mode: str) -> Any:
+        schema = pa.schema([("name", pa.string()), ("amount", pa.int64())])
+        keys = [] if mode == "append" else ["name"]
+        options = {"catalog_properties": self.properties, "keys": keys, "sink": mode}
+        return WriteToIceberg(f"world.{mode}", schema, mode=mode, **options)  # type: ignore[arg-type]  # a test's text
+
+    def rows(self, mode: str) -> Counter[tuple[str, int]]:
+        from pyiceberg.catalog import load_catalog
+
+        found = load_catalog(**self.properties).load_table(f"world.{mode}").scan().to_arrow().to_pylist()
+        return Counter((row["name"], row["amount"]) for row in found)
+
+
+WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {
+    "delta": DeltaWorld,
+    "iceberg": IcebergWorld,
+    "sqlite": SqliteWorld,
+}
 
 
 def staged(sink: Any, epoch: int, *elements: object) -> list[bytes]:

@@ -9,7 +9,9 @@ from headrace import ChangeKind
 from headrace.sdk.io.epoch_sink import Mark, Run, net_of
 from tests.depth import examples
 
-CHANGES = st.lists(st.tuples(st.sampled_from(list(ChangeKind)), st.sampled_from("abcd"), st.integers(0, 5)), max_size=20)
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(list(ChangeKind)), st.sampled_from("abcd"), st.integers(0, 5)), max_size=20
+)
 
 
 @settings(max_examples=examples(100, 5000))

@@ -7,6 +7,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
+from pyiceberg.catalog import load_catalog
 
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
@@ -43,6 +45,20 @@ def test_kafka(kafka, monkeypatch):
 def test_a_function(monkeypatch):
     names = run("A function of yours", monkeypatch)
     assert names["totals"] == {"tea": 1, "coffee": 1}
+
+
+def test_delta_lake(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Delta Lake", monkeypatch)
+    totals = DeltaTable("lake/totals").to_pyarrow_table().to_pylist()
+    assert sorted(row["total"] for row in totals) == [7, 20]
+
+
+def test_iceberg(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    names = run("Iceberg", monkeypatch)
+    totals = load_catalog(**names["CATALOG"]).load_table("shop.totals").scan().to_arrow().to_pylist()
+    assert sorted(row["total"] for row in totals) == [7, 20]
 
 
 def test_databases(monkeypatch, tmp_path):

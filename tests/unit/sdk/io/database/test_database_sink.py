@@ -244,7 +244,10 @@ class TestRaces:
 
         class LateCursor(sqlite3.Cursor):
             def execute(self, statement, *parameters):
-                if statement.startswith("UPDATE headrace_epochs SET epoch = epoch") and LateCursor.successor is not None:
+                if (
+                    statement.startswith("UPDATE headrace_epochs SET epoch = epoch")
+                    and LateCursor.successor is not None
+                ):
                     successor, LateCursor.successor = LateCursor.successor, None
                     successor.deliver(2, receipts)
                 return super().execute(statement, *parameters)
@@ -325,7 +328,7 @@ class TestWrongInput:
         assert database.run("SELECT * FROM headrace_epochs") == []
 
     def test_a_module_that_does_not_say_its_parameter_style(self):
-        with pytest.raises(ValueError, match="'builtins' of the connection does not say .* one of qmark, format"):
+        with pytest.raises(ValueError, match=r"'builtins' of the connection does not say .* one of qmark, format"):
             Dialect.of(5)
 
     @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Delta tables as sinks: modes, types, partitions, versions and marks, other writers, wrong arguments, an object store."""
+"""Delta tables as sinks: modes, types, partitions, versions, marks, other writers, wrong arguments, object stores."""
 
 from __future__ import annotations
 
@@ -98,7 +98,11 @@ class TestFiles:
         deliver(made, 1, *elements)
         found = [tuple(row.values()) for row in rows(tmp_path)]
         assert sorted(found, key=repr) == sorted(elements, key=repr)
-        [one] = DeltaTable(tmp_path).to_pyarrow_table(partitions=[("shop", "=", "ü"), ("day", "=", "2024-01-02")]).to_pylist()
+        [one] = (
+            DeltaTable(tmp_path)
+            .to_pyarrow_table(partitions=[("shop", "=", "ü"), ("day", "=", "2024-01-02")])
+            .to_pylist()
+        )
         assert one["amount"] == 1
         # A table that exists says itself how it is partitioned.
         deliver(sink(tmp_path, None), 1, elements[0])
@@ -204,7 +208,11 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("schema", "options", "message"),
         [
-            (pa.schema([("price", pa.int64())]), {}, r"the table has no column 'price', it has \['product', 'amount'\]"),
+            (
+                pa.schema([("price", pa.int64())]),
+                {},
+                r"the table has no column 'price', it has \['product', 'amount'\]",
+            ),
             (pa.schema([("amount", pa.string())]), {}, "column 'amount' has type int64 in the table and string in the"),
             (SCHEMA, {"partition_by": ["product"]}, r"partitioned by \[\], and partition_by is \['product'\]"),
             (pa.schema([("amount", pa.int64())]), {}, "column 'product' of the table must have values"),

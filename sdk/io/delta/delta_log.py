@@ -1,0 +1,110 @@
+"""Versions of a Delta table as data files: those of a snapshot, and those that a later version has added."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import unquote
+
+import pyarrow as pa
+from pyarrow import fs
+
+from headrace.sdk.io.delta.data_files import partition_value
+from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, arrow_schema, files, opened
+
+_REMEDY = "read a snapshot of it with a bounded ReadFromDelta, or begin after it on an empty checkpoint: version={}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddedFile:
+    """A data file that a version names."""
+
+    path: str
+    """Path below the table's folder."""
+    size: int
+    modified_us: int
+    """When it was written, microseconds UTC."""
+    partition: tuple[tuple[str, str | None], ...]
+    """Partition columns and their values, as the protocol writes them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaLog:
+    """The versions of a table.
+
+    Args:
+        place: The table's folder, a path or URL.
+        options: Options of deltalake for an object store.
+    """
+
+    place: str
+    options: StorageOptions
+
+    def newest(self) -> int:
+        """The newest version."""
+        return int(opened(self.place, self.options).version())
+
+    def schema(self, version: int | None = None) -> pa.Schema:
+        """The columns at a version, or at the newest. Raises `DeltaError` for columns that files name otherwise."""
+        table = opened(self.place, self.options, version)
+        if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+            raise DeltaError(f"{self.place} has column mapping, which is not supported; nothing was read")
+        return arrow_schema(table)
+
+    def snapshot(self, version: int) -> list[AddedFile]:
+        """All files of a version, ordered by path. Raises `DeltaError` for deletion vectors."""
+        table = opened(self.place, self.options, version)
+        if "deletionVectors" in (table.protocol().reader_features or ()) and any(table.deletion_vectors()):
+            raise self._deletion_vectors(version)
+        found = []
+        for row in pa.table(table.get_add_actions(flatten=False)).to_pylist():
+            partition = tuple((name, partition_value(value)) for name, value in (row.get("partition") or {}).items())
+            found.append(AddedFile(unquote(row["path"]), row["size_bytes"], 1000 * row["modification_time"], partition))
+        return sorted(found, key=lambda file: file.path)
+
+    def exists(self, version: int) -> bool:
+        """Whether a version has been written."""
+        info = files(self.place, self.options).get_file_info(_entry(version))
+        return bool(info.type == fs.FileType.File)
+
+    def added(self, version: int) -> list[AddedFile]:
+        """The files that a version has added, ordered by path; none for one that only arranges rows anew.
+
+        Raises `DeltaError` for a version that deletes or changes rows, or whose log entry is gone.
+        """
+        try:
+            with files(self.place, self.options).open_input_stream(_entry(version)) as file:
+                lines = file.read().decode().splitlines()
+        except FileNotFoundError as error:
+            raise DeltaError(
+                f"version {version} of {self.place} is gone from its log, or never was; nothing of it was read. "
+                f"Keep entries longer (delta.logRetentionDuration); to go on, {_REMEDY.format('…')}"
+            ) from error
+        actions = [json.loads(line) for line in lines if line.strip()]
+        if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
+            name = next((action["commitInfo"].get("operation") for action in actions if "commitInfo" in action), None)
+            raise DeltaError(
+                f"version {version} of {self.place} deletes or changes rows ({name or 'unknown operation'}), which "
+                f"elements that were read cannot follow; nothing of it was read. To go on, {_REMEDY.format(version)}"
+            )
+        adds = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+        if any(add.get("deletionVector") for add in adds):
+            raise self._deletion_vectors(version)
+        return sorted(map(_added, adds), key=lambda file: file.path)
+
+    def _deletion_vectors(self, version: int) -> DeltaError:
+        return DeltaError(
+            f"version {version} of {self.place} has deletion vectors, which are not supported; nothing of it was read. "
+            "Let the writer of the table apply them first (REORG TABLE … APPLY (PURGE))"
+        )
+
+
+def _entry(version: int) -> str:
+    return f"_delta_log/{version:020d}.json"
+
+
+def _added(add: dict[str, object]) -> AddedFile:
+    values = cast("dict[str, str | None]", add["partitionValues"])
+    modified = 1000 * cast(int, add["modificationTime"])
+    return AddedFile(unquote(cast(str, add["path"])), cast(int, add["size"]), modified, tuple(values.items()))

@@ -1,0 +1,272 @@
+"""What: rows of a Delta table as a collection: those of a version, or also those that each later version adds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import cast
+
+import pyarrow as pa
+from pyarrow import fs
+
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
+from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, require_package
+from headrace.sdk.io.files.file_source import Pieces
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
+from headrace.sdk.io.parquet.hive_partitions import FolderColumns
+from headrace.sdk.io.parquet.parquet_source import ParquetFormat
+from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
+from headrace.sdk.transforms.core.source import Source
+
+
+@dataclass(frozen=True, slots=True)
+class DataFileFormat(ParquetFormat):
+    """Reads a data file of a table as the table's columns."""
+
+    place: str = ""
+    options: StorageOptions = None
+    schema: pa.Schema | None = None
+    partition: tuple[tuple[str, str | None], ...] = ()
+    """Partition columns of the file and their values, as the protocol writes them."""
+
+    def located(self, file: MatchedFile) -> tuple[fs.FileSystem, str]:
+        """See `ParquetFormat`; the file's path is below the table's folder."""
+        return files(self.place, self.options), file.path
+
+    def selected(self, file: MatchedFile, stored: list[str]) -> list[str]:
+        """See `ParquetFormat`; the file may be older than some columns of the table."""
+        wanted = self._fields().names
+        # Without columns the reader returns no rows.
+        return [name for name in stored if name in wanted] or stored[:1]
+
+    def constants(self, file: MatchedFile) -> list[tuple[str, pa.Scalar]]:
+        """See `ParquetFormat`."""
+        types = {field.name: field.type for field in self._fields()}
+        return [(name, _scalar(text, types[name])) for name, text in self.partition if name in types]
+
+    def completed(self, table: pa.RecordBatch, constants: Sequence[tuple[str, pa.Scalar]]) -> pa.RecordBatch:
+        """The columns of the table in its order and types; null where the file is older than a column."""
+        values, fields = dict(constants), self._fields()
+        columns = []
+        for field in fields:
+            if field.name in values:
+                columns.append(pa.repeat(values[field.name], table.num_rows))
+            elif field.name in table.schema.names:
+                columns.append(table.column(field.name).cast(field.type))
+            else:
+                columns.append(pa.nulls(table.num_rows, field.type))
+        return pa.RecordBatch.from_arrays(columns, names=fields.names)
+
+    def _fields(self) -> pa.Schema:
+        """The columns that are read."""
+        assert self.schema is not None, "the source gives it"
+        if self.columns is None:
+            return self.schema
+        wanted = {*self.columns, self.timestamp} if isinstance(self.timestamp, str) else {*self.columns}
+        return pa.schema([field for field in self.schema if field.name in wanted])
+
+
+def _scalar(text: str | None, kind: pa.DataType) -> pa.Scalar:
+    if text is None or (text == "" and not pa.types.is_binary(kind)):
+        return pa.scalar(None, kind)
+    if pa.types.is_timestamp(kind):
+        return pa.scalar(text, pa.string()).cast(pa.timestamp("us")).cast(kind)
+    return pa.scalar(text, pa.string()).cast(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The position of the source. Persisted: every field, as a tuple."""
+
+    version: int
+    """The version whose files are read."""
+    is_snapshot: bool
+    """Whether all of its files are read, or those that it has added."""
+    file: int = 0
+    """Number of the next file."""
+    row: int = 0
+    """Number of its next row."""
+
+    def plain(self) -> object:
+        """The position for the checkpoint."""
+        return (self.version, self.is_snapshot, self.file, self.row)
+
+    @classmethod
+    def of(cls, plain: object) -> _Position:
+        """The position of the result of `plain`."""
+        return cls(*cast("tuple[int, bool, int, int]", plain))
+
+
+@named("DeltaInjector")
+class DeltaInjector(BaseInjector):
+    """Reads the files of a version, and those that later versions add.
+
+    Args:
+        log: The versions of the table.
+        format_: How data files are read.
+        version: The version that is read as a whole; None for the newest one when the pipeline first starts.
+        continuous: Whether later versions are read.
+        until: The last version; None for no end.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
+        interval: Seconds between two looks for a new version.
+    """
+
+    def __init__(
+        self,
+        log: DeltaLog,
+        format_: DataFileFormat,
+        version: int | None,
+        continuous: bool,
+        until: int | None,
+        max_delay: int | None,
+        interval: float,
+    ) -> None:
+        self._log, self._format = log, format_
+        self._version, self._continuous, self._until = version, continuous, until
+        self.max_delay = max_delay
+        self._interval = interval
+        self._looked = float("-inf")
+        self._known: tuple[int, bool, list[AddedFile]] | None = None
+        """The version that was looked at last, and its files."""
+
+    def start(self) -> object:
+        """All files of the first version."""
+        return _Position(self._log.newest() if self._version is None else self._version, True).plain()
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """The next files, in the order of versions."""
+        at, total = _Position.of(position), 0
+        share = max(1, -(-limit // max(1, splits)))
+        pieces: list[Split] = []
+        while total < limit:
+            added = self._files(at)
+            if at.file < len(added):
+                piece, count, row = self._cut(added[at.file], at.row, min(share, limit - total))
+                pieces.append(piece)
+                total += max(1, count)
+                at = replace(at, file=at.file + 1, row=0) if row is None else replace(at, row=row)
+            elif self._is_last(at) or not self._is_there(at.version + 1):
+                break
+            else:
+                at = _Position(at.version + 1, False)
+        done = at.file >= len(self._files(at)) and self._is_last(at)
+        idle = not pieces and not done
+        quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
+        return Delivery(_tasks(pieces, splits), at.plain(), done=done, idle=idle, quiet_seconds=quiet)
+
+    def _files(self, at: _Position) -> list[AddedFile]:
+        if self._known is None or self._known[:2] != (at.version, at.is_snapshot):
+            found = self._log.snapshot(at.version) if at.is_snapshot else self._log.added(at.version)
+            self._known = (at.version, at.is_snapshot, found)
+        return self._known[2]
+
+    def _cut(self, file: AddedFile, row: int, records: int) -> tuple[Split, int, int | None]:
+        format_ = replace(self._format, partition=file.partition)
+        return format_.cut(MatchedFile(file.path, file.size, file.modified_us), row, records)
+
+    def _is_last(self, at: _Position) -> bool:
+        return not self._continuous or (self._until is not None and at.version >= self._until)
+
+    def _is_there(self, version: int) -> bool:
+        """Whether a version has been written, as far as it is time to look."""
+        now = time.monotonic()
+        if now - self._looked < self._interval:
+            return False
+        there, is_first = self._log.exists(version), self._looked == float("-inf")
+        if not there:
+            self._looked = now
+        # After a long pause the entry may be cleaned up, so that what it added is not known any more.
+        return there or (is_first and version <= self._log.newest())
+
+
+def _tasks(pieces: Sequence[Split], splits: int) -> list[Split]:
+    """The pieces for tasks, neighbours together."""
+    each = max(1, -(-len(pieces) // max(1, splits)))
+    groups = [tuple(pieces[first : first + each]) for first in range(0, len(pieces), each)]
+    return [group[0] if len(group) == 1 else Pieces(group) for group in groups]
+
+
+class ReadFromDelta(Source):
+    """Rows of a Delta table as dicts.
+
+    Needs `pip install 'headrace[delta]'`. Tables with deletion vectors or column mapping are refused.
+
+    Args:
+        table: Folder of the table, a path or URL (`s3://…`, `gs://…`, `abfss://…`).
+        version: The version to read; by default the newest one when the pipeline first starts.
+        columns: Names of the columns that elements have; None for all.
+        as_rows: Whether elements are `Row`s instead of dicts.
+        timestamp: What gives the event time of an element: the name of a column, or a function of the element.
+        max_delay: Delay of the watermark behind the greatest timestamp read, in seconds. None for a perfect watermark,
+            which waits for the end of the input.
+        continuous: Whether to go on with the rows that each later version adds. Versions that arrange rows anew, such
+            as those of OPTIMIZE, are passed over; one that deletes or changes rows ends the run with `DeltaError`.
+        until_version: For continuous reading, the last version that is read; by default there is no end.
+        interval: Time between two looks for a new version, in seconds.
+        storage_options: Options of deltalake for an object store; by default from the environment.
+
+    Raises:
+        ImportError: deltalake is not installed.
+        TypeError: An argument has a wrong type.
+        ValueError: Arguments do not fit together, or name a column that the table does not have.
+        DeltaError: There is no such table or version.
+    """
+
+    def __init__(
+        self,
+        table: Path,
+        version: int | None = None,
+        columns: Sequence[str] | None = None,
+        as_rows: bool = False,
+        *,
+        timestamp: TimestampOf = None,
+        max_delay: DurationTypes | None = None,
+        continuous: bool = False,
+        until_version: int | None = None,
+        interval: float = 1.0,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        require_package()
+        if not isinstance(table, (str, PathLike)):
+            raise TypeError(f"ReadFromDelta takes the folder of a table, got {table!r:.200}")
+        delay = check_timestamp(timestamp, max_delay)
+        if continuous and delay is None:
+            raise ValueError(
+                "continuous reading needs event times, and how late they may be; give timestamp and max_delay"
+            )
+        if until_version is not None and not continuous:
+            raise ValueError("until_version is for continuous=True only; version says which one to read")
+        self._log = DeltaLog(absolute(fspath(table)), storage_options)
+        schema = self._schema(version, continuous)
+        used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
+        if unknown := [name for name in used if name not in schema.names]:
+            raise ValueError(f"{self._log.place} has no column {unknown[0]!r}; it has {schema.names}")
+        by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
+        chosen = None if columns is None else tuple(columns)
+        shared = (chosen, as_rows, by, FileTimes(False, None), FolderColumns(), False)
+        self._format = DataFileFormat(*shared, self._log.place, storage_options, schema)
+        self.is_bounded = not continuous or until_version is not None
+        self._arguments = (version, continuous, until_version, delay, interval)
+
+    def _schema(self, version: int | None, continuous: bool) -> pa.Schema:
+        """The columns at a version, or for continuous reading the newest ones. Raises `DeltaError`."""
+        try:
+            schema = self._log.schema(version)
+            return self._log.schema() if continuous else schema
+        except DeltaError:
+            raise
+        except Exception as error:
+            what = "as a Delta table" if version is None else f"at version {version}"
+            raise DeltaError(f"{self._log.place} cannot be read {what}; nothing has run: {error}") from error
+
+    def injector(self) -> DeltaInjector:
+        """The injector, which plans files on the driver."""
+        return DeltaInjector(self._log, self._format, *self._arguments)

@@ -1,0 +1,252 @@
+"""What: a sink that writes a collection to an Iceberg table exactly once, with one commit of the table for each epoch.
+
+Rows that are added are written by the tasks, as data files that no snapshot names yet; after the commit of the epoch
+the driver adds all of them in one snapshot. Rows by key are part of the commit, and the driver replaces them. The
+commit also moves the sink's mark, a property of the table (see `sdk.io.epoch_sink`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from headrace.lowlevel.columnar.arrow_ipc import encode_tables
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.sdk.io.arrow_changes import net_rows, rows_of
+from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, check_mode
+from headrace.sdk.io.iceberg.iceberg_table import (
+    IcebergError,
+    StagedDataFile,
+    TableAddress,
+    columns_of,
+    decoded,
+    encoded,
+    keep,
+    keep_newest,
+    mark_of,
+    marked,
+    require_package,
+)
+from headrace.sdk.io.iceberg.pyiceberg_private import TableMovedError, transaction_of, written_files
+from headrace.sdk.transforms.core.write import Write
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table, Transaction
+
+_ATTEMPTS = 20
+"""Greatest number of commits that are tried for an epoch while others write to the table."""
+
+
+@named("IcebergSink")
+class IcebergSink(EpochSink):
+    """Writes each epoch as a commit of a table.
+
+    Args:
+        address: The table.
+        schema: Columns of a table that is made; None for one that must exist.
+        mode: See `WriteToIceberg`.
+        keys: See `WriteToIceberg`.
+        sink: See `WriteToIceberg`.
+    """
+
+    def __init__(
+        self, address: TableAddress, schema: pa.Schema | None, mode: WriteMode, keys: Sequence[str], sink: str | None
+    ) -> None:
+        super().__init__(sink)
+        self._address, self._schema = address, schema
+        self._mode, self._keys = mode, tuple(keys)
+        self._is_first = True
+        """Whether files may have been gone since the driver before this one."""
+
+    # In the task
+
+    def rows(self, batch: Batch, epoch: int, interval: int, token: str) -> bytes:
+        """See `EpochSink`; the receipt names the data files, or contains the rows that change the table."""
+        table = self._address.load()
+        rows = rows_of(batch, columns_of(table), self._keys, self._mode == "changelog")
+        if self._mode != "append":
+            return encode_tables(rows.to_batches(), rows.schema)
+        files = [StagedDataFile.of(file, table.spec().spec_id) for file in written_files(table, rows)]
+        keep(file.path for file in files)
+        return encoded(files)
+
+    # On the driver
+
+    def prepare(self) -> None:
+        """Make the table if there is none, and compare its columns. Raises `IcebergError`."""
+        self._is_first = True
+        try:
+            if self._schema is not None:
+                namespace = self._address.table.rpartition(".")[0]
+                self._address.opened().create_namespace_if_not_exists(namespace)
+                self._address.opened().create_table_if_not_exists(self._address.table, self._schema)
+            table = self._address.load()
+            keep_newest(table)
+        except Exception as error:
+            raise IcebergError(
+                f"{self._address.table} cannot be written as an Iceberg table; nothing has run: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+        if problem := self._problem(table):
+            raise IcebergError(f"{self._address.table} cannot be written; nothing has run: {problem}")
+
+    def _problem(self, table: Table) -> str | None:
+        """What is wrong with the table for the rows that come; None if all is well."""
+        there = columns_of(table)
+        names = [*self._keys, *(self._schema.names if self._schema is not None else ())]
+        missing = [name for name in names if name not in there.names]
+        return f"the table has no column {missing[0]!r}, it has {there.names}; add it to the table" if missing else None
+
+    def stored(self, sink: str) -> Mark | None:
+        """See `EpochSink`."""
+        return mark_of(self._address.load(), sink)
+
+    def write(self, sink: str, run: Run, epoch: int, receipts: Sequence[bytes]) -> None:
+        """See `EpochSink`. Raises `IcebergError`."""
+        failure = (
+            f"epoch {epoch} was not written to {self._address.table}; it is committed, and is written when the program "
+            "is started again"
+        )
+        conflicts: tuple[type[Exception], ...] = (TableMovedError, *_conflicts())
+        for _ in range(_ATTEMPTS):
+            try:
+                table = self._address.load()
+                if run.must_write(mark_of(table, sink), epoch, sink):
+                    self._commit(table, sink, Mark(run.number, epoch), receipts)
+                    keep_newest(self._address.load())
+                self._is_first = False
+                return
+            except conflicts:
+                # Another writer was faster, maybe with this very epoch.
+                continue
+            except IcebergError as error:
+                raise IcebergError(f"{failure}: {error}") from error
+            except (OSError, ValueError) as error:
+                raise IcebergError(f"{failure}: {type(error).__name__}: {error}") from error
+        raise IcebergError(f"{failure}: other writers were faster {_ATTEMPTS} times")
+
+    def _commit(self, table: Table, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
+        transaction = transaction_of(table)
+        before = transaction.table_metadata.current_snapshot_id
+        summary = {"headrace.sink": sink, "headrace.epoch": str(mark.epoch)}
+        if self._mode == "append":
+            self._add(transaction, table, summary, receipts)
+        else:
+            self._replace(transaction, summary, receipts)
+        # A commit without a snapshot is not kept from passing another one, and there is nothing to mark.
+        if transaction.table_metadata.current_snapshot_id != before:
+            transaction.set_properties(marked(sink, mark))
+            transaction.commit_transaction()
+
+    def _add(
+        self,
+        transaction: Transaction,
+        table: Table,
+        summary: dict[str, str],
+        receipts: Sequence[bytes],
+    ) -> None:
+        written = [file for receipt in receipts for file in decoded(receipt)]
+        lost = [file.path for file in written if not table.io.new_input(file.path).exists()] if self._is_first else []
+        if lost:
+            raise IcebergError(
+                f"{len(lost)} of {len(written)} data files are gone, such as {lost[0]}: something removes files that "
+                "no snapshot names; restore them"
+            )
+        if any(file.spec != table.spec().spec_id for file in written):
+            raise IcebergError("the table was partitioned anew since its data files were written; take that back")
+        with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
+            for file in written:
+                append.append_data_file(file.data_file())
+
+    def _replace(self, transaction: Transaction, summary: dict[str, str], receipts: Sequence[bytes]) -> None:
+        from pyiceberg.table.upsert_util import create_match_filter
+
+        put, taken = net_rows([pa.ipc.open_stream(receipt).read_all() for receipt in receipts], self._keys)
+        keys = pa.concat_tables([put.select(list(self._keys)), taken.select(list(self._keys))])
+        with warnings.catch_warnings():
+            # It warns of keys that have no row yet.
+            warnings.simplefilter("ignore")
+            transaction.delete(create_match_filter(keys, list(self._keys)), snapshot_properties=summary)
+            if put.num_rows:
+                transaction.append(put, snapshot_properties=summary)
+
+
+def _conflicts() -> tuple[type[Exception], ...]:
+    """Errors of a commit that came too late, and changed nothing."""
+    errors = import_module("pyiceberg.exceptions")
+    return cast("tuple[type[Exception], ...]", (errors.CommitFailedException, errors.ValidationException))
+
+
+class WriteToIceberg(Write):
+    """Writes elements as rows of an Iceberg table, exactly once, with one commit of the table for each epoch.
+
+    The commit also keeps the epoch's number, as a property of the table; the summaries of its snapshots name it too.
+    Needs `pip install 'headrace[iceberg]'`.
+
+    Args:
+        table: Namespace and name of the table, with dots between.
+        schema: The columns of a table that does not exist, a `pyarrow.Schema`: it is made, without partitions, when the
+            run begins. By default the table must exist.
+        catalog_name: Name of the catalog, as in pyiceberg's configuration.
+        catalog_properties: Properties of the catalog, such as `type`, `uri` and `warehouse`. The driver and the tasks
+            load the table by them.
+        mode: `append` adds a row for each element: tasks write data files, and the driver adds those of an epoch in one
+            snapshot. `upsert` gives the row with an element's key the element's values, or adds it; of several elements
+            of an epoch with one key the last one counts. With `changelog` elements are `Change`s (`ToChangelog`): an
+            insertion puts a row in by its key, a deletion takes it out. Rows by key pass through the commit and the
+            driver's memory, which rewrites the files with rows of their keys.
+        keys: Names of the columns whose values are a row's key.
+        sink: A name of this sink that stays the same when a run begins anew on an empty checkpoint. The newer run then
+            takes its predecessor's place, and the predecessor can write nothing more. By default each run that begins
+            anew has a name, and so a property of the table, of its own.
+
+    Raises:
+        ImportError: pyiceberg is not installed.
+        TypeError: An argument has a wrong type.
+        ValueError: Arguments do not fit together.
+
+    >>> import tempfile
+    >>> import headrace as beam, pyarrow as pa
+    >>> from headrace.io.iceberg import WriteToIceberg
+    >>> folder = tempfile.mkdtemp()
+    >>> catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rows = pipeline | beam.Create([("tea", 3)])
+    ...     schema = pa.schema({"product": pa.string(), "amount": pa.int64()})
+    ...     _ = rows | WriteToIceberg("shop.sales", schema, catalog_properties=catalog)
+    >>> from pyiceberg.catalog import load_catalog
+    >>> load_catalog(**catalog).load_table("shop.sales").scan().to_arrow().to_pylist()
+    [{'product': 'tea', 'amount': 3}]
+    """
+
+    def __init__(
+        self,
+        table: str,
+        schema: pa.Schema | None = None,
+        *,
+        catalog_name: str = "default",
+        catalog_properties: Mapping[str, str] | None = None,
+        mode: WriteMode = "append",
+        keys: Sequence[str] = (),
+        sink: str | None = None,
+    ) -> None:
+        require_package()
+        _check_table(table, schema)
+        check_mode(mode, keys, keys if schema is None or isinstance(keys, str) else schema.names)
+        if mode == "changelog" and not keys:
+            raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
+        super().__init__(
+            IcebergSink(TableAddress.of(table, catalog_name, catalog_properties), schema, mode, keys, sink)
+        )
+
+
+def _check_table(table: object, schema: object) -> None:
+    if not isinstance(table, str) or "." not in table or not all(table.split(".")):
+        raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
