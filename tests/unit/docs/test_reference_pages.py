@@ -1,4 +1,7 @@
-"""docs/errors.md has every class of errors, docs/limits.md has the numbers of the code, docs/compatibility.md its versions."""
+"""docs/errors.md has every class of errors, docs/limits.md the numbers of the code, docs/compatibility.md its versions.
+
+Messages on docs/troubleshooting.md are those of the code.
+"""
 
 from __future__ import annotations
 
@@ -108,3 +111,24 @@ def test_versions_are_those_of_the_package() -> None:
     [beam] = project["optional-dependencies"]["beam"]
     assert f"| {beam.removeprefix('apache-beam==').removesuffix('.*')} |" in page
     assert f"| checkpoint format | {marker.FORMAT_VERSION} |" in page
+
+
+def said() -> str:
+    """Every text of the product, without what is put into it, and every message of `tests/golden/wrong_input.md`."""
+    found = [(ROOT / "tests" / "golden" / "wrong_input.md").read_text(encoding="utf-8")]
+    for package in ("sdk", "lowlevel", "runners", "headrace/absent_names"):
+        for path in (ROOT / package).rglob("*.py"):
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            found += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join(found)
+
+
+PYTHONS = {"No module named 'headrace'"}
+
+
+def test_messages_on_the_page_are_those_of_the_code() -> None:
+    texts = said()
+    messages = set(re.findall(r"^\| `([^`]+)` \|", text("troubleshooting.md"), re.M)) - PYTHONS
+    assert len(messages) > 30
+    pieces = {piece.strip(" ;:,.") for message in messages for piece in re.split(r"…|<…>", message)}
+    assert not [piece for piece in pieces if piece not in texts]
