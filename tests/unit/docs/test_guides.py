@@ -44,6 +44,8 @@ EXCEPTIONS = {
     "start.md": ["it takes packages from a registry, for minutes"],
     "guide/from-beam.md": ["the place and the program are examples"],
     "guide/cluster.md": ["it needs a cluster"] * 3,
+    "guide/from-flink.md": ["it needs Apache Flink"],
+    "guide/from-kafka-streams.md": ["it is Java"],
     "README.md": ["it is what runs this test"],
 }
 """All blocks that no test runs."""
