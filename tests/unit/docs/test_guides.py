@@ -47,6 +47,8 @@ EXCEPTIONS = {
     "guide/from-beam.md": ["the place and the program are examples"],
     "guide/cluster.md": ["it needs a cluster"] * 3 + ["it needs a server of Spark Connect"],
     "spark-releases.md": ["it needs a server of Spark Connect"],
+    "guide/from-flink.md": ["it needs Apache Flink"],
+    "guide/from-kafka-streams.md": ["it is Java"],
     "README.md": ["it is what runs this test"],
 }
 """All blocks that no test runs."""

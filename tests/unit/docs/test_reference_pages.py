@@ -1,0 +1,135 @@
+"""docs/errors.md has every class of errors, docs/limits.md the numbers of the code, docs/compatibility.md its versions.
+
+Messages on docs/troubleshooting.md are those of the code.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from html import unescape
+
+from headrace.lowlevel import metric_cells
+from headrace.lowlevel.checkpoint.log import marker
+from headrace.lowlevel.processing import key_context, worker
+from headrace.lowlevel.records import block
+from headrace.lowlevel.storage import object_store, signed_store
+from headrace.lowlevel.time import MAX_TIMESTAMP, MIN_TIMESTAMP
+from headrace.lowlevel.vectorized import bundle
+from headrace.runners.engine import epoch_size
+from headrace.runners.engine.driver import running_topology, signals, stragglers
+from headrace.sdk.io.files import write_to_files
+from headrace.sdk.io.text import line_ranges
+from headrace.sdk.operators.splittable import allowance
+from headrace.sdk.recording import recorded_step
+from headrace.sdk.transforms.aggregation import approximate_quantiles
+from headrace.sdk.userstate import state_spec
+from tests.pages import DOCS, ROOT
+
+NO_USER_MEETS = {
+    "LeftError",
+    "MisuseError",
+    "TooMuchError",
+    "UnlikeError",
+    "UnstableKeyError",
+}
+"""Classes that the engine and the command line catch themselves."""
+
+
+def text(page: str) -> str:
+    return (DOCS / page).read_text(encoding="utf-8")
+
+
+def classes() -> set[str]:
+    """Names of the exception classes of the product."""
+    return {
+        node.name
+        for package in ("sdk", "lowlevel", "runners", "headrace/cli")
+        for path in (ROOT / package).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and re.search(r"(Error|Exception)$", node.name) and node.name[0] != "_"
+    }
+
+
+def _year(micros: int) -> str:
+    """The year of a timestamp that is beyond those of `datetime`, by the mean length of a year."""
+    year = int(1970 + micros / 1e6 / 31_556_952)
+    return f"{year:,}".replace("-", "−")
+
+
+def test_every_class_of_errors_is_on_the_page_once() -> None:
+    listed = re.findall(r"^\| `(\w+)`", text("errors.md"), re.M)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == classes() - NO_USER_MEETS - {"HeadraceError"}
+
+
+REFUSED = {
+    "a record with its key, as a pickle": f"{block.LARGEST_RECORD >> 30} GiB",
+    "a line of a text file": f"{line_ranges.LONGEST_LINE >> 20} MiB",
+    "name of a state or timer of a `DoFn`": f"1 to {state_spec._LONGEST_NAME} bytes",
+    "name of a cell of a raw computation": f"1 to {key_context.LONGEST_NAME} bytes",
+    "timers of a key that fire one after the other in one bundle": f"{worker.ENDLESS:,}",
+    "the same for rounds of a column computation": f"{bundle.ENDLESS:,}",
+    "secret of a signed checkpoint": f"at least {signed_store._SHORTEST} bytes",
+    "shards of a file sink": f"{write_to_files._MOST:,}",
+    "timestamps": f"years {_year(MIN_TIMESTAMP)} to {_year(MAX_TIMESTAMP)}, whole microseconds",
+    "set of texts of a metric": f"{metric_cells.MOST_CHARACTERS:,} characters in all",
+}
+CHANGES = {
+    "records in an epoch": f"{epoch_size.USUAL:,}, or `--max_records_per_epoch`",
+    "records in an epoch with `--latency_aim`": f"never fewer than {epoch_size.LEAST:,}",
+    "key intervals and tasks of a step": f"{running_topology.MANY_TASKS}",
+    "claims or outputs of one element of a splittable `DoFn`": (
+        f"{allowance.MOST_CLAIMS:,}, or a bundle of {allowance.BUNDLE_SECONDS:g} second"
+    ),
+    "unacknowledged rows of weak productions": f"{stragglers._MOST_BYTES >> 20} MiB",
+    "values for `ApproximateQuantiles`": f"{approximate_quantiles._EXACT:,}",
+    "results recorded for a picture, of a step": f"{recorded_step.LIMIT:,} of each kind",
+    "an object store that fails": f"{object_store.PATIENCE_SECONDS:g} seconds",
+    "a signal": f"{signals.GRACE_SECONDS:g} seconds for the epoch, then {signals.LAST_SECONDS:g} for user code",
+}
+
+
+def rows(page: str, section: str) -> dict[str, str]:
+    """The first two columns of the table below a heading, without its head."""
+    part = re.search(rf"^## {section}\n(.*?)(?=^## |\Z)", text(page), re.M | re.S)
+    assert part is not None, f"no section {section}"
+    lines = [line.strip("|").split("|") for line in part[1].splitlines() if line.startswith("|")][2:]
+    return {line[0].strip(): line[1].strip() for line in lines}
+
+
+def test_limits_are_those_of_the_code() -> None:
+    assert rows("limits.md", "What is refused") == REFUSED
+    assert rows("limits.md", "What changes") == CHANGES
+
+
+def test_versions_are_those_of_the_package() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    versions = [found[1] for each in project["classifiers"] if (found := re.search(r":: (3\.\d+)$", each))]
+    page = text("compatibility.md")
+    assert f"| Python | {', '.join(versions)};" in page
+    [beam] = project["optional-dependencies"]["beam"]
+    assert f"| {beam.removeprefix('apache-beam==').removesuffix('.*')} |" in page
+    assert f"| checkpoint format | {marker.FORMAT_VERSION} |" in page
+
+
+def said() -> str:
+    """Every text of the product, without what is put into it, and every message of `tests/golden/wrong_input.md`."""
+    found = [(ROOT / "tests" / "golden" / "wrong_input.md").read_text(encoding="utf-8")]
+    for package in ("sdk", "lowlevel", "runners", "headrace/absent_names"):
+        for path in (ROOT / package).rglob("*.py"):
+            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            found += [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return "\n".join(found)
+
+
+PYTHONS = {"No module named 'headrace'"}
+
+
+def test_messages_on_the_page_are_those_of_the_code() -> None:
+    texts = said()
+    messages = set(re.findall(r'^\| "([^"]+)" \|', unescape(text("troubleshooting.md")), re.M)) - PYTHONS
+    assert len(messages) > 30
+    pieces = {piece.strip(" ;:,.") for message in messages for piece in re.split(r"…|<…>", message)}
+    assert not [piece for piece in pieces if piece not in texts]
