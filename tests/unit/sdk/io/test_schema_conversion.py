@@ -4,7 +4,6 @@ import datetime
 import decimal
 import io
 import math
-import zoneinfo
 
 import numpy as np
 import pyarrow as pa
@@ -133,7 +132,7 @@ def test_parts_of_columns_are_written_as_they_are(kind):
 
 
 def zoned(value):
-    """A time in a zone of Python's own; earlier releases of pyarrow take pytz for it where that is installed."""
+    """An instant and the name of its zone: earlier releases of pyarrow take pytz where that is installed."""
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.replace(tzinfo=zoneinfo.ZoneInfo(str(value.tzinfo)))
+        return value.astimezone(datetime.UTC), str(value.tzinfo)
     return value
