@@ -85,11 +85,17 @@ def _run(folder: Path, *command: str | Path) -> str:
     return subprocess.run(command, cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
+def _runs(python: str) -> bool:
+    """Whether an interpreter is there. Version managers put programs in the path that only say that it is not."""
+    path = shutil.which(python)
+    return path is not None and subprocess.run([path, "-c", ""], capture_output=True, check=False).returncode == 0
+
+
 def main(pythons: list[str]) -> None:
     """Build, and try the wheel with each interpreter and the source distribution with the first."""
     wheel, source = build()
     check_contents(wheel)
-    found = list(filter(shutil.which, pythons or PYTHONS))
+    found = list(filter(_runs, pythons or PYTHONS))
     if missing := sorted(set(pythons or PYTHONS).difference(found)):
         print(f"not tried, as they are not here: {', '.join(missing)}")
     for number, python in enumerate(found):
