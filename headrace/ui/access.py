@@ -66,8 +66,15 @@ class Access:
         names = {host.lower(), "localhost", socket.gethostname().lower(), socket.getfqdn().lower()}
         return cls(host, secrets.token_urlsafe(32), frozenset(names))
 
-    def refusal(self, method: str, host: str) -> Refusal | None:
-        """Why a request is refused, whoever makes it; None if it is not."""
+    def refusal(self, method: str, host: str, fetched_by: str = "", mode: str = "") -> Refusal | None:
+        """Why a request is refused, whoever makes it; None if it is not.
+
+        Args:
+            method: The method of HTTP.
+            host: The header Host.
+            fetched_by: The header Sec-Fetch-Site, by which a browser says whose page makes the request.
+            mode: The header Sec-Fetch-Mode: `navigate` if a person follows a link.
+        """
         if method not in ("GET", "HEAD"):
             return Refusal(HTTPStatus.METHOD_NOT_ALLOWED, "The page is read only: GET and HEAD are all it answers.")
         if not self._is_own(_name_of(host)):
@@ -76,6 +83,9 @@ class Access:
                 HTTPStatus.MISDIRECTED_REQUEST,
                 f"The page is not served under this name. Open it by the machine's address, or as {known}.",
             )
+        if fetched_by in ("cross-site", "same-site") and mode != "navigate":
+            # It could not read the answer, but keep the run busy with making it.
+            return Refusal(HTTPStatus.FORBIDDEN, "Pages of other sites are not answered.")
         return None
 
     def _is_own(self, name: str) -> bool:

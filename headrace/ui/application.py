@@ -198,7 +198,8 @@ class _Guarded:
         from starlette.responses import RedirectResponse
 
         request = Request(scope)
-        if (refusal := self._access.refusal(request.method, request.headers.get("host", ""))) is not None:
+        told = (request.headers.get(name, "") for name in ("host", "sec-fetch-site", "sec-fetch-mode"))
+        if (refusal := self._access.refusal(request.method, *told)) is not None:
             return _refused(refusal)
         given = request.query_params.get("token")
         if request.url.path == "/" and given is not None and self._access.token is not None:

@@ -37,6 +37,10 @@ class PageReporter:
     Raises:
         ImportError: The extra `ui` is not installed.
         PortError: The port cannot be opened when the reporter is entered.
+
+    >>> with PageReporter(title="scores") as page:  # and a run of Pipeline(..., progress=page) in the block
+    ...     page.address.rpartition(":")[0]
+    'http://127.0.0.1'
     """
 
     def __init__(

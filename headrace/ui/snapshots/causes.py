@@ -39,8 +39,7 @@ class Causes:
         self._pending = oldest_by_consumer(commit.pending)
         self._makers: dict[str, list[Member]] = {}
         for member in commit.topology.members:
-            # An injector has the name of its stream.
-            for stream in member.outputs or ((member.name,) if member.kind == INJECTOR else ()):
+            for stream in member.outputs:
                 self._makers.setdefault(stream, []).append(member)
 
     def text(self, step: str) -> str:

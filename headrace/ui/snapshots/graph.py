@@ -127,7 +127,7 @@ def _about(member: Member, levels: Mapping[str, int]) -> str:
 def _arrows(members: Sequence[Member], inner: set[str]) -> Iterator[Arrow]:
     makers: dict[str, list[Member]] = {}
     for member in members:
-        for stream in member.outputs or ((member.name,) if member.kind == INJECTOR else ()):
+        for stream in member.outputs:
             makers.setdefault(stream, []).append(member)
 
     def sources(streams: Sequence[str], seen: frozenset[str] = frozenset()) -> Iterator[Member]:

@@ -176,6 +176,18 @@ def test_a_name_that_somebody_else_has_pointed_here_is_refused(server: PageServe
         assert "clicks" not in answer.text
 
 
+def test_pages_of_other_sites_may_link_here_and_nothing_else(server: PageServer) -> None:
+    for site, mode, status in (
+        ("cross-site", "no-cors", 403),
+        ("same-site", "cors", 403),
+        ("cross-site", "navigate", 200),
+        ("same-origin", "cors", 200),
+        ("none", "navigate", 200),
+    ):
+        headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+        assert asked(server.port, "/live.json", **headers).status == status, headers
+
+
 def test_elsewhere_a_token_is_asked_for(guarded: PageServer) -> None:
     token = guarded.access.token
     assert token is not None and len(token) >= 43

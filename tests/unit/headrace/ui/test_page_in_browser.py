@@ -28,6 +28,8 @@ STICKING_OUT = """(() => {
   return [...document.querySelectorAll("main *")].filter((each) => !inScroller(each) && place(each).width > 0
     && place(each).right > innerWidth + 1).map((each) => each.outerHTML.slice(0, 120));
 })()"""
+GRAPHS_CUT = """[...document.querySelectorAll(".graph svg")].map((its) => its.parentNode)
+  .filter((its) => its.scrollWidth > its.clientWidth + 1).length"""
 CONTRASTS = """(() => {
   const channels = (colour) => colour.match(/[\\d.]+/g).map(Number);
   const light = (colour) => channels(colour).slice(0, 3).map((each) => each / 255)
@@ -115,6 +117,7 @@ def test_nothing_sticks_out_and_every_text_can_be_read(page: Page, width: int) -
         time.sleep(0.3)
         assert page.browser.run("document.documentElement.scrollWidth - innerWidth") == 0
         assert page.browser.run(STICKING_OUT) == []
+        assert page.browser.run(GRAPHS_CUT) == 0
         assert page.browser.run(CONTRASTS) == []
 
 

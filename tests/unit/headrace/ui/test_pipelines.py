@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import pytest
@@ -174,10 +175,8 @@ def test_a_checkpoint_that_goes_away_is_told_and_what_was_seen_stays(tmp_path: P
 def test_reading_waits_longer_the_longer_it_took(tmp_path: Path) -> None:
     times = iter([0.0, 0.5, 2.0, 49.0, 51.0])
     place = stopped(tmp_path / "state")
-    with (
-        patch.object(pipelines.time, "monotonic", lambda: next(times)),
-        patch.object(pipelines.time, "thread_time", iter([0.0, 0.2]).__next__),
-    ):
+    clocks = SimpleNamespace(monotonic=times.__next__, thread_time=iter([0.0, 0.2]).__next__)
+    with patch.object(pipelines, "time", clocks):
         reader = CheckpointReader(place, share=0.004)
         assert reader.look(), "at 0.0 s, and it takes a fifth of a second"
         assert [reader._pace.is_due for _ in range(3)] == [False, False, True]

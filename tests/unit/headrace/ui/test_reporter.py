@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -86,7 +87,7 @@ def test_while_nobody_looks_there_is_a_sample_a_second_and_nothing_else() -> Non
     progress = EpochProgress(1, 1, 1, 0, 0, 0, 0, 0, 0.1)
     with (
         patch.object(course.Course, "note", lambda self, sample: noted.append(sample.epoch)),
-        patch.object(pipelines.time, "monotonic", iter([0.1 * number for number in range(100)]).__next__),
+        patch.object(pipelines, "time", SimpleNamespace(monotonic=iter([0.1 * n for n in range(100)]).__next__)),
     ):
         for _ in range(50):
             page(progress)
