@@ -8,7 +8,10 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
+from functools import cache
 from html import unescape
+
+import pytest
 
 from headrace.lowlevel import metric_cells
 from headrace.lowlevel.checkpoint.log import marker
@@ -41,10 +44,11 @@ def text(page: str) -> str:
     return (DOCS / page).read_text(encoding="utf-8")
 
 
-def classes() -> set[str]:
-    """Names of the exception classes of the product."""
+@cache
+def classes() -> dict[str, list[str]]:
+    """Exception class of the product -> names of its bases."""
     return {
-        node.name
+        node.name: [ast.unparse(base) for base in node.bases]
         for package in ("sdk", "lowlevel", "runners", "headrace/cli")
         for path in (ROOT / package).rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
@@ -61,7 +65,24 @@ def _year(micros: int) -> str:
 def test_every_class_of_errors_is_on_the_page_once() -> None:
     listed = re.findall(r"^\| `(\w+)`", text("errors.md"), re.M)
     assert len(listed) == len(set(listed))
-    assert set(listed) == classes() - NO_USER_MEETS - {"HeadraceError"}
+    assert set(listed) == classes().keys() - NO_USER_MEETS - {"HeadraceError"}
+
+
+def ancestors(name: str) -> set[str]:
+    """All classes that an exception class of the product is a subclass of, as the source names them."""
+    bases = set(classes().get(name, []))
+    return bases.union(*map(ancestors, bases))
+
+
+@pytest.mark.parametrize(
+    "line", re.findall(r"^\| `\w+.*$", text("errors.md"), re.M), ids=lambda line: line.split("`")[1]
+)
+def test_bases_are_those_of_the_class(line: str) -> None:
+    head = line.split("|")[1]
+    name, *shown = re.findall(r"`(\w+)`", head.replace("no `HeadraceError`", ""))
+    found = ancestors(name)
+    assert found.issuperset(shown)
+    assert ("HeadraceError" in found) == ("no `HeadraceError`" not in head)
 
 
 REFUSED = {
