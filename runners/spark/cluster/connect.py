@@ -83,10 +83,13 @@ class Connect:
 
     def partitioned(self, table: pa.Table) -> DataFrame:
         """See `Cluster`. Rows say where they go, as the server divides what it gets over Connect by its own rule."""
-        chunks = [number for number, batch in enumerate(table.to_batches()) for _ in range(len(batch))]
+        batches = table.to_batches()
+        chunks = [number for number, batch in enumerate(batches) for _ in range(len(batch))]
         numbered = table.append_column(_CHUNK, pa.array(chunks, pa.int32()))
         numbered = numbered.append_column(_ROW, pa.array(range(len(table)), pa.int32()))
-        frame = placed(self.session.createDataFrame(numbered), len(table.to_batches()), _CHUNK)
+        frame = self.session.createDataFrame(numbered)
+        # One partition needs no shuffle.
+        frame = frame.coalesce(1) if len(batches) == 1 else placed(frame, len(batches), _CHUNK)
         return frame.sortWithinPartitions(_ROW).select(*table.column_names)
 
     @contextmanager

@@ -178,5 +178,5 @@ _SLOTS: dict[str, _Slots] = {}
 
 def _slots_of(cluster: Cluster) -> _Slots:
     if (slots := _SLOTS.get(application := cluster.application())) is None:
-        slots = _SLOTS[application] = _Slots(cluster.parallelism())
+        slots = _SLOTS.setdefault(application, _Slots(cluster.parallelism()))
     return slots
