@@ -210,7 +210,7 @@ class EpochSink(ABC):
     def begin(self, anew: bool) -> bytes | None:
         """See `BeginningSink`."""
         self.prepare()
-        self._run = None
+        # A run that goes on has it in its newest commit, which is delivered next.
         if anew:
             number = randbits(62)
             before = None if self._sink is None else self.stored(self._sink)

@@ -23,6 +23,7 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
     TableAddress,
+    check_table_name,
     columns_of,
     decoded,
     encoded,
@@ -133,7 +134,7 @@ class IcebergSink(EpochSink):
     def _commit(self, table: Table, sink: str, mark: Mark, receipts: Sequence[bytes]) -> None:
         transaction = transaction_of(table)
         before = transaction.table_metadata.current_snapshot_id
-        summary = {"headrace.sink": sink, "headrace.epoch": str(mark.epoch)}
+        summary = {"headrace-sink": sink, "headrace-epoch": str(mark.epoch)}
         if self._mode == "append":
             self._add(transaction, table, summary, receipts)
         else:
@@ -236,7 +237,8 @@ class WriteToIceberg(Write):
         sink: str | None = None,
     ) -> None:
         require_package()
-        _check_table(table, schema)
+        check_table_name(table)
+        _check_schema(schema)
         check_mode(mode, keys, keys if schema is None or isinstance(keys, str) else schema.names)
         if mode == "changelog" and not keys:
             raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
@@ -245,8 +247,6 @@ class WriteToIceberg(Write):
         )
 
 
-def _check_table(table: object, schema: object) -> None:
-    if not isinstance(table, str) or "." not in table or not all(table.split(".")):
-        raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")
+def _check_schema(schema: object) -> None:
     if schema is not None and not isinstance(schema, pa.Schema):
         raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")

@@ -25,7 +25,7 @@ _coder = PickleCoder()
 
 
 class IcebergError(HeadraceError, RuntimeError):
-    """An Iceberg table could not be written; the message says what is committed."""
+    """An Iceberg table could not be read or written; the message says what is committed."""
 
 
 def require_package() -> None:
@@ -33,7 +33,15 @@ def require_package() -> None:
     try:
         import_module("pyiceberg.catalog")
     except ImportError as error:
-        raise ImportError("Iceberg tables are written by pyiceberg: pip install 'headrace[iceberg]'") from error
+        raise ImportError(
+            "Iceberg tables are read and written by pyiceberg: pip install 'headrace[iceberg]'"
+        ) from error
+
+
+def check_table_name(table: object) -> None:
+    """Raise `TypeError` for a name without a namespace."""
+    if not isinstance(table, str) or "." not in table or not all(table.split(".")):
+        raise TypeError(f"table must be namespace and name, such as 'shop.sales', got {table!r:.200}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +99,7 @@ def marked(sink: str, mark: Mark) -> dict[str, str]:
 
 
 def _property(sink: str) -> str:
-    return f"headrace.sink.{sink}"
+    return f"headrace-sink.{sink}"
 
 
 class StagedDataFile(NamedTuple):

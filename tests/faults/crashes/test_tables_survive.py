@@ -130,6 +130,30 @@ def test_a_driver_that_was_replaced_delivers_late(world, mode, tmp_path, tally):
     run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}")
 
 
+class DiesAt(FixedSize):
+    """Crashes at a step of an epoch."""
+
+    def __init__(self, name, epoch):
+        super().__init__(0)
+        self._place = (name, epoch)
+
+    def step(self, name, epoch):
+        if (name, epoch) == self._place:
+            raise Crash
+
+
+@pytest.mark.parametrize("step", ["committed", "delivered"])
+def test_a_driver_dies_in_each_epoch(world, step, tmp_path, tally):
+    """Each commit tells the next driver which run it is, also the first one after a restart."""
+    run = tally(row=2)
+    for epoch in (1, 2, 3):
+        run.plan()
+        assert not attempt(world, "append", tmp_path / "checkpoint", DiesAt(step, epoch))
+        run.fire()
+    assert attempt(world, "append", tmp_path / "checkpoint", FixedSize(0))
+    run.compare(Counter(ROWS).elements(), world.rows("append").elements(), f"{world.name}, {step}")
+
+
 def test_a_run_that_begins_anew_keeps_its_predecessor_out(world, tmp_path):
     sinks = [world.writing("append").sink() for _ in range(2)]
     sinks[0].begin(True)

@@ -10,6 +10,8 @@ import pytest
 import headrace as beam
 from headrace.io import DatabaseWriteError, SinkTakenError, WriteToDatabase
 from headrace.lowlevel import Batch, StepError
+from headrace.runners.engine.driver.delivery import after, begun, held
+from headrace.runners.engine.driver.delivery import deliver as deliver_all
 from headrace.runners.local import LocalRunner
 from headrace.sdk.io.database.statements import Dialect, Statements
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
@@ -227,6 +229,16 @@ class TestExactlyOnce:
         sink.deliver(1, [sink.held()])
         assert sink.stage(Batch([], []), 1, 0, "t") is None
         assert database.run("SELECT * FROM headrace_epochs") == []
+
+    def test_a_sink_of_a_topology_that_is_changed_live_goes_on_with_the_run(self, tmp_path):
+        database = Database(lambda: sqlite3.connect(tmp_path / "shop.db"))
+        old, new = database.sink("sold"), database.writing("sold").sink()
+        before, sinks = held({"out": ("sold", old)}), {"out": ("sold", new)}
+        receipts = after(after(before, begun(sinks, ["out"])), held(sinks))
+        deliver_all(sinks, 2, receipts)
+        assert held(sinks) == before
+        deliver(new, 3, ("tea", 3))
+        assert database.sold() == [("tea", 3)]
 
 
 class TestRaces:

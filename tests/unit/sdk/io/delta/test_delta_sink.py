@@ -100,7 +100,7 @@ class TestFiles:
         assert sorted(found, key=repr) == sorted(elements, key=repr)
         [one] = (
             DeltaTable(tmp_path)
-            .to_pyarrow_table(partitions=[("shop", "=", "ü"), ("day", "=", "2024-01-02")])
+            .to_pyarrow_table(filters=[("shop", "=", "ü"), ("day", "=", date(2024, 1, 2))])
             .to_pylist()
         )
         assert one["amount"] == 1
@@ -184,6 +184,26 @@ class TestOtherWriters:
         zombie.deliver(1, receipts)
         assert not successors
         assert pairs(tmp_path) == [("tea", 1)]
+
+    @pytest.mark.parametrize("mode", ["append", "upsert"])
+    def test_what_was_deleted_since_does_not_come_back(self, tmp_path, monkeypatch, mode):
+        """The same data file, added twice, would be one file; but not after it was removed."""
+        keys = () if mode == "append" else ["product"]
+        zombie = sink(tmp_path, mode=mode, keys=keys)
+        receipts = staged(zombie, 1, ("tea", 1))
+        opened, successors = delta_sink.opened, [sink(tmp_path, mode=mode, keys=keys, anew=False)]
+
+        def late(*arguments):
+            table = opened(*arguments)
+            if successors:
+                successors.pop().deliver(1, receipts)
+                DeltaTable(tmp_path).delete("product = 'tea'")
+            return table
+
+        monkeypatch.setattr(delta_sink, "opened", late)
+        zombie.deliver(1, receipts)
+        assert not successors
+        assert pairs(tmp_path) == []
 
     def test_others_are_faster_again_and_again(self, tmp_path, monkeypatch):
         made = sink(tmp_path, mode="upsert", keys=["product"])

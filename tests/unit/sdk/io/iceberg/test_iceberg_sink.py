@@ -90,7 +90,7 @@ class TestModes:
             {"product": "tea", "amount": 1},
         ]
         summaries = [snapshot.summary for snapshot in lake.table().snapshots()]
-        assert [(each["headrace.sink"], each["headrace.epoch"]) for each in summaries] == [
+        assert [(each["headrace-sink"], each["headrace-epoch"]) for each in summaries] == [
             ("sales", str(epoch)) for epoch in (1, 2, 3)
         ]
 

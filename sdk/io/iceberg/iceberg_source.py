@@ -1,0 +1,292 @@
+"""What: rows of an Iceberg table as a collection: those of a snapshot, or also those that each later one appends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+
+from headrace.lowlevel.code_pickling import Portable
+from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.records.record import Batch
+from headrace.lowlevel.stored_names import named
+from headrace.lowlevel.time import DurationTypes
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import MatchedFile
+from headrace.sdk.io.iceberg.iceberg_table import (
+    IcebergError,
+    TableAddress,
+    check_table_name,
+    columns_of,
+    require_package,
+)
+from headrace.sdk.io.parquet.hive_partitions import FolderColumns
+from headrace.sdk.io.parquet.parquet_source import ParquetFormat
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_timestamp
+from headrace.sdk.transforms.core.source import Source
+
+if TYPE_CHECKING:
+    from pyiceberg.table import FileScanTask, Table
+    from pyiceberg.table.snapshots import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergRows:
+    """Rows of a data file for one task: those from `start` to before `stop`, deleted ones left out before."""
+
+    address: TableAddress
+    schema_id: int
+    task: FileScanTask
+    start: int
+    stop: int
+    format: ParquetFormat
+
+    def read(self) -> Iterator[Batch]:
+        """The elements of the rows. Raises `IcebergError` that names the file."""
+        from pyiceberg.expressions import AlwaysTrue
+        from pyiceberg.io.pyarrow import ArrowScan
+
+        path, position = self.task.file.file_path, 0
+        file = MatchedFile(path, self.task.file.file_size_in_bytes, 0)
+        try:
+            table = self.address.load()
+            scan = ArrowScan(table.metadata, table.io, table.schemas()[self.schema_id], AlwaysTrue())
+            for rows in scan.to_record_batches([self.task]):
+                low, high = max(self.start - position, 0), min(self.stop - position, rows.num_rows)
+                if low < high:
+                    yield self.format.batch(rows.slice(low, high - low), file)
+                position += rows.num_rows
+                if position >= self.stop:
+                    return
+        except BadTimestamp as error:
+            raise IcebergError(f"{path}, in the rows from {self.start} on: {error}") from error
+        except Exception as error:
+            raise IcebergError(f"{path} cannot be read; nothing of it is committed: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """The position of the source. Persisted: every field, as a tuple."""
+
+    snapshot: int | None
+    """The snapshot whose files are read; None for a table that has none yet."""
+    is_whole: bool
+    """Whether all of its files are read, or those that it has appended."""
+    file: int = 0
+    """Number of the next file."""
+    row: int = 0
+    """Number of its next row."""
+
+    def plain(self) -> object:
+        """The position for the checkpoint."""
+        return (self.snapshot, self.is_whole, self.file, self.row)
+
+    @classmethod
+    def of(cls, plain: object) -> _Position:
+        """The position of the result of `plain`."""
+        return cls(*cast("tuple[int | None, bool, int, int]", plain))
+
+
+@named("IcebergInjector")
+class IcebergInjector(BaseInjector):
+    """Reads the files of a snapshot, and those that later ones append.
+
+    Args:
+        address: The table.
+        schema_id: Number of the schema that elements have.
+        format_: What becomes of rows.
+        snapshot: The snapshot that is read as a whole; None for the newest one when the pipeline first starts.
+        continuous: Whether later snapshots are read.
+        max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
+        interval: Seconds between two looks for a new snapshot.
+    """
+
+    def __init__(
+        self,
+        address: TableAddress,
+        schema_id: int,
+        format_: ParquetFormat,
+        snapshot: int | None,
+        continuous: bool,
+        max_delay: int | None,
+        interval: float,
+    ) -> None:
+        self._address, self._schema_id, self._format = address, schema_id, format_
+        self._snapshot, self._continuous = snapshot, continuous
+        self.max_delay = max_delay
+        self._interval = interval
+        self._looked = float("-inf")
+        self._table: Table | None = None
+        """The table at the last look."""
+        self._known: tuple[int | None, bool, list[FileScanTask]] | None = None
+        """The snapshot that was looked at last, and its files."""
+
+    def start(self) -> object:
+        """All files of the first snapshot."""
+        newest = self._address.load().current_snapshot()
+        first = newest.snapshot_id if self._snapshot is None and newest is not None else self._snapshot
+        return _Position(first, True).plain()
+
+    def plan(self, position: object, limit: int, splits: int) -> Delivery:
+        """The next files, in the order of snapshots."""
+        at, total = _Position.of(position), 0
+        share = max(1, -(-limit // max(1, splits)))
+        pieces: list[Split] = []
+        while total < limit:
+            tasks = self._tasks(at)
+            if at.file < len(tasks):
+                records = tasks[at.file].file.record_count
+                stop = min(at.row + min(share, limit - total), records)
+                pieces.append(IcebergRows(self._address, self._schema_id, tasks[at.file], at.row, stop, self._format))
+                total += max(1, stop - at.row)
+                at = replace(at, row=stop) if stop < records else replace(at, file=at.file + 1, row=0)
+            elif self._continuous and (following := self._next(at)) is not None:
+                at = _Position(following.snapshot_id, False)
+            else:
+                break
+        done = not self._continuous and at.file >= len(self._tasks(at))
+        idle = not pieces and not done
+        quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
+        return Delivery(pieces, at.plain(), done=done, idle=idle, quiet_seconds=quiet)
+
+    def _tasks(self, at: _Position) -> list[FileScanTask]:
+        if self._known is None or self._known[:2] != (at.snapshot, at.is_whole):
+            self._known = (at.snapshot, at.is_whole, self._planned(at))
+        return self._known[2]
+
+    def _planned(self, at: _Position) -> list[FileScanTask]:
+        """The files of a snapshot or those that it has appended, ordered by path. Raises `IcebergError`."""
+        if at.snapshot is None:
+            return []
+        table = self._table = self._table or self._address.load()
+        if (snapshot := table.snapshot_by_id(at.snapshot)) is None:
+            raise _gone(self._address, at.snapshot)
+        if at.is_whole:
+            found = table.scan(snapshot_id=at.snapshot).plan_files()
+        elif (operation := _operation(snapshot)) == "append":
+            appended = table.incremental_append_scan().from_snapshot_id_inclusive(at.snapshot)
+            found = appended.to_snapshot_id_inclusive(at.snapshot).plan_files()
+        elif operation == "replace":
+            found = []
+        else:
+            raise IcebergError(
+                f"snapshot {at.snapshot} of {self._address.table} deletes or changes rows ({operation}), which "
+                "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
+                f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.snapshot}"
+            )
+        return sorted(found, key=lambda task: task.file.file_path)
+
+    def _next(self, at: _Position) -> Snapshot | None:
+        """The snapshot that follows, as far as it is time to look. Raises `IcebergError` if it is gone."""
+        if (following := self._child(at)) is not None:
+            return following
+        if time.monotonic() - self._looked < self._interval:
+            return None
+        self._looked = time.monotonic()
+        self._table = self._address.load()
+        return self._child(at)
+
+    def _child(self, at: _Position) -> Snapshot | None:
+        table = self._table
+        following = None if table is None else table.current_snapshot()
+        while following is not None and following.snapshot_id != at.snapshot:
+            if following.parent_snapshot_id == at.snapshot:
+                return following
+            assert table is not None, "it has a snapshot"
+            parent = following.parent_snapshot_id
+            if parent is None or (before := table.snapshot_by_id(parent)) is None:
+                raise _gone(self._address, at.snapshot)
+            following = before
+        return None
+
+
+def _operation(snapshot: Snapshot) -> str:
+    return "unknown operation" if snapshot.summary is None else str(snapshot.summary.operation.value)
+
+
+def _gone(address: TableAddress, snapshot: int | None) -> IcebergError:
+    return IcebergError(
+        f"what follows snapshot {snapshot} of {address.table} is no longer known: it has expired, or the table was "
+        "rolled back; nothing of it was read. Keep snapshots longer; to go on, begin on an empty checkpoint"
+    )
+
+
+class ReadFromIceberg(Source):
+    """Rows of an Iceberg table as dicts.
+
+    Needs `pip install 'headrace[iceberg]'`.
+
+    Args:
+        table: Namespace and name of the table, with dots between.
+        snapshot_id: The snapshot to read; by default the newest one when the pipeline first starts.
+        columns: Names of the columns that elements have; None for all.
+        as_rows: Whether elements are `Row`s instead of dicts.
+        catalog_name: Name of the catalog, as in pyiceberg's configuration.
+        catalog_properties: Properties of the catalog, such as `type`, `uri` and `warehouse`.
+        timestamp: What gives the event time of an element: the name of a column, or a function of the element.
+        max_delay: Delay of the watermark behind the greatest timestamp read, in seconds. None for a perfect watermark,
+            which waits for the end of the input.
+        continuous: Whether to go on with the rows that each later snapshot appends, without end. Snapshots that arrange
+            rows anew are passed over; one that deletes or changes rows ends the run with `IcebergError`.
+        interval: Time between two looks for a new snapshot, in seconds.
+
+    Raises:
+        ImportError: pyiceberg is not installed.
+        TypeError: An argument has a wrong type.
+        ValueError: Arguments do not fit together, or name a column that the table does not have.
+        IcebergError: There is no such table or snapshot.
+    """
+
+    def __init__(
+        self,
+        table: str,
+        snapshot_id: int | None = None,
+        columns: Sequence[str] | None = None,
+        as_rows: bool = False,
+        *,
+        catalog_name: str = "default",
+        catalog_properties: Mapping[str, str] | None = None,
+        timestamp: TimestampOf = None,
+        max_delay: DurationTypes | None = None,
+        continuous: bool = False,
+        interval: float = 1.0,
+    ) -> None:
+        super().__init__()
+        require_package()
+        check_table_name(table)
+        delay = check_timestamp(timestamp, max_delay)
+        if continuous and delay is None:
+            raise ValueError(
+                "continuous reading needs event times, and how late they may be; give timestamp and max_delay"
+            )
+        self._address = TableAddress.of(table, catalog_name, catalog_properties)
+        schema, self._schema_id = self._schema(snapshot_id, continuous)
+        used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
+        if unknown := [name for name in used if name not in schema.names]:
+            raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
+        by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
+        chosen = None if columns is None else tuple(columns)
+        self._format = ParquetFormat(chosen, as_rows, by, FileTimes(False, None), FolderColumns())
+        self.is_bounded = not continuous
+        self._arguments = (snapshot_id, continuous, delay, interval)
+
+    def _schema(self, snapshot_id: int | None, continuous: bool) -> tuple[pa.Schema, int]:
+        """Columns and number of the schema of the snapshot, or of the newest. Raises `IcebergError`."""
+        name = self._address.table
+        try:
+            table = self._address.load()
+        except Exception as error:
+            raise IcebergError(f"{name} cannot be read as an Iceberg table; nothing has run: {error}") from error
+        if snapshot_id is None:
+            return columns_of(table), table.schema().schema_id
+        if (snapshot := table.snapshot_by_id(snapshot_id)) is None:
+            raise IcebergError(f"{name} has no snapshot {snapshot_id}; nothing has run. Name one that it has kept")
+        schema = table.schema() if continuous or snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
+        return cast(pa.Schema, schema.as_arrow()), schema.schema_id
+
+    def injector(self) -> IcebergInjector:
+        """The injector, which plans files on the driver."""
+        return IcebergInjector(self._address, self._schema_id, self._format, *self._arguments)
