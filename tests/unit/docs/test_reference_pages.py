@@ -33,6 +33,7 @@ from tests.pages import DOCS, ROOT
 NO_USER_MEETS = {
     "LeftError",
     "MisuseError",
+    "TableMovedError",
     "TooMuchError",
     "UnlikeError",
     "UnstableKeyError",
