@@ -51,8 +51,8 @@ class Classic:
         return self.session.sparkContext.applicationId
 
     def setting(self, name: str) -> str | None:
-        """See `Cluster`."""
-        return self.session.sparkContext.getConf().get(name)
+        """See `Cluster`. The context's own method would read all settings, for some ten milliseconds."""
+        return self.session.conf.get(name, None)
 
     def is_driver_here(self) -> bool:
         """See `Cluster`."""
