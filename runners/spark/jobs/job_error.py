@@ -119,7 +119,7 @@ def _died(match: re.Match[str], text: str) -> _Reason:
     return _Reason(
         f"a Python worker process ended without an error message{_where(text)}: it was killed, {_MEMORY}, or user code "
         "ended it, as os._exit does",
-        "if memory ran out, let an epoch read less (-o max_records_per_epoch=…), run fewer tasks at once, or take a "
+        "if memory ran out, let an epoch read less (--max_records_per_epoch=…), run fewer tasks at once, or take a "
         "machine with more memory",
     )
 

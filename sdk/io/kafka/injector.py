@@ -212,13 +212,20 @@ class KafkaInjector(BaseInjector):
 
     def holder(self, position: object) -> str | None:
         """A description of the partition that the watermark waits for; None if all partitions are finished."""
-        positions, _ = _from_plain(position)
+        positions, watermark = _from_plain(position)
         unfinished = [(current.greatest, partition) for partition, current in positions.items() if not current.finished]
         if not unfinished:
             return None
-        greatest, (topic, number) = min(unfinished)
+        # The watermark has passed idle partitions, so that they are behind it.
+        waited_for = [each for each in unfinished if self._watermark_of(each[0]) >= watermark]
+        greatest, (topic, number) = min(waited_for or unfinished)
         reached = "nothing was read of yet" if greatest == MIN_TIMESTAMP else f"was read up to timestamp {greatest}"
         return f"partition {number} of topic {topic!r}, which {reached}"
+
+    def _watermark_of(self, greatest: int) -> int:
+        """The watermark of a partition with this greatest timestamp."""
+        delay = self._policy.max_delay
+        return MIN_TIMESTAMP if delay is None else heuristic_watermark(greatest, delay)
 
     def _new(self, known: PartitionPositions) -> PartitionPositions:
         """Partitions that were added to the topics, each at its first offset."""
@@ -255,7 +262,7 @@ class KafkaInjector(BaseInjector):
         self._busy |= dict.fromkeys(ready, now)
         watermarks, holding = [], []
         for partition, current in positions.items():
-            watermark = heuristic_watermark(current.greatest, self._policy.max_delay)
+            watermark = self._watermark_of(current.greatest)
             watermarks.append(watermark)
             idle = timeout is not None and now - self._busy.setdefault(partition, now) > timeout
             if not idle and not current.finished:

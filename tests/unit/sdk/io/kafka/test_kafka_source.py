@@ -187,7 +187,9 @@ class TestWatermark:
         kafka.send(topic, [(1, b"", b"", 6000)])
         _, _, _, position = self.step(injector, position)
         self.now = 11
-        assert self.step(injector, position)[1] == 5_000_000, "partition 1 is not idle, 0 and the others are"
+        _, watermark, _, after = self.step(injector, position)
+        assert watermark == 5_000_000, "partition 1 is not idle, 0 and the others are"
+        assert "partition 1" in injector.holder(after)
         self.now = 20
         assert self.step(injector, position)[1] == 8_000_000, "all are, so none holds"
 
