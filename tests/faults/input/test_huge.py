@@ -26,6 +26,8 @@ TIMES = 8
 """So many times what an epoch brings to a task, at most, is in the task's memory (docs/semantics.md)."""
 USUAL = 256 * MIB
 """What a task's process takes besides."""
+LITTLE = 64 * MIB
+"""What it may take more than before, besides."""
 END = 10**9
 Item = tuple[int, bytes, bytes]
 """Number, key and value."""
@@ -147,18 +149,20 @@ def test_in_memory(what: str, tally: Callable[[int], Tally]) -> None:
 def test_in_the_workers_memory(what: str, spark: SparkSession, tally: Callable[[int], Tally]) -> None:
     injector, limit = SIZES[what]
     counts = tally(13)
-    peaks(spark)
+    before = max(now for _, now in peaks(spark))
     bring(SparkRunner(spark, intervals=2).run_topology, injector, limit, counts)
-    peak = max(peaks(spark))
+    peak = max(peak for peak, _ in peaks(spark))
     # The last epoch brings everything that is kept.
     brought = max(limit, injector.keys) * (injector.key_bytes + injector.value_bytes + 400)
     counts.note("MiB brought by an epoch", brought // MIB)
     counts.note("MiB of a worker at the most", peak // MIB)
-    assert peak <= USUAL + TIMES * brought, f"{peak:,} bytes for {brought:,}"
+    # Other tests of the session may have loaded libraries that such a worker does not need.
+    allowed = max(USUAL, before + LITTLE) + TIMES * brought
+    assert peak <= allowed, f"{peak:,} bytes for {brought:,}, after {before:,}"
 
 
-def peaks(spark: SparkSession) -> list[int]:
-    """The most memory that each worker had since this was asked before, bytes."""
+def peaks(spark: SparkSession) -> list[tuple[int, int]]:
+    """The most memory that each worker had since this was asked before, and what it has now, bytes."""
 
     def ask(batches: Iterator[pd.DataFrame]) -> Iterator[pd.DataFrame]:
         for _ in batches:
@@ -167,10 +171,12 @@ def peaks(spark: SparkSession) -> list[int]:
             told = {line.split(":")[0]: line.split()[1] for line in status if line.startswith("Vm")}
         with open("/proc/self/clear_refs", "w", encoding="ascii") as again:
             again.write("5")
-        yield pd.DataFrame({"pid": [os.getpid()], "peak": [int(told["VmHWM"]) * 1024]})
+        sizes = {"peak": [int(told["VmHWM"]) * 1024], "now": [int(told["VmRSS"]) * 1024]}
+        yield pd.DataFrame({"pid": [os.getpid()], **sizes})
 
-    rows = spark.range(0, 8, 1, 8).mapInPandas(ask, "pid long, peak long").collect()
-    first: dict[int, int] = {}
+    rows = spark.range(0, 8, 1, 8).mapInPandas(ask, "pid long, peak long, now long").collect()
+    found: dict[int, tuple[int, int]] = {}
     for row in rows:
-        first[row.pid] = max(row.peak, first.get(row.pid, 0))
-    return list(first.values())
+        peak, now = found.get(row.pid, (0, 0))
+        found[row.pid] = max(peak, row.peak), max(now, row.now)
+    return list(found.values())

@@ -104,9 +104,9 @@ def test_the_secret_is_not_shown() -> None:
 
 
 def session(parallelism: int = 2, **settings: str) -> SparkSession:
-    conf = {name.replace("_", "."): value for name, value in settings.items()}
-    context = SimpleNamespace(defaultParallelism=parallelism, getConf=lambda: conf, applicationId=f"{parallelism}")
-    return cast(SparkSession, SimpleNamespace(sparkContext=context))
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    context = SimpleNamespace(defaultParallelism=parallelism, applicationId=f"{parallelism}")
+    return cast(SparkSession, SimpleNamespace(sparkContext=context, conf=given))
 
 
 @pytest.mark.parametrize(
