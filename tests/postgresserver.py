@@ -10,12 +10,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 
 def programs() -> Path | None:
     """Where the newest server's programs are; None if there is none."""
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"), key=lambda path: int(path.parts[-3]))
     found = str(installed[-1]) if installed else shutil.which("initdb")
     return Path(found).parent if found else None
+
+
+def server_or_skip() -> Iterator[str]:
+    """For a fixture: the address of a server. Tests are skipped where none is installed; `./dev test` installs one."""
+    if (found := programs()) is None:
+        pytest.skip("no PostgreSQL server is installed")
+    with server(found) as address:
+        yield address
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.records.value_schema import Named
 from headrace.sdk.expressions.element_schema import Fields
 from headrace.sdk.functions.changelog import ChangeKind
-from headrace.sdk.io.epoch_sink import changes_of, check_names, net_of, row_of
+from headrace.sdk.io.epoch_sink import changes_of, check_mode, check_names, net_of, row_of
 from headrace.sdk.io.tables import table_of
 
 TAKEN = "headrace_taken"
@@ -70,3 +70,10 @@ def net_rows(tables: Iterable[pa.Table], keys: Sequence[str]) -> tuple[pa.Table,
     columns = [table.column(name).to_pylist() for name in keys]
     net = net_of(kinds, cast("list[Hashable]", list(zip(*columns, strict=True))))
     return table.take(pa.array(net.put, pa.int64())), table.take(pa.array(net.taken, pa.int64()))
+
+
+def check_mode_by_key(mode: object, keys: Sequence[str], columns: Sequence[str]) -> None:
+    """Do what `check_mode` does for a table that takes rows out by key only."""
+    check_mode(mode, keys, columns)
+    if mode == "changelog" and not keys:
+        raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")

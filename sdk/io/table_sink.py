@@ -9,7 +9,7 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.tables import table_of
+from headrace.sdk.io.tables import check_schema, table_of
 from headrace.sdk.transforms.core.write import Write
 
 TableFunction = Callable[[int, pa.Table], object]
@@ -79,6 +79,5 @@ class WriteToTables(Write):
     def __init__(self, function: TableFunction, schema: pa.Schema | None = None) -> None:
         if not callable(function):
             raise TypeError(f"WriteToTables takes a function of epoch and table, got {function!r:.200}")
-        if schema is not None and not isinstance(schema, pa.Schema):
-            raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+        check_schema(schema)
         super().__init__(TableSink(function, schema))

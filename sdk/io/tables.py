@@ -144,3 +144,9 @@ def _explained(records: list[dict[str, object]], schema: pa.Schema | None, error
         except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as reason:
             return f"element {record!r:.200} does not fit the schema: {reason}"
     return f"elements of this part have no common schema: {error}; state one with schema=pyarrow.schema(...)"
+
+
+def check_schema(schema: object) -> None:
+    """Raise `TypeError` for an argument `schema` that is neither a `pyarrow.Schema` nor None."""
+    if schema is not None and not isinstance(schema, pa.Schema):
+        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")

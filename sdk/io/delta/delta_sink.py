@@ -18,7 +18,7 @@ from pyarrow import fs
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.arrow_changes import TAKEN, net_rows, rows_of
+from headrace.sdk.io.arrow_changes import TAKEN, check_mode_by_key, net_rows, rows_of
 from headrace.sdk.io.delta.data_files import DataFiles, decoded, encoded
 from headrace.sdk.io.delta.delta_table import (
     DeltaError,
@@ -29,9 +29,10 @@ from headrace.sdk.io.delta.delta_table import (
     opened,
     require_package,
 )
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, check_mode
+from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.files.durable_files import keep_files
 from headrace.sdk.io.files.filesystem import Path, absolute
+from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
@@ -277,15 +278,12 @@ class WriteToDelta(Write):
         require_package()
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"WriteToDelta takes the folder of a table, got {table!r:.200}")
-        if schema is not None and not isinstance(schema, pa.Schema):
-            raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+        check_schema(schema)
         if isinstance(partition_by, str):
             raise TypeError(f"partition_by must be a list of columns, got text; write [{partition_by!r}]")
         place = absolute(fspath(table))
         columns, partitions = _columns(place, schema, partition_by, storage_options)
-        check_mode(mode, keys, columns.names)
-        if mode == "changelog" and not keys:
-            raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
+        check_mode_by_key(mode, keys, columns.names)
         super().__init__(DeltaSink(place, columns, partitions, mode, keys, sink, storage_options))
 
 

@@ -6,23 +6,22 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike, fspath
-from typing import cast
 
 import pyarrow as pa
 from pyarrow import fs
 
 from headrace.lowlevel.code_pickling import Portable
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
 from headrace.sdk.io.delta.delta_log import AddedFile, DeltaLog
 from headrace.sdk.io.delta.delta_table import DeltaError, StorageOptions, files, require_package
-from headrace.sdk.io.files.file_source import Pieces
 from headrace.sdk.io.files.file_times import FileTimes
 from headrace.sdk.io.files.filesystem import MatchedFile, Path, absolute
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.timestamps import TimestampOf, check_timestamp
+from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_event_times
+from headrace.sdk.io.timestamps import TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
 
@@ -81,31 +80,8 @@ def _scalar(text: str | None, kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(text, pa.string()).cast(kind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """The position of the source. Persisted: every field, as a tuple."""
-
-    version: int
-    """The version whose files are read."""
-    is_snapshot: bool
-    """Whether all of its files are read, or those that it has added."""
-    file: int = 0
-    """Number of the next file."""
-    row: int = 0
-    """Number of its next row."""
-
-    def plain(self) -> object:
-        """The position for the checkpoint."""
-        return (self.version, self.is_snapshot, self.file, self.row)
-
-    @classmethod
-    def of(cls, plain: object) -> _Position:
-        """The position of the result of `plain`."""
-        return cls(*cast("tuple[int, bool, int, int]", plain))
-
-
 @named("DeltaInjector")
-class DeltaInjector(BaseInjector):
+class DeltaInjector(TableInjector[AddedFile]):
     """Reads the files of a version, and those that later versions add.
 
     Args:
@@ -128,69 +104,42 @@ class DeltaInjector(BaseInjector):
         max_delay: int | None,
         interval: float,
     ) -> None:
+        super().__init__(max_delay, interval)
         self._log, self._format = log, format_
         self._version, self._continuous, self._until = version, continuous, until
-        self.max_delay = max_delay
-        self._interval = interval
-        self._looked = float("-inf")
-        self._known: tuple[int, bool, list[AddedFile]] | None = None
-        """The version that was looked at last, and its files."""
 
     def start(self) -> object:
         """All files of the first version."""
-        return _Position(self._log.newest() if self._version is None else self._version, True).plain()
+        return TablePosition(self._log.newest() if self._version is None else self._version, True).plain()
 
-    def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next files, in the order of versions."""
-        at, total = _Position.of(position), 0
-        share = max(1, -(-limit // max(1, splits)))
-        pieces: list[Split] = []
-        while total < limit:
-            added = self._files(at)
-            if at.file < len(added):
-                piece, count, row = self._cut(added[at.file], at.row, min(share, limit - total))
-                pieces.append(piece)
-                total += max(1, count)
-                at = replace(at, file=at.file + 1, row=0) if row is None else replace(at, row=row)
-            elif self._is_last(at) or not self._is_there(at.version + 1):
-                break
-            else:
-                at = _Position(at.version + 1, False)
-        done = at.file >= len(self._files(at)) and self._is_last(at)
-        idle = not pieces and not done
-        quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
-        return Delivery(_tasks(pieces, splits), at.plain(), done=done, idle=idle, quiet_seconds=quiet)
+    def planned(self, at: TablePosition) -> list[AddedFile]:
+        """See `TableInjector`."""
+        return self._log.snapshot(_version(at)) if at.is_whole else self._log.added(_version(at))
 
-    def _files(self, at: _Position) -> list[AddedFile]:
-        if self._known is None or self._known[:2] != (at.version, at.is_snapshot):
-            found = self._log.snapshot(at.version) if at.is_snapshot else self._log.added(at.version)
-            self._known = (at.version, at.is_snapshot, found)
-        return self._known[2]
-
-    def _cut(self, file: AddedFile, row: int, records: int) -> tuple[Split, int, int | None]:
+    def cut(self, file: AddedFile, row: int, records: int) -> tuple[Split, int, int | None]:
+        """See `TableInjector`."""
         format_ = replace(self._format, partition=file.partition)
         return format_.cut(MatchedFile(file.path, file.size, file.modified_us), row, records)
 
-    def _is_last(self, at: _Position) -> bool:
-        return not self._continuous or (self._until is not None and at.version >= self._until)
+    def is_last(self, at: TablePosition) -> bool:
+        """See `TableInjector`."""
+        return not self._continuous or (self._until is not None and _version(at) >= self._until)
 
-    def _is_there(self, version: int) -> bool:
-        """Whether a version has been written, as far as it is time to look."""
-        now = time.monotonic()
+    def following(self, at: TablePosition) -> int | None:
+        """See `TableInjector`."""
+        version, now = _version(at) + 1, time.monotonic()
         if now - self._looked < self._interval:
-            return False
+            return None
         there, is_first = self._log.exists(version), self._looked == float("-inf")
         if not there:
             self._looked = now
         # After a long pause the entry may be cleaned up, so that what it added is not known any more.
-        return there or (is_first and version <= self._log.newest())
+        return version if there or (is_first and version <= self._log.newest()) else None
 
 
-def _tasks(pieces: Sequence[Split], splits: int) -> list[Split]:
-    """The pieces for tasks, neighbours together."""
-    each = max(1, -(-len(pieces) // max(1, splits)))
-    groups = [tuple(pieces[first : first + each]) for first in range(0, len(pieces), each)]
-    return [group[0] if len(group) == 1 else Pieces(group) for group in groups]
+def _version(at: TablePosition) -> int:
+    assert at.version is not None, "a Delta table has a version from its beginning on"
+    return at.version
 
 
 class ReadFromDelta(Source):
@@ -237,18 +186,12 @@ class ReadFromDelta(Source):
         require_package()
         if not isinstance(table, (str, PathLike)):
             raise TypeError(f"ReadFromDelta takes the folder of a table, got {table!r:.200}")
-        delay = check_timestamp(timestamp, max_delay)
-        if continuous and delay is None:
-            raise ValueError(
-                "continuous reading needs event times, and how late they may be; give timestamp and max_delay"
-            )
+        delay = check_event_times(timestamp, max_delay, continuous)
         if until_version is not None and not continuous:
             raise ValueError("until_version is for continuous=True only; version says which one to read")
         self._log = DeltaLog(absolute(fspath(table)), storage_options)
         schema = self._schema(version, continuous)
-        used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
-        if unknown := [name for name in used if name not in schema.names]:
-            raise ValueError(f"{self._log.place} has no column {unknown[0]!r}; it has {schema.names}")
+        check_columns(self._log.place, schema, columns, timestamp)
         by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
         chosen = None if columns is None else tuple(columns)
         shared = (chosen, as_rows, by, FileTimes(False, None), FolderColumns(), False)

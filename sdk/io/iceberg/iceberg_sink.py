@@ -17,8 +17,8 @@ import pyarrow as pa
 from headrace.lowlevel.columnar.arrow_ipc import encode_tables
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
-from headrace.sdk.io.arrow_changes import net_rows, rows_of
-from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode, check_mode
+from headrace.sdk.io.arrow_changes import check_mode_by_key, net_rows, rows_of
+from headrace.sdk.io.epoch_sink import EpochSink, Mark, Run, WriteMode
 from headrace.sdk.io.iceberg.iceberg_table import (
     IcebergError,
     StagedDataFile,
@@ -34,6 +34,7 @@ from headrace.sdk.io.iceberg.iceberg_table import (
     require_package,
 )
 from headrace.sdk.io.iceberg.pyiceberg_private import TableMovedError, transaction_of, written_files
+from headrace.sdk.io.tables import check_schema
 from headrace.sdk.transforms.core.write import Write
 
 if TYPE_CHECKING:
@@ -238,15 +239,8 @@ class WriteToIceberg(Write):
     ) -> None:
         require_package()
         check_table_name(table)
-        _check_schema(schema)
-        check_mode(mode, keys, keys if schema is None or isinstance(keys, str) else schema.names)
-        if mode == "changelog" and not keys:
-            raise ValueError("mode='changelog' puts rows in and takes them out by key; name its columns: keys=[...]")
+        check_schema(schema)
+        check_mode_by_key(mode, keys, keys if schema is None or isinstance(keys, str) else schema.names)
         super().__init__(
             IcebergSink(TableAddress.of(table, catalog_name, catalog_properties), schema, mode, keys, sink)
         )
-
-
-def _check_schema(schema: object) -> None:
-    if schema is not None and not isinstance(schema, pa.Schema):
-        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")

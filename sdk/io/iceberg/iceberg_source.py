@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
 from headrace.lowlevel.code_pickling import Portable
-from headrace.lowlevel.injectors.injector import BaseInjector, Delivery, Split
+from headrace.lowlevel.injectors.injector import Split
 from headrace.lowlevel.records.record import Batch
 from headrace.lowlevel.stored_names import named
 from headrace.lowlevel.time import DurationTypes
@@ -25,7 +25,8 @@ from headrace.sdk.io.iceberg.iceberg_table import (
 )
 from headrace.sdk.io.parquet.hive_partitions import FolderColumns
 from headrace.sdk.io.parquet.parquet_source import ParquetFormat
-from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, check_timestamp
+from headrace.sdk.io.table_versions import TableInjector, TablePosition, check_columns, check_event_times
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf
 from headrace.sdk.transforms.core.source import Source
 
 if TYPE_CHECKING:
@@ -67,31 +68,8 @@ class IcebergRows:
             raise IcebergError(f"{path} cannot be read; nothing of it is committed: {error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class _Position:
-    """The position of the source. Persisted: every field, as a tuple."""
-
-    snapshot: int | None
-    """The snapshot whose files are read; None for a table that has none yet."""
-    is_whole: bool
-    """Whether all of its files are read, or those that it has appended."""
-    file: int = 0
-    """Number of the next file."""
-    row: int = 0
-    """Number of its next row."""
-
-    def plain(self) -> object:
-        """The position for the checkpoint."""
-        return (self.snapshot, self.is_whole, self.file, self.row)
-
-    @classmethod
-    def of(cls, plain: object) -> _Position:
-        """The position of the result of `plain`."""
-        return cls(*cast("tuple[int | None, bool, int, int]", plain))
-
-
 @named("IcebergInjector")
-class IcebergInjector(BaseInjector):
+class IcebergInjector(TableInjector["FileScanTask"]):
     """Reads the files of a snapshot, and those that later ones append.
 
     Args:
@@ -114,91 +92,72 @@ class IcebergInjector(BaseInjector):
         max_delay: int | None,
         interval: float,
     ) -> None:
+        super().__init__(max_delay, interval)
         self._address, self._schema_id, self._format = address, schema_id, format_
         self._snapshot, self._continuous = snapshot, continuous
-        self.max_delay = max_delay
-        self._interval = interval
-        self._looked = float("-inf")
         self._table: Table | None = None
         """The table at the last look."""
-        self._known: tuple[int | None, bool, list[FileScanTask]] | None = None
-        """The snapshot that was looked at last, and its files."""
 
     def start(self) -> object:
         """All files of the first snapshot."""
         newest = self._address.load().current_snapshot()
         first = newest.snapshot_id if self._snapshot is None and newest is not None else self._snapshot
-        return _Position(first, True).plain()
+        return TablePosition(first, True).plain()
 
-    def plan(self, position: object, limit: int, splits: int) -> Delivery:
-        """The next files, in the order of snapshots."""
-        at, total = _Position.of(position), 0
-        share = max(1, -(-limit // max(1, splits)))
-        pieces: list[Split] = []
-        while total < limit:
-            tasks = self._tasks(at)
-            if at.file < len(tasks):
-                records = tasks[at.file].file.record_count
-                stop = min(at.row + min(share, limit - total), records)
-                pieces.append(IcebergRows(self._address, self._schema_id, tasks[at.file], at.row, stop, self._format))
-                total += max(1, stop - at.row)
-                at = replace(at, row=stop) if stop < records else replace(at, file=at.file + 1, row=0)
-            elif self._continuous and (following := self._next(at)) is not None:
-                at = _Position(following.snapshot_id, False)
-            else:
-                break
-        done = not self._continuous and at.file >= len(self._tasks(at))
-        idle = not pieces and not done
-        quiet = max(0.0, self._looked + self._interval - time.monotonic()) if idle else None
-        return Delivery(pieces, at.plain(), done=done, idle=idle, quiet_seconds=quiet)
+    def cut(self, file: FileScanTask, row: int, records: int) -> tuple[Split, int, int | None]:
+        """See `TableInjector`."""
+        count = file.file.record_count
+        stop = min(row + records, count)
+        piece = IcebergRows(self._address, self._schema_id, file, row, stop, self._format)
+        return piece, stop - row, stop if stop < count else None
 
-    def _tasks(self, at: _Position) -> list[FileScanTask]:
-        if self._known is None or self._known[:2] != (at.snapshot, at.is_whole):
-            self._known = (at.snapshot, at.is_whole, self._planned(at))
-        return self._known[2]
+    def is_last(self, at: TablePosition) -> bool:
+        """See `TableInjector`."""
+        return not self._continuous
 
-    def _planned(self, at: _Position) -> list[FileScanTask]:
-        """The files of a snapshot or those that it has appended, ordered by path. Raises `IcebergError`."""
-        if at.snapshot is None:
+    def planned(self, at: TablePosition) -> list[FileScanTask]:
+        """See `TableInjector`; ordered by path. Raises `IcebergError`."""
+        if at.version is None:
             return []
         table = self._table = self._table or self._address.load()
-        if (snapshot := table.snapshot_by_id(at.snapshot)) is None:
-            raise _gone(self._address, at.snapshot)
+        if (snapshot := table.snapshot_by_id(at.version)) is None:
+            raise _gone(self._address, at.version)
         if at.is_whole:
-            found = table.scan(snapshot_id=at.snapshot).plan_files()
+            found = table.scan(snapshot_id=at.version).plan_files()
         elif (operation := _operation(snapshot)) == "append":
-            appended = table.incremental_append_scan().from_snapshot_id_inclusive(at.snapshot)
-            found = appended.to_snapshot_id_inclusive(at.snapshot).plan_files()
+            appended = table.incremental_append_scan().from_snapshot_id_inclusive(at.version)
+            found = appended.to_snapshot_id_inclusive(at.version).plan_files()
         elif operation == "replace":
             found = []
         else:
             raise IcebergError(
-                f"snapshot {at.snapshot} of {self._address.table} deletes or changes rows ({operation}), which "
+                f"snapshot {at.version} of {self._address.table} deletes or changes rows ({operation}), which "
                 "elements that were read cannot follow; nothing of it was read. To go on, read the table with a "
-                f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.snapshot}"
+                f"bounded ReadFromIceberg, or begin after it on an empty checkpoint: snapshot_id={at.version}"
             )
         return sorted(found, key=lambda task: task.file.file_path)
 
-    def _next(self, at: _Position) -> Snapshot | None:
-        """The snapshot that follows, as far as it is time to look. Raises `IcebergError` if it is gone."""
-        if (following := self._child(at)) is not None:
+    def following(self, at: TablePosition) -> int | None:
+        """See `TableInjector`. Raises `IcebergError` if what follows is gone."""
+        if (following := self._child(at.version)) is not None:
             return following
         if time.monotonic() - self._looked < self._interval:
             return None
         self._looked = time.monotonic()
         self._table = self._address.load()
-        return self._child(at)
+        return self._child(at.version)
 
-    def _child(self, at: _Position) -> Snapshot | None:
+    def _child(self, snapshot: int | None) -> int | None:
+        """The snapshot whose parent is this one, in the table as it was at the last look."""
         table = self._table
         following = None if table is None else table.current_snapshot()
-        while following is not None and following.snapshot_id != at.snapshot:
-            if following.parent_snapshot_id == at.snapshot:
-                return following
+        while following is not None and following.snapshot_id != snapshot:
+            if following.parent_snapshot_id == snapshot:
+                return int(following.snapshot_id)
             assert table is not None, "it has a snapshot"
             parent = following.parent_snapshot_id
             if parent is None or (before := table.snapshot_by_id(parent)) is None:
-                raise _gone(self._address, at.snapshot)
+                raise _gone(self._address, snapshot)
             following = before
         return None
 
@@ -257,16 +216,10 @@ class ReadFromIceberg(Source):
         super().__init__()
         require_package()
         check_table_name(table)
-        delay = check_timestamp(timestamp, max_delay)
-        if continuous and delay is None:
-            raise ValueError(
-                "continuous reading needs event times, and how late they may be; give timestamp and max_delay"
-            )
+        delay = check_event_times(timestamp, max_delay, continuous)
         self._address = TableAddress.of(table, catalog_name, catalog_properties)
         schema, self._schema_id = self._schema(snapshot_id, continuous)
-        used = [*(columns or ()), *([timestamp] if isinstance(timestamp, str) else [])]
-        if unknown := [name for name in used if name not in schema.names]:
-            raise ValueError(f"{table} has no column {unknown[0]!r}; it has {schema.names}")
+        check_columns(table, schema, columns, timestamp)
         by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
         chosen = None if columns is None else tuple(columns)
         self._format = ParquetFormat(chosen, as_rows, by, FileTimes(False, None), FolderColumns())

@@ -15,7 +15,7 @@ from headrace.sdk.io.files.file_sink import FileSink, IfExists
 from headrace.sdk.io.files.filesystem import Path, open_output
 from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.parquet.partitioned_sink import PartitionedSink
-from headrace.sdk.io.tables import table_of
+from headrace.sdk.io.tables import check_schema, table_of
 
 _CODECS = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _BUFFER = 64 * 1024 * 1024
@@ -112,9 +112,8 @@ class WriteToParquet(WriteFiles):
         super().__init__(files, num_shards, windowed_writes)
 
 
-def _check_columns(schema: object, codec: object, partition_by: Sequence[str]) -> None:
-    if schema is not None and not isinstance(schema, pa.Schema):
-        raise TypeError(f"schema must be a pyarrow.Schema, got {schema!r:.200}; write pyarrow.schema([...])")
+def _check_columns(schema: pa.Schema | None, codec: object, partition_by: Sequence[str]) -> None:
+    check_schema(schema)
     if codec not in _CODECS:
         raise ValueError(f"codec {codec!r} is not available; use one of {', '.join(_CODECS)}")
     if isinstance(partition_by, str):

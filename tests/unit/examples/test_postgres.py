@@ -10,7 +10,7 @@ import headrace as beam
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.utils.timestamp import Timestamp
-from tests.postgresserver import programs, server
+from tests.postgresserver import server_or_skip
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, write
 
 psycopg = pytest.importorskip("psycopg")
@@ -19,11 +19,7 @@ ORDERS = [("tea", 1), ("coffee", 20), ("tea", 300), ("tea", 4000), ("coffee", 50
 
 @pytest.fixture(scope="module")
 def address():
-    # `./dev test` installs one.
-    if (found := programs()) is None:
-        pytest.skip("no PostgreSQL server is installed")
-    with server(found) as address:
-        yield address
+    yield from server_or_skip()
 
 
 def totals(address):

@@ -38,6 +38,11 @@ def planned(source: Source, limit: int = 1_000_000, splits: int = 1) -> Iterator
             return
 
 
+def all_rows(source: Source, limit: int = 1_000_000, splits: int = 1) -> list[tuple[object, int]]:
+    """The rows of all deliveries of a source."""
+    return [row for delivered, _ in planned(source, limit, splits) for rows in delivered for row in rows]
+
+
 class Crash(BaseException):
     """What no `except Exception` takes for a failure of user code."""
 

@@ -17,7 +17,7 @@ from headrace.sdk.io.database.statements import Dialect, Statements
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
 from headrace.utils.timestamp import Timestamp
-from tests.postgresserver import programs, server
+from tests.postgresserver import server_or_skip
 from tests.unit.sdk.io.sourcefiles import OneByOne
 
 COLUMNS = ["product", "amount"]
@@ -86,11 +86,7 @@ class Database:
 
 @pytest.fixture(scope="module")
 def address():
-    # `./dev test` installs one.
-    if (found := programs()) is None:
-        pytest.skip("no PostgreSQL server is installed")
-    with server(found) as address:
-        yield address
+    yield from server_or_skip()
 
 
 @pytest.fixture(params=["sqlite", "duckdb", pytest.param("postgres", marks=pytest.mark.slow)])

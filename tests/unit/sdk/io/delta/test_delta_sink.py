@@ -43,6 +43,22 @@ def deliver(made, epoch, *elements):
     return receipts
 
 
+def deliver_after(monkeypatch, zombie, successor, receipts, then=lambda: None):
+    """Deliver an epoch by a driver whose successor delivers it, and more, once the driver has looked at the table."""
+    opened, successors = delta_sink.opened, [successor]
+
+    def late(*arguments):
+        table = opened(*arguments)
+        if successors:
+            successors.pop().deliver(1, receipts)
+            then()
+        return table
+
+    monkeypatch.setattr(delta_sink, "opened", late)
+    zombie.deliver(1, receipts)
+    assert not successors
+
+
 class TestModes:
     def test_each_epoch_is_a_version_with_the_files_of_its_tasks(self, tmp_path):
         place = str(tmp_path)
@@ -172,17 +188,8 @@ class TestOtherWriters:
         zombie = sink(tmp_path, mode=mode, keys=keys)
         change = ("tea", 1) if mode != "changelog" else ("+", ("tea", 1))
         receipts = staged(zombie, 1, change)
-        opened, successors = delta_sink.opened, [sink(tmp_path, mode=mode, keys=keys, anew=False)]
-
-        def late(*arguments):
-            table = opened(*arguments)
-            if successors:
-                successors.pop().deliver(1, receipts)
-            return table
-
-        monkeypatch.setattr(delta_sink, "opened", late)
-        zombie.deliver(1, receipts)
-        assert not successors
+        successor = sink(tmp_path, mode=mode, keys=keys, anew=False)
+        deliver_after(monkeypatch, zombie, successor, receipts)
         assert pairs(tmp_path) == [("tea", 1)]
 
     @pytest.mark.parametrize("mode", ["append", "upsert"])
@@ -191,18 +198,8 @@ class TestOtherWriters:
         keys = () if mode == "append" else ["product"]
         zombie = sink(tmp_path, mode=mode, keys=keys)
         receipts = staged(zombie, 1, ("tea", 1))
-        opened, successors = delta_sink.opened, [sink(tmp_path, mode=mode, keys=keys, anew=False)]
-
-        def late(*arguments):
-            table = opened(*arguments)
-            if successors:
-                successors.pop().deliver(1, receipts)
-                DeltaTable(tmp_path).delete("product = 'tea'")
-            return table
-
-        monkeypatch.setattr(delta_sink, "opened", late)
-        zombie.deliver(1, receipts)
-        assert not successors
+        successor = sink(tmp_path, mode=mode, keys=keys, anew=False)
+        deliver_after(monkeypatch, zombie, successor, receipts, lambda: DeltaTable(tmp_path).delete("product = 'tea'"))
         assert pairs(tmp_path) == []
 
     def test_others_are_faster_again_and_again(self, tmp_path, monkeypatch):
@@ -341,15 +338,6 @@ class TestObjectStore:
         place, options = store.new_place(), store.environment
         zombie = sink(place, storage_options=options)
         receipts = staged(zombie, 1, ("tea", 1))
-        opened, successors = delta_sink.opened, [sink(place, storage_options=options, anew=False)]
-
-        def late(*arguments):
-            table = opened(*arguments)
-            if successors:
-                successors.pop().deliver(1, receipts)
-            return table
-
-        monkeypatch.setattr(delta_sink, "opened", late)
-        zombie.deliver(1, receipts)
-        assert not successors
+        successor = sink(place, storage_options=options, anew=False)
+        deliver_after(monkeypatch, zombie, successor, receipts)
         assert pairs(place, storage_options=options) == [("tea", 1)]

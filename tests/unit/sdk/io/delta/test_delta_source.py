@@ -15,7 +15,8 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from headrace.transforms.window import FixedWindows
 from tests import s3
-from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, planned
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import all_rows as read
 
 
 def instant(seconds):
@@ -26,10 +27,6 @@ def write(place, *seconds, **options):
     """Adds a version with rows at some seconds."""
     rows = {"n": list(seconds), "at": pa.array([instant(each) for each in seconds], pa.timestamp("us", "UTC"))}
     write_deltalake(place, pa.table(rows), mode="append", **options)
-
-
-def read(source, limit=1_000_000, splits=1):
-    return [row for splits_rows, _ in planned(source, limit, splits) for rows in splits_rows for row in rows]
 
 
 def stream(place, version=0, until=None, **options):

@@ -13,7 +13,8 @@ from headrace.io.iceberg import IcebergError, ReadFromIceberg, WriteToIceberg
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
 from tests.unit.sdk.io.iceberg.test_iceberg_sink import NAME, Lake
-from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, planned
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne
+from tests.unit.sdk.io.sourcefiles import all_rows as read
 
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
@@ -36,10 +37,6 @@ def reading(lake, *arguments, **options):
 def stream(lake, *arguments):
     options = {"timestamp": "at", "max_delay": 0, "continuous": True, "interval": 0}
     return reading(lake, *arguments, columns=["n"], **options)
-
-
-def read(source, limit=1_000_000, splits=1):
-    return [row for splits_rows, _ in planned(source, limit, splits) for rows in splits_rows for row in rows]
 
 
 def numbers(source):
