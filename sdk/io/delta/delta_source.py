@@ -166,6 +166,16 @@ class ReadFromDelta(Source):
         TypeError: An argument has a wrong type.
         ValueError: Arguments do not fit together, or name a column that the table does not have.
         DeltaError: There is no such table or version.
+
+    >>> import tempfile
+    >>> import headrace as beam, pyarrow as pa
+    >>> from deltalake import write_deltalake
+    >>> from headrace.io.delta import ReadFromDelta
+    >>> folder = tempfile.mkdtemp()
+    >>> write_deltalake(folder, pa.table({"product": ["tea"], "amount": [3]}))
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | ReadFromDelta(folder) | beam.Map(print)
+    {'product': 'tea', 'amount': 3}
     """
 
     def __init__(

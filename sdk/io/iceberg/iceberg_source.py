@@ -197,6 +197,19 @@ class ReadFromIceberg(Source):
         TypeError: An argument has a wrong type.
         ValueError: Arguments do not fit together, or name a column that the table does not have.
         IcebergError: There is no such table or snapshot.
+
+    >>> import tempfile
+    >>> import headrace as beam, pyarrow as pa
+    >>> from headrace.io.iceberg import ReadFromIceberg
+    >>> from pyiceberg.catalog import load_catalog
+    >>> folder = tempfile.mkdtemp()
+    >>> catalog = {"type": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}"}
+    >>> rows = pa.table({"product": ["tea"], "amount": [3]})
+    >>> load_catalog(**catalog).create_namespace("shop")
+    >>> load_catalog(**catalog).create_table("shop.sales", rows.schema).append(rows)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | ReadFromIceberg("shop.sales", catalog_properties=catalog) | beam.Map(print)
+    {'product': 'tea', 'amount': 3}
     """
 
     def __init__(
