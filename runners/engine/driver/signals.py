@@ -1,7 +1,7 @@
 """How a run ends at a signal: SIGTERM (Kubernetes, systemd, `kill`) or SIGHUP (a closed terminal).
 
-The first signal lets the current epoch end and commit. After `GRACE_SECONDS`, or at a second signal, the run ends at
-once, as with Ctrl-C; what is committed stays. If user code keeps the run from ending for `LAST_SECONDS` more, the
+The first signal lets the current epoch end and commit. After `GRACE_SECONDS`, or at a second signal that comes later
+than `REPEAT_SECONDS`, the run ends at once, as with Ctrl-C; what is committed stays. If user code keeps the run from ending for `LAST_SECONDS` more, the
 process exits. The exit code is 128 plus the number of the signal, as shells report it.
 """
 
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 GRACE_SECONDS = 20.0
 """How long the current epoch may take to end. Kubernetes kills a container 30 seconds after SIGTERM, systemd a
 service after 90."""
+REPEAT_SECONDS = 1.0
+"""A signal this soon after the first is the same request: `timeout` signals its command and then the command's group."""
 LAST_SECONDS = 5.0
 """How long user code may delay the end of a run that ends at once."""
 HEEDED = (signal.SIGTERM, signal.SIGHUP)
@@ -122,6 +124,8 @@ class _SignalWatch:
         self._signals: SimpleQueue[int] = SimpleQueue()
         """Numbers of received signals; 0 when the run is over."""
         self._over = False
+        self._heeded_again_at = 0.0
+        """From when on, by the monotonic clock, a signal is a second one and not the first one's repetition."""
         self._thread = threading.Thread(target=self._end_in_time, name="headrace-signals", daemon=True)
         self._interrupt = _MainThreadInterrupt()
 
@@ -139,8 +143,13 @@ class _SignalWatch:
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """The handler. It does only what is safe in a handler: put into a queue, and raise."""
-        first, self.received = self.received is None, signal.Signals(number)
         self._interrupt.received = True
+        first, now = self.received is None, time.monotonic()
+        if first:
+            self._heeded_again_at = now + REPEAT_SECONDS
+        elif now < self._heeded_again_at:
+            return
+        self.received = signal.Signals(number)
         self._signals.put(number)
         self._changes.stop()
         if not (first or self._over):
@@ -151,6 +160,7 @@ class _SignalWatch:
             return
         if (number_again := self._next(GRACE_SECONDS)) is None:
             # In the main thread, a system call is interrupted then, and the handler raises.
+            self._heeded_again_at = 0.0
             signal.pthread_kill(threading.main_thread().ident or 0, number)
             number_again = self._next(LAST_SECONDS)
         if number_again and self._changes.let_go is not None:

@@ -182,7 +182,7 @@ def test_without_a_checkpoint_it_says_that_nothing_is_kept(tmp_path: Path) -> No
 
 
 def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
-    with started(tmp_path, "WORK = long", "run()") as process:
+    with started(tmp_path, "signals.REPEAT_SECONDS = 0", "WORK = long", "run()") as process:
         wait_for(process, "record 3")
         process.terminate()
         # Another one, as two of the same number that wait together are one; the system chooses their order.
@@ -192,6 +192,17 @@ def test_a_second_signal_ends_it_at_once(tmp_path: Path) -> None:
     assert err.startswith("stopped by SIG") and err.count("\n") == 1
     assert "before the end of the epoch: epoch 3 is committed; start it again to go on from there" in err
     assert out == "down\n" and committed(tmp_path) == 3
+
+
+def test_signals_that_come_together_are_one(tmp_path: Path) -> None:
+    """As `timeout` sends them: one to its command, one to the command's process group."""
+    with started(tmp_path, "run()") as process:
+        wait_for(process, "record 3")
+        process.terminate()
+        process.send_signal(signal.SIGHUP)
+        _, err = process.communicate()
+    told = f": epoch {committed(tmp_path)} is committed; start it again to go on from there\n"
+    assert err in [f"stopped by {number.name}{told}" for number in HEEDED]
 
 
 def test_an_epoch_that_does_not_end_is_left_after_a_while(tmp_path: Path) -> None:
