@@ -1,8 +1,9 @@
 """How a run ends at a signal: SIGTERM (Kubernetes, systemd, `kill`) or SIGHUP (a closed terminal).
 
 The first signal lets the current epoch end and commit. After `GRACE_SECONDS`, or at a second signal that comes later
-than `REPEAT_SECONDS`, the run ends at once, as with Ctrl-C; what is committed stays. If user code keeps the run from ending for `LAST_SECONDS` more, the
-process exits. The exit code is 128 plus the number of the signal, as shells report it.
+than `REPEAT_SECONDS`, the run ends at once, as with Ctrl-C; what is committed stays. If user code keeps the run from
+ending for `LAST_SECONDS` more, the process exits. The exit code is 128 plus the number of the signal, as shells report
+it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ GRACE_SECONDS = 20.0
 """How long the current epoch may take to end. Kubernetes kills a container 30 seconds after SIGTERM, systemd a
 service after 90."""
 REPEAT_SECONDS = 1.0
-"""A signal this soon after the first is the same request: `timeout` signals its command and then the command's group."""
+"""A signal this soon after the first is the same request: `timeout` signals its command, then the command's group."""
 LAST_SECONDS = 5.0
 """How long user code may delay the end of a run that ends at once."""
 HEEDED = (signal.SIGTERM, signal.SIGHUP)
