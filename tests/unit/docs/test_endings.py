@@ -112,7 +112,7 @@ def test_what_a_driver_says_that_was_replaced() -> None:
         ("SIGHUP (the terminal was closed)", signals.signal.SIGHUP, ""),
         ("user code that does not let go 5 seconds later", signals.signal.SIGTERM, signals._AT_ONCE),
         (
-            "one of these twice, or an epoch that takes more than 20 seconds to end",
+            "one of these twice, a second or more apart, or an epoch that takes more than 20 seconds to end",
             signals.signal.SIGTERM,
             signals._EARLY,
         ),
@@ -123,4 +123,4 @@ def test_what_a_signal_says(what, number, when) -> None:
     changes = Changes(None, committed=7)
     assert re.match(pattern(text), signals._line(number, when, changes, durable=True))
     assert str(128 + number) in code.split(", ")
-    assert (signals.GRACE_SECONDS, signals.LAST_SECONDS) == (20.0, 5.0)
+    assert (signals.GRACE_SECONDS, signals.LAST_SECONDS, signals.REPEAT_SECONDS) == (20.0, 5.0, 1.0)
