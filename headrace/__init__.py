@@ -74,7 +74,7 @@ if TYPE_CHECKING:
         window,
     )
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "ApproximateQuantiles",
