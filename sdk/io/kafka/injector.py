@@ -120,6 +120,8 @@ class Policy:
     """Whether the offsets of committed epochs are also committed to the consumer group."""
     by_clock: bool = False
     """Whether the time of reading is the event time, and the watermark."""
+    follows_clock_when_idle: bool = False
+    """Whether the watermark goes on with the clock while all partitions are idle."""
 
 
 @named("KafkaInjector")
@@ -173,8 +175,8 @@ class KafkaInjector(BaseInjector):
         shares = _shares(ready, limit)
         starts = {partition: positions[partition].offset for partition in shares}
         ranges = [OffsetRange(*each, start, start + shares[each]) for each, start in starts.items()]
-        stamp = max(before, self._clock_ns() // 1000) if self._policy.by_clock else None
-        watermark = max(before, self._watermark(positions, ready)) if stamp is None else stamp
+        stamp = max(before, self._clock_micros()) if self._policy.by_clock else None
+        watermark = max(before, self._watermark(positions, ready, before)) if stamp is None else stamp
         after = {
             each: replace(current, offset=current.offset + shares.get(each, 0)) for each, current in positions.items()
         }
@@ -254,8 +256,11 @@ class KafkaInjector(BaseInjector):
                     ": the topic was made anew; give it another name, or start over on an empty checkpoint"
                 )
 
-    def _watermark(self, positions: PartitionPositions, ready: Mapping[Partition, int]) -> int:
-        """The least watermark of the partitions that are neither idle nor finished; without any, the greatest one."""
+    def _watermark(self, positions: PartitionPositions, ready: Mapping[Partition, int], before: int) -> int:
+        """The least watermark of the partitions that are neither idle nor finished; without any, the greatest one.
+
+        The greatest one may go on with the clock, in steps of a second, each of which is an epoch.
+        """
         if self._policy.max_delay is None:
             return MIN_TIMESTAMP
         now, timeout = self._now(), self._policy.idle_timeout
@@ -267,7 +272,16 @@ class KafkaInjector(BaseInjector):
             idle = timeout is not None and now - self._busy.setdefault(partition, now) > timeout
             if not idle and not current.finished:
                 holding.append(watermark)
-        return min(holding) if holding else max(watermarks)
+        if holding:
+            return min(holding)
+        greatest = max(watermarks)
+        if timeout is None or greatest == MIN_TIMESTAMP or not self._policy.follows_clock_when_idle:
+            return greatest
+        followed = self._clock_micros() - round(timeout * 1e6) - self._policy.max_delay
+        return followed if followed - before >= _TICK else greatest
+
+    def _clock_micros(self) -> int:
+        return self._clock_ns() // 1000
 
     def _splits(self, ranges: Sequence[OffsetRange], splits: int, stamp: int | None) -> list[Split]:
         """Ranges by task: the longest ranges first, each for the task with the fewest offsets."""

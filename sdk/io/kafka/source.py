@@ -158,6 +158,10 @@ class ReadFromKafka(Source):
             `LogAppendTime` and `ProcessingTime`, whose timestamps only grow, and for bounded input: there None means
             that the watermark waits for the end.
         idle_timeout: Seconds without records after which a partition no longer holds the watermark; None for never.
+        follow_clock_when_idle: Whether the watermark, once all partitions are idle and something was read, goes on
+            with the clock, `idle_timeout` and `max_delay` behind it, so that a topic that falls silent ends its last
+            windows. Beam's KafkaIO does so at once (`CustomTimestampPolicyWithLimitedDelay`). Only for event times of
+            the present: in a replay of old records, whatever comes after a silence would be late.
         start_offsets: `earliest`, `latest`, `committed` (by the group) or offsets by (topic, partition); by default
             `auto.offset.reset`, or else `earliest`. A run that goes on from a checkpoint ignores them.
         bounded: Whether the input ends with the records that exist when the run begins.
@@ -185,6 +189,7 @@ class ReadFromKafka(Source):
         *,
         max_delay: DurationTypes | None = None,
         idle_timeout: float | None = 60.0,
+        follow_clock_when_idle: bool = False,
         start_offsets: StartOffsets | None = None,
         bounded: bool = False,
         look_interval: float = 30.0,
@@ -199,10 +204,13 @@ class ReadFromKafka(Source):
         time = None if start_read_time is None else Timestamp(micros=micros_of(start_read_time))
         reset = str(consumer_config.get("auto.offset.reset", "earliest"))
         starts = _Starts(start_offsets if start_offsets is not None else reset, time)
+        if follow_clock_when_idle and (bounded or idle_timeout is None):
+            raise ValueError("follow_clock_when_idle needs idle_timeout and input without an end (bounded=False)")
         delay = _delay(max_delay, timestamp_policy, bounded)
         self._policy = Policy(
             *(tuple(topics), starts, bounded, delay, idle_timeout, look_interval, commit_offset_in_finalize),
             by_clock=timestamp_policy == self.processing_time_policy,
+            follows_clock_when_idle=follow_clock_when_idle,
         )
         key = deserializer_of(key_deserializer, "key_deserializer")
         value = deserializer_of(value_deserializer, "value_deserializer")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -155,7 +156,9 @@ class TestWatermark:
             return {one: low for one, (low, _) in cluster.bounds(found).items()}
 
         policy = Policy((topic,), first, max_delay=1_000_000, **policy)
-        return KafkaInjector(source._settings, policy, source._reader, lambda: self.now)
+        return KafkaInjector(
+            source._settings, policy, source._reader, lambda: self.now, lambda: int((100 + self.now) * 1e9)
+        )
 
     def step(self, injector, position, limit=100):
         """An epoch: its rows, watermark and idleness, and the position after it."""
@@ -192,6 +195,31 @@ class TestWatermark:
         assert "partition 1" in injector.holder(after)
         self.now = 20
         assert self.step(injector, position)[1] == 8_000_000, "all are, so none holds"
+
+    def test_it_follows_the_clock_in_steps_of_a_second_once_all_are_idle(self, kafka, topic):
+        kafka.send(topic, [(0, b"", b"", 4000)])
+        injector = self.injector(kafka, topic, idle_timeout=10, follows_clock_when_idle=True)
+        injector._policy = replace(injector._policy, starts=_Starts("latest", None))
+        _, _, _, position = self.step(injector, injector.start())
+        self.now = 11
+        assert self.step(injector, position)[1] == MIN_TIMESTAMP, "nothing was read, so no window waits"
+        kafka.send(topic, [(0, b"", b"", 9000)])
+        _, _, _, position = self.step(injector, position)
+        self.now = 20
+        assert self.step(injector, position)[1] == 8_000_000, "one partition is not idle; the others hold nothing"
+        for self.now, expected, idle in [
+            (21.5, 110_500_000, False),
+            (22.4, 110_500_000, True),
+            (22.5, 111_500_000, False),
+        ]:
+            _, watermark, was_idle, position = self.step(injector, position)
+            assert (watermark, was_idle) == (expected, idle), self.now
+        kafka.send(topic, [(0, b"", b"", 100_000)])
+        _, watermark, _, position = self.step(injector, position)
+        assert watermark == 111_500_000, "it never goes back"
+        kafka.send(topic, [(0, b"", b"", 120_000)])
+        _, _, _, position = self.step(injector, position)
+        assert self.step(injector, position)[1] == 119_000_000, "records lead again"
 
     def test_a_partition_with_more_to_read_is_not_idle(self, kafka, topic):
         kafka.send(topic, [(0, b"", b"", 9000), *((1, b"", b"", 5000 + at) for at in range(3))])
@@ -314,6 +342,10 @@ class TestWrongInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            (
+                {"idle_timeout": None, "follow_clock_when_idle": True, "max_delay": 1},
+                "follow_clock_when_idle needs idle_timeout and input without an end",
+            ),
             ({"consumer_config": {}}, "consumer_config names no broker; give 'bootstrap.servers'"),
             (
                 {"consumer_config": {"bootstrap.servers": "x:1", "nonsense": 1}},
