@@ -92,8 +92,6 @@ def _command(line: str) -> None:
         raise result.exception
     if result.exit_code:
         said = "\n".join(line.strip(" │╭╮╰╯─") for line in result.stderr.splitlines())
-        # Only newer releases of typer put braces around what must be given.
-        said = re.sub(r"^Usage: .*$", lambda usage: re.sub(r"[{}]", "", usage[0]), said, flags=re.MULTILINE)
         raise CommandEnded(f"exit code {result.exit_code}\n{said.strip()}") from _first_cause(result.exc_info)
 
 

@@ -18,7 +18,7 @@ from headrace.ui.server import PageServer
 
 def ui(
     checkpoints: Annotated[
-        list[str], typer.Argument(metavar="CHECKPOINT...", help="Directories or URLs of checkpoints.")
+        list[str], typer.Argument(metavar="CHECKPOINT", help="Directories or URLs of checkpoints.")
     ],
     listen: Annotated[
         str,

@@ -12,10 +12,9 @@ from typer.cli import get_docs_for_click
 from headrace.cli.app import SUMMARIES
 from headrace.cli.app import _loaded as loaded
 from headrace.cli.ending import Ending
+from tests.pinned import is_pinned
 
-_ROOT = Path(__file__).parents[3]
-PAGE = _ROOT / "docs" / "commands.md"
-_IS_PINNED = f"typer=={typer.__version__}" in (_ROOT / "requirements-dev.lock").read_text(encoding="utf-8").splitlines()
+PAGE = Path(__file__).parents[3] / "docs" / "commands.md"
 
 
 def taken_by(command: str) -> list[str]:
@@ -25,7 +24,7 @@ def taken_by(command: str) -> list[str]:
     return [line for line in re.findall(r"^\* .*$", text, re.M) if "--help" not in line]
 
 
-@pytest.mark.skipif(not _IS_PINNED, reason="releases of typer differ in what they write about a command")
+@pytest.mark.skipif(not is_pinned("typer"), reason="releases of typer differ in what they write about a command")
 @pytest.mark.parametrize("command", SUMMARIES)
 def test_the_page_has_what_a_command_takes(command: str) -> None:
     section = re.search(rf"^## headrace {command}\n(.*?)(?=^## |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S)
