@@ -17,9 +17,7 @@ from headrace.ui.server import PageServer
 
 
 def ui(
-    checkpoints: Annotated[
-        list[str], typer.Argument(metavar="CHECKPOINT", help="Directories or URLs of checkpoints.")
-    ],
+    checkpoints: Annotated[list[str], typer.Argument(metavar="CHECKPOINT", help="Directories or URLs of checkpoints.")],
     listen: Annotated[
         str,
         typer.Option(
