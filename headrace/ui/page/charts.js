@@ -85,7 +85,7 @@ export class WatermarkChart extends Chart {
         drawn("text", { class: "axis", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, clockText(value, up.fineness)))),
       drawn("line", { class: "base", x1: left, x2: width - right, y1: bottom, y2: bottom }),
       ...across.found.filter((clock) => x(clock) < width - 30).map((clock) => drawn("text", { class: "axis", x: x(clock), y: this.height - 6,
-        "text-anchor": x(clock) < left + 24 ? "start" : "middle" }, clockText(clock, across.fineness))),
+        "text-anchor": x(clock) < left + 24 ? "start" : x(clock) > width - 40 ? "end" : "middle" }, clockText(clock, across.fineness))),
       // Lines that lie upon each other show the wide one below.
       ...shown.map(([, its], place) => line(stepped(clocks, its, x, y), place)),
     ];
