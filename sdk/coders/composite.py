@@ -39,7 +39,13 @@ class _Composite(Coder):
 
 @named("NullableCoder")
 class NullableCoder(_Composite):
-    """Encodes None, and the values of another coder."""
+    """Encodes None, and the values of another coder.
+
+    >>> from headrace.coders import VarIntCoder
+    >>> coder = NullableCoder(VarIntCoder())
+    >>> coder.decode(coder.encode(None)), coder.decode(coder.encode(3))
+    (None, 3)
+    """
 
     def __init__(self, value_coder: Coder) -> None:
         self._value = value_coder
@@ -59,7 +65,13 @@ class NullableCoder(_Composite):
 
 @named("TupleCoder")
 class TupleCoder(_Composite):
-    """Encodes tuples of a fixed number of values, with one coder for each position."""
+    """Encodes tuples of a fixed number of values, with one coder for each position.
+
+    >>> from headrace.coders import StrUtf8Coder, VarIntCoder
+    >>> coder = TupleCoder([StrUtf8Coder(), VarIntCoder()])
+    >>> coder.decode(coder.encode(("tea", 3)))
+    ('tea', 3)
+    """
 
     def __init__(self, components: Iterable[Coder]) -> None:
         self._components = tuple(components)
@@ -96,7 +108,13 @@ class TupleCoder(_Composite):
 
 @named("ListCoder")
 class ListCoder(_Composite):
-    """Encodes lists, with one coder for all items."""
+    """Encodes lists, with one coder for all items.
+
+    >>> from headrace.coders import VarIntCoder
+    >>> coder = ListCoder(VarIntCoder())
+    >>> coder.decode(coder.encode([1, 2, 3]))
+    [1, 2, 3]
+    """
 
     def __init__(self, elem_coder: Coder) -> None:
         self._element = elem_coder
@@ -121,12 +139,24 @@ class ListCoder(_Composite):
 
 @named("IterableCoder")
 class IterableCoder(ListCoder):
-    """Encodes iterables, with one coder for all items; the decoded value is a list."""
+    """Encodes iterables, with one coder for all items; the decoded value is a list.
+
+    >>> from headrace.coders import VarIntCoder
+    >>> coder = IterableCoder(VarIntCoder())
+    >>> coder.decode(coder.encode(range(3)))
+    [0, 1, 2]
+    """
 
 
 @named("TupleSequenceCoder")
 class TupleSequenceCoder(ListCoder):
-    """Encodes tuples of any length, with one coder for all items."""
+    """Encodes tuples of any length, with one coder for all items.
+
+    >>> from headrace.coders import VarIntCoder
+    >>> coder = TupleSequenceCoder(VarIntCoder())
+    >>> coder.decode(coder.encode((1, 2, 3)))
+    (1, 2, 3)
+    """
 
     def decode(self, data: bytes) -> object:
         """See `Coder`."""
@@ -135,7 +165,13 @@ class TupleSequenceCoder(ListCoder):
 
 @named("MapCoder")
 class MapCoder(_Composite):
-    """Encodes dicts; entries are sorted by the bytes of their keys, so equal dicts have equal bytes."""
+    """Encodes dicts; entries are sorted by the bytes of their keys, so equal dicts have equal bytes.
+
+    >>> from headrace.coders import StrUtf8Coder, VarIntCoder
+    >>> coder = MapCoder(StrUtf8Coder(), VarIntCoder())
+    >>> coder.encode({"a": 1, "b": 2}) == coder.encode({"b": 2, "a": 1})
+    True
+    """
 
     def __init__(self, key_coder: Coder, value_coder: Coder) -> None:
         self._key, self._value = key_coder, value_coder

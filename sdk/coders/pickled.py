@@ -13,7 +13,11 @@ from headrace.sdk.coders.coder import Coder
 
 @named("PickleCoder")
 class PickleCoder(Coder):
-    """Encodes any value that can be pickled. Keys use `DeterministicFastPrimitivesCoder` instead."""
+    """Encodes any value that can be pickled. Keys use `DeterministicFastPrimitivesCoder` instead.
+
+    >>> PickleCoder().decode(PickleCoder().encode({"tea": [3]}))
+    {'tea': [3]}
+    """
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -30,7 +34,12 @@ class PickleCoder(Coder):
 
 @named("CloudpickleCoder")
 class CloudpickleCoder(PickleCoder):
-    """Encodes with cloudpickle: also functions, and objects of classes that are defined inside functions."""
+    """Encodes with cloudpickle: also functions, and objects of classes that are defined inside functions.
+
+    >>> coder = CloudpickleCoder()
+    >>> coder.decode(coder.encode(lambda number: number + 1))(2)
+    3
+    """
 
     def encode(self, value: object) -> bytes:
         """See `Coder`."""
@@ -40,7 +49,11 @@ class CloudpickleCoder(PickleCoder):
 
 @named("FastPrimitivesCoder")
 class FastPrimitivesCoder(PickleCoder):
-    """Encodes values of unknown type, with pickle."""
+    """Encodes values of unknown type, with pickle.
+
+    >>> FastPrimitivesCoder().decode(FastPrimitivesCoder().encode(("tea", 3)))
+    ('tea', 3)
+    """
 
 
 @named("DeterministicFastPrimitivesCoder")
@@ -50,6 +63,10 @@ class DeterministicFastPrimitivesCoder(Coder):
     Args:
         step_label: Label of the step that uses the keys.
         keys: Key coder, which may have coders for further types; the engine's own one if None.
+
+    >>> coder = DeterministicFastPrimitivesCoder()
+    >>> coder.encode({"a", "b"}) == coder.encode({"b", "a"})
+    True
     """
 
     def __init__(self, step_label: str = "", keys: KeyCoder | None = None) -> None:

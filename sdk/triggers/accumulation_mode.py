@@ -9,7 +9,11 @@ from headrace.lowlevel.stored_names import stored_as
 
 @stored_as("AccumulationMode")
 class AccumulationMode(Enum):
-    """How the panes of one window relate to each other."""
+    """How the panes of one window relate to each other.
+
+    >>> [mode.name for mode in AccumulationMode]
+    ['DISCARDING', 'ACCUMULATING', 'ACCUMULATING_AND_RETRACTING']
+    """
 
     DISCARDING = "discarding"
     """Each pane contains only the elements since the previous pane."""

@@ -12,7 +12,11 @@ from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger
 @named("Always")
 @dataclass(frozen=True, slots=True)
 class Always(Trigger):
-    """Fires at every evaluation: one pane for each bundle of a window's elements."""
+    """Fires at every evaluation: one pane for each bundle of a window's elements.
+
+    >>> Always().should_fire(None, Moment(end=60, watermark=0, wall_time=0))
+    True
+    """
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
         """Return None: this trigger has no progress."""
@@ -38,7 +42,11 @@ class Always(Trigger):
 @named("Never")
 @dataclass(frozen=True, slots=True)
 class Never(Trigger):
-    """Never fires: the contents of a window are emitted when it closes, which is the allowed lateness after its end."""
+    """Never fires: the contents of a window are emitted when it closes, which is the allowed lateness after its end.
+
+    >>> Never().should_fire(None, Moment(end=60, watermark=60, wall_time=0))
+    False
+    """
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
         """Return None: this trigger has no progress."""

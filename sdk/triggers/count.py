@@ -16,6 +16,10 @@ class AfterCount(Trigger):
 
     A trigger is evaluated once a bundle, so that the pane may contain more elements. Raises ValueError if `count` is
     not an int of at least 1.
+
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> [AfterCount(2).should_fire(AfterCount(2).on_elements(None, count, [], now), now) for count in (1, 2)]
+    [False, True]
     """
 
     count: int

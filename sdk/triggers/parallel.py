@@ -40,7 +40,14 @@ class Parallel(Composite):
 @named("AfterAny")
 @dataclass(frozen=True, slots=True, init=False)
 class AfterAny(Parallel):
-    """Fires when one of its triggers fires; finishes with the first trigger that finishes (Beam's `AfterAny`)."""
+    """Fires when one of its triggers fires; finishes with the first trigger that finishes (Beam's `AfterAny`).
+
+    >>> from headrace.transforms.trigger import AfterCount, AfterWatermark
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> trigger = AfterAny(AfterCount(2), AfterWatermark())
+    >>> trigger.should_fire(trigger.on_elements(None, 2, [], now), now)
+    True
+    """
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
         """Whether one of the triggers is ready to fire."""
@@ -67,7 +74,15 @@ class AfterAny(Parallel):
 @named("AfterAll")
 @dataclass(frozen=True, slots=True, init=False)
 class AfterAll(Parallel):
-    """Fires when each of its triggers is ready to fire or has finished; finishes when all have (Beam's `AfterAll`)."""
+    """Fires when each of its triggers is ready to fire or has finished; finishes when all have (Beam's `AfterAll`).
+
+    >>> from headrace.transforms.trigger import AfterCount, AfterWatermark
+    >>> trigger = AfterAll(AfterCount(2), AfterWatermark())
+    >>> now, at_end = (Moment(end=60, watermark=watermark, wall_time=0) for watermark in (0, 60))
+    >>> two = trigger.on_elements(None, 2, [], now)
+    >>> trigger.should_fire(two, now), trigger.should_fire(two, at_end)
+    (False, True)
+    """
 
     def should_fire(self, progress: Progress, moment: Moment) -> bool:
         """Whether each trigger is ready to fire or has finished."""

@@ -15,6 +15,16 @@ class Repeatedly(Trigger):
     """Starts its trigger again whenever that trigger has finished; never finishes.
 
     Raises TypeError if `underlying` is not a trigger.
+
+    >>> from headrace.transforms.trigger import AfterCount
+    >>> now, fires = Moment(end=60, watermark=0, wall_time=0), []
+    >>> trigger, progress = Repeatedly(AfterCount(2)), None
+    >>> for _ in range(4):
+    ...     progress = trigger.on_elements(progress, 1, [], now)
+    ...     fires.append(trigger.should_fire(progress, now))
+    ...     progress = trigger.on_fire(progress, now) if fires[-1] else progress
+    >>> fires
+    [False, True, False, True]
     """
 
     underlying: Trigger

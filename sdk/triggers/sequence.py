@@ -18,6 +18,13 @@ class AfterEach(Composite):
     """Runs its triggers in turn, each until it has finished; finishes with the last trigger (Beam's `AfterEach`).
 
     The progress is a tuple: the index of the current trigger, and the progress of that trigger.
+
+    >>> from headrace.transforms.trigger import AfterCount
+    >>> now = Moment(end=60, watermark=0, wall_time=0)
+    >>> trigger = AfterEach(AfterCount(1), Repeatedly(AfterCount(3)))
+    >>> fired = trigger.on_fire(trigger.on_elements(None, 1, [], now), now)
+    >>> [trigger.should_fire(trigger.on_elements(fired, count, [], now), now) for count in (1, 3)]
+    [False, True]
     """
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:

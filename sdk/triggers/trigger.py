@@ -22,7 +22,11 @@ not a progress that a trigger would use otherwise."""
 
 
 class Moment(NamedTuple):
-    """The input of a trigger besides its progress; times are microseconds UTC."""
+    """The input of a trigger besides its progress; times are microseconds UTC.
+
+    >>> Moment(end=60_000_000, watermark=59_999_999, wall_time=0).past_end
+    False
+    """
 
     end: int
     """End of the window."""

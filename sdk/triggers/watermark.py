@@ -13,7 +13,11 @@ from headrace.sdk.triggers.trigger import FINISHED, Moment, Progress, Trigger, r
 @named("DefaultTrigger")
 @dataclass(frozen=True, slots=True)
 class DefaultTrigger(Trigger):
-    """Fires when the watermark reaches the end of the window, and after that for each bundle with late elements."""
+    """Fires when the watermark reaches the end of the window, and after that for each bundle with late elements.
+
+    >>> [DefaultTrigger().should_fire(None, Moment(end=60, watermark=watermark, wall_time=0)) for watermark in (59, 60)]
+    [False, True]
+    """
 
     def on_elements(self, progress: Progress, count: int, values: Sequence[object], moment: Moment) -> Progress:
         """Return None: this trigger has no progress."""
@@ -57,6 +61,14 @@ class AfterWatermark(Trigger):
 
     Raises:
         TypeError: `early` or `late` is neither None nor a trigger.
+
+    >>> from headrace.transforms.trigger import AfterCount
+    >>> trigger = AfterWatermark(early=AfterCount(2))
+    >>> now, at_end = (Moment(end=60, watermark=watermark, wall_time=0) for watermark in (0, 60))
+    >>> one = trigger.on_elements(None, 1, [], now)
+    >>> two = trigger.on_elements(one, 1, [], now)
+    >>> trigger.should_fire(one, now), trigger.should_fire(two, now), trigger.should_fire(one, at_end)
+    (False, True, True)
     """
 
     early: Trigger | None
