@@ -65,10 +65,10 @@ class ToBytesCoder(_Deterministic):
 
 @named("StrUtf8Coder")
 class StrUtf8Coder(_Deterministic):
-    """Encodes text as UTF-8.
+    r"""Encodes text as UTF-8.
 
     >>> StrUtf8Coder().encode('Zürich')
-    b'Z\\xc3\\xbcrich'
+    b'Z\xc3\xbcrich'
     """
 
     def encode(self, value: object) -> bytes:
@@ -86,10 +86,10 @@ class StrUtf8Coder(_Deterministic):
 
 @named("BooleanCoder")
 class BooleanCoder(_Deterministic):
-    """Encodes True and False as one byte: 1 and 0.
+    r"""Encodes True and False as one byte: 1 and 0.
 
     >>> BooleanCoder().encode(True)
-    b'\\x01'
+    b'\x01'
     """
 
     def encode(self, value: object) -> bytes:
