@@ -21,7 +21,11 @@ K = TypeVar("K", bound=Hashable)
 
 @named("ToListCombineFn")
 class ToListCombineFn(CombineFn[T, list[T], list[T]]):
-    """Collects all values in a list, in no particular order."""
+    """Collects all values in a list, in no particular order.
+
+    >>> sorted(ToListCombineFn().apply([3, 1]))
+    [1, 3]
+    """
 
     def create_accumulator(self) -> list[T]:
         """See `CombineFn`."""
@@ -95,7 +99,11 @@ class ToSetCombineFn(CombineFn[H, Counter[H], set[H]]):
 
 @named("ToDictCombineFn")
 class ToDictCombineFn(CombineFn[tuple[K, T], dict[K, T], dict[K, T]]):
-    """Collects pairs (key, value) in a dict; one of several values of a key is kept."""
+    """Collects pairs (key, value) in a dict; one of several values of a key is kept.
+
+    >>> ToDictCombineFn().apply([("tea", 3)])
+    {'tea': 3}
+    """
 
     def create_accumulator(self) -> dict[K, T]:
         """See `CombineFn`."""
@@ -186,7 +194,11 @@ class Smallest(Largest[T]):
 
 @named("SampleCombineFn")
 class SampleCombineFn(CombineFn[T, list[tuple[float, T]], list[T]]):
-    """Collects a uniform random sample of n values: those with the greatest of random numbers drawn for each value."""
+    """Collects a uniform random sample of n values: those with the greatest of random numbers drawn for each value.
+
+    >>> len(SampleCombineFn(2).apply([1, 2, 3]))
+    2
+    """
 
     def __init__(self, n: int) -> None:
         _require_number(n)
@@ -260,7 +272,11 @@ def _dice(thrown: tuple[float, object]) -> float:
 
 @named("LatestCombineFn")
 class LatestCombineFn(CombineFn[tuple[T, Timestamp], tuple[T | None, Timestamp | None], T | None]):
-    """Gives the value with the latest timestamp among pairs (value, timestamp); None if there are no pairs."""
+    """Gives the value with the latest timestamp among pairs (value, timestamp); None if there are no pairs.
+
+    >>> LatestCombineFn().apply([("new", Timestamp(20)), ("old", Timestamp(10))])
+    'new'
+    """
 
     def create_accumulator(self) -> tuple[T | None, Timestamp | None]:
         """See `CombineFn`."""

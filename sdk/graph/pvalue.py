@@ -104,6 +104,11 @@ class PCollection(PValue, Generic[T]):
         is_bounded: Whether it has an end.
         tag: Tag of the output, None for the main output.
         element_type: Type hint of its elements; `Any` where nothing is known.
+
+    >>> import headrace as beam
+    >>> words = beam.Pipeline("LocalRunner") | "Words" >> beam.Create(["tea"])
+    >>> words, words.element_type, words.is_bounded
+    (<PCollection Words>, <class 'str'>, True)
     """
 
     def __init__(

@@ -19,7 +19,16 @@ class SideInputError(TopologyError, RuntimeError):
 
 
 class EmptySideInput:
-    """The value of an `AsSingleton` without a default where the collection is empty."""
+    """The value of an `AsSingleton` without a default where the collection is empty.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rates = pipeline | "Rates" >> beam.Create([])
+    ...     words = pipeline | "Words" >> beam.Create(["eur"])
+    ...     found = words | beam.Map(lambda word, rates: isinstance(rates, beam.pvalue.EmptySideInput), beam.pvalue.AsSingleton(rates))
+    ...     _ = found | beam.Map(print)
+    True
+    """
 
     def __repr__(self) -> str:
         return "EmptySideInput()"
@@ -82,7 +91,16 @@ class AsSingleton(AsSideInput):
 
 
 class AsIter(AsSideInput):
-    """The values of the collection in a window, as an iterable that can be iterated over several times."""
+    """The values of the collection in a window, as an iterable that can be iterated over several times.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rates = pipeline | "Rates" >> beam.Create([1, 2])
+    ...     words = pipeline | "Words" >> beam.Create(["eur"])
+    ...     found = words | beam.Map(lambda word, rates: sum(rates), beam.pvalue.AsIter(rates))
+    ...     _ = found | beam.Map(print)
+    3
+    """
 
     @staticmethod
     def make(values: list[object]) -> object:
@@ -91,7 +109,16 @@ class AsIter(AsSideInput):
 
 
 class AsList(AsSideInput):
-    """The values of the collection in a window, as a list."""
+    """The values of the collection in a window, as a list.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rates = pipeline | "Rates" >> beam.Create([2, 1])
+    ...     words = pipeline | "Words" >> beam.Create(["eur"])
+    ...     found = words | beam.Map(lambda word, rates: sorted(rates), beam.pvalue.AsList(rates))
+    ...     _ = found | beam.Map(print)
+    [1, 2]
+    """
 
     @staticmethod
     def make(values: list[object]) -> object:
@@ -100,7 +127,16 @@ class AsList(AsSideInput):
 
 
 class AsDict(AsSideInput):
-    """The pairs (key, value) of the collection in a window, as a dict; each key has one value."""
+    """The pairs (key, value) of the collection in a window, as a dict; each key has one value.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rates = pipeline | "Rates" >> beam.Create([("eur", 1.1)])
+    ...     words = pipeline | "Words" >> beam.Create(["eur"])
+    ...     found = words | beam.Map(lambda word, rates: rates[word], beam.pvalue.AsDict(rates))
+    ...     _ = found | beam.Map(print)
+    1.1
+    """
 
     @staticmethod
     def make(values: list[object]) -> object:
@@ -117,7 +153,16 @@ class AsDict(AsSideInput):
 
 
 class AsMultiMap(AsSideInput):
-    """The pairs (key, value) of the collection in a window: key -> list of its values, empty for any other key."""
+    """The pairs (key, value) of the collection in a window: key -> list of its values, empty for any other key.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     rates = pipeline | "Rates" >> beam.Create([("eur", 1.1)])
+    ...     words = pipeline | "Words" >> beam.Create(["eur"])
+    ...     found = words | beam.Map(lambda word, rates: (rates[word], rates["usd"]), beam.pvalue.AsMultiMap(rates))
+    ...     _ = found | beam.Map(print)
+    ([1.1], [])
+    """
 
     @staticmethod
     def make(values: list[object]) -> object:

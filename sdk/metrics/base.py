@@ -46,7 +46,21 @@ class Metric:
 
 
 class Counter(Metric):
-    """A sum of whole numbers."""
+    """A sum of whole numbers.
+
+    >>> import headrace as beam
+    >>> from headrace.metrics import Metrics
+    >>> class Note(beam.DoFn):
+    ...     def __init__(self):
+    ...         self.sold = Metrics.counter("shop", "sold")
+    ...
+    ...     def process(self, amount):
+    ...         self.sold.inc(amount)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([3, 5]) | beam.ParDo(Note())
+    >>> pipeline.result.metrics().query()["counters"][0].committed
+    8
+    """
 
     kind = "counter"
 
@@ -60,7 +74,21 @@ class Counter(Metric):
 
 
 class Distribution(Metric):
-    """Sum, count, minimum and maximum of whole numbers."""
+    """Sum, count, minimum and maximum of whole numbers.
+
+    >>> import headrace as beam
+    >>> from headrace.metrics import Metrics
+    >>> class Note(beam.DoFn):
+    ...     def __init__(self):
+    ...         self.amounts = Metrics.distribution("shop", "amounts")
+    ...
+    ...     def process(self, amount):
+    ...         self.amounts.update(amount)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([3, 5]) | beam.ParDo(Note())
+    >>> pipeline.result.metrics().query()["distributions"][0].committed
+    DistributionResult(sum=8, count=2, min=3, max=5)
+    """
 
     kind = "distribution"
 
@@ -70,7 +98,21 @@ class Distribution(Metric):
 
 
 class Gauge(Metric):
-    """The latest value of a whole number."""
+    """The latest value of a whole number.
+
+    >>> import headrace as beam
+    >>> from headrace.metrics import Metrics
+    >>> class Note(beam.DoFn):
+    ...     def __init__(self):
+    ...         self.newest = Metrics.gauge("shop", "newest")
+    ...
+    ...     def process(self, amount):
+    ...         self.newest.set(amount)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([3, 5]) | beam.ParDo(Note())
+    >>> pipeline.result.metrics().query()["gauges"][0].committed.value
+    5
+    """
 
     kind = "gauge"
 
@@ -80,7 +122,21 @@ class Gauge(Metric):
 
 
 class StringSet(Metric):
-    """A set of strings of at most a million characters in all; further strings are left out."""
+    """A set of strings of at most a million characters in all; further strings are left out.
+
+    >>> import headrace as beam
+    >>> from headrace.metrics import Metrics
+    >>> class Note(beam.DoFn):
+    ...     def __init__(self):
+    ...         self.seen = Metrics.string_set("shop", "seen")
+    ...
+    ...     def process(self, amount):
+    ...         self.seen.add(str(amount))
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([3, 5]) | beam.ParDo(Note())
+    >>> sorted(pipeline.result.metrics().query()["string_sets"][0].committed)
+    ['3', '5']
+    """
 
     kind = "string_set"
 

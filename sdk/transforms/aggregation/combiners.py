@@ -56,7 +56,13 @@ class _PerKey(CombinePerKey):
 
 
 class Mean:
-    """Transforms that give the arithmetic mean (`apache_beam.combiners.Mean`)."""
+    """Transforms that give the arithmetic mean (`apache_beam.combiners.Mean`).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([1, 2, 6]) | beam.combiners.Mean.Globally() | beam.Map(print)
+    3.0
+    """
 
     class Globally(_Globally):
         """The mean of all elements."""
@@ -148,7 +154,13 @@ class Top:
 
     @staticmethod
     def Smallest(n: int, has_defaults: bool = True, key: SortKey | None = None) -> CombineGlobally:
-        """The `n` least elements as a list, the least first."""
+        """The `n` least elements as a list, the least first.
+
+        >>> import headrace as beam
+        >>> with beam.Pipeline("LocalRunner") as pipeline:
+        ...     _ = pipeline | beam.Create([3, 1, 2]) | beam.combiners.Top.Smallest(2) | beam.Map(print)
+        [1, 2]
+        """
         top = Top.Of(n, key, reverse=True).with_defaults(has_defaults)
         top.label = f"Smallest({n})"
         return top
@@ -169,7 +181,13 @@ class Top:
 
 
 class Sample:
-    """Transforms that sample elements (`apache_beam.combiners.Sample`)."""
+    """Transforms that sample elements (`apache_beam.combiners.Sample`).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(["a", "b", "a"]) | beam.combiners.Sample.FixedSizeGlobally(2) | beam.Map(len) | beam.Map(print)
+    2
+    """
 
     class FixedSizeGlobally(_Globally):
         """At most `n` elements, chosen at random, as a list."""
@@ -211,28 +229,53 @@ class Sample:
 
 
 class ToList(_Globally):
-    """All elements in a list, in no particular order."""
+    """All elements in a list, in no particular order.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([1, 2]) | beam.combiners.ToList() | beam.Map(sorted) | beam.Map(print)
+    [1, 2]
+    """
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToListCombineFn(), has_defaults)
 
 
 class ToDict(_Globally):
-    """All pairs (key, value) in a dict; one of the values of a key is kept."""
+    """All pairs (key, value) in a dict; one of the values of a key is kept.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3), ("jam", 2)]) | beam.combiners.ToDict() | beam.Map(lambda found: sorted(found.items())) | beam.Map(print)
+    [('jam', 2), ('tea', 3)]
+    """
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToDictCombineFn(), has_defaults)
 
 
 class ToSet(_Globally):
-    """All elements in a set."""
+    """All elements in a set.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([1, 2, 1]) | beam.combiners.ToSet() | beam.Map(print)
+    {1, 2}
+    """
 
     def __init__(self, has_defaults: bool = True) -> None:
         super().__init__(ToSetCombineFn(), has_defaults)
 
 
 class Latest:
-    """Transforms that give the element with the latest timestamp (`apache_beam.combiners.Latest`)."""
+    """Transforms that give the element with the latest timestamp (`apache_beam.combiners.Latest`).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     prices = pipeline | beam.Create([(7, 20), (5, 10)]) | beam.MapTuple(beam.window.TimestampedValue)
+    ...     _ = prices | beam.combiners.Latest.Globally() | beam.Map(print)
+    7
+    """
 
     class Globally(PTransform[Collection, Collection]):
         """The latest of all elements."""
