@@ -25,9 +25,9 @@ class EmptySideInput:
     >>> with beam.Pipeline("LocalRunner") as pipeline:
     ...     rates = pipeline | "Rates" >> beam.Create([])
     ...     words = pipeline | "Words" >> beam.Create(["eur"])
-    ...     found = words | beam.Map(lambda word, rates: isinstance(rates, beam.pvalue.EmptySideInput), beam.pvalue.AsSingleton(rates))
+    ...     found = words | beam.Map(lambda word, rates: rates, beam.pvalue.AsSingleton(rates))
     ...     _ = found | beam.Map(print)
-    True
+    EmptySideInput()
     """
 
     def __repr__(self) -> str:
