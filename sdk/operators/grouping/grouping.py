@@ -46,8 +46,8 @@ class Grouping(BundleComputation):
         input_forms: Form of the payloads of each input stream, or one form for all of them. A form of accumulators
             (`LIFTED`, `SHARDED`) excludes the forms of values.
         output_stream: Stream of the panes.
-        takes_back: Whether the input, then in the form `WINDOWED`, may have retractions. A retraction removes the
-            element that it retracts.
+        takes_back: Whether the input may have retractions, which are in streams of the form `WINDOWED`. A retraction
+            removes the element that it retracts.
         migration: Takes over the state of a vectorized grouping; None if this grouping is never vectorized.
     """
 
@@ -67,6 +67,8 @@ class Grouping(BundleComputation):
         self._config = GroupingConfig.of(windowing, combine, next(iter(forms.values())), takes_back)
         self._sorters = {stream: sorter(windowing, form, self._config.namespaces) for stream, form in forms.items()}
         """Input stream (None: all streams) -> the sorter of its records."""
+        self._retracting = {each for each, form in forms.items() if takes_back and form is GroupingInputForm.WINDOWED}
+        """The streams that may have retractions."""
         self._sort_retractions = sorter(windowing, GroupingInputForm.WINDOWED, self._config.namespaces)
         self._bundle: KeyBundle | None = None
         """The bundle of the key that the worker processes."""
@@ -97,7 +99,8 @@ class Grouping(BundleComputation):
 
     def process_batch(self, stream: str, batch: Batch, context: Context) -> None:
         """Add the elements to their windows."""
-        self._bundle_of(context).add(batch, self._sorters.get(stream) or self._sorters[None])
+        known = stream if stream in self._sorters else None
+        self._bundle_of(context).add(batch, self._sorters[known], known in self._retracting)
 
     def process_timer(self, timer: Timer, context: Context) -> None:
         """Process the end, the closing or the wall time of a window."""

@@ -54,10 +54,10 @@ class KeyBundle:
 
     # What the worker calls
 
-    def add(self, batch: Batch, sort: Sorter) -> None:
-        """Sort the elements of a batch by window and add them."""
+    def add(self, batch: Batch, sort: Sorter, may_retract: bool) -> None:
+        """Sort the elements of a batch by window and add them; some of them may be retractions if `may_retract`."""
         context = self.context
-        if self._config.takes_back:
+        if may_retract:
             batch = self._without_retractions(batch)
         arrivals = sort(batch.values, batch.timestamps, self._windows.watermark)
         if self._config.merging:

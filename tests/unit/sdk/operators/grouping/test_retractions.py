@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 import headrace as beam
+from headrace import Change, ChangeKind
 from headrace.lowlevel import CallSink, Computation, TopologyError
 from headrace.lowlevel.time import MAX_TIMESTAMP, SECOND
 from headrace.sdk.combinefns.numeric import SumFn
@@ -305,3 +306,22 @@ def test_elements_from_before_anything_was_retracted_are_taken_back():
     after.feed([taken_back(2, 0, 10)])
     after.advance(MAX_TIMESTAMP)
     assert [pane.value for pane in after.panes] == [5]
+
+
+def test_a_combination_of_all_with_a_default_takes_back():
+    """The default comes from a mark, an element of a stream that has no retractions."""
+
+    def build(p):
+        windows = beam.WindowInto(GlobalWindows(), Repeatedly(AfterCount(1)), RETRACTING)
+        return shown(team_totals(p) | beam.Values() | "All" >> windows | beam.CombineGlobally(sum))
+
+    assert standing(values(build)) == [15]
+
+
+def test_what_takes_back_flattened_with_what_does_not():
+    def build(p):
+        changes = [Change(ChangeKind.INSERT, 3), Change(ChangeKind.DELETE, 3), Change(ChangeKind.INSERT, 5)]
+        taken_back = p | "Changes" >> beam.Create(changes) | beam.FromChangelog()
+        return (p | "Plain" >> beam.Create([3, 7]), taken_back) | beam.Flatten() | beam.combiners.ToSet()
+
+    assert values(build) == [{3, 5, 7}]
