@@ -19,7 +19,21 @@ _FULL = 4096
 
 
 class BagState:
-    """A bag of values, in the order in which they were added; storage is not read before `read` is called."""
+    """A bag of values, in the order in which they were added; storage is not read before `read` is called.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import BagStateSpec
+    >>> class Remember(beam.DoFn):
+    ...     STATE = BagStateSpec("seen")
+    ...
+    ...     def process(self, pair, state=beam.DoFn.StateParam(STATE)):
+    ...         state.add(pair[1])
+    ...         yield state.read()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3), ("tea", 4)]) | beam.ParDo(Remember()) | beam.Map(print)
+    [3]
+    [3, 4]
+    """
 
     __slots__ = ("_added", "_cells", "_cleared", "_spec", "_stored")
 

@@ -17,7 +17,21 @@ _UNREAD = object()
 
 
 class CombiningValueState:
-    """The combined value of all values that were added."""
+    """The combined value of all values that were added.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import CombiningValueStateSpec
+    >>> class Remember(beam.DoFn):
+    ...     STATE = CombiningValueStateSpec("total", sum)
+    ...
+    ...     def process(self, pair, state=beam.DoFn.StateParam(STATE)):
+    ...         state.add(pair[1])
+    ...         yield state.read()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3), ("tea", 4)]) | beam.ParDo(Remember()) | beam.Map(print)
+    3
+    7
+    """
 
     __slots__ = ("_accumulator", "_cells", "_changed", "_shared", "_spec")
 

@@ -20,7 +20,21 @@ Stamped = tuple[Timestamp, object]
 
 
 class OrderedListState:
-    """Values ordered by timestamp; values with the same timestamp are in the order in which they were added."""
+    """Values ordered by timestamp; values with the same timestamp are in the order in which they were added.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import OrderedListStateSpec
+    >>> class Remember(beam.DoFn):
+    ...     STATE = OrderedListStateSpec("history")
+    ...
+    ...     def process(self, pair, state=beam.DoFn.StateParam(STATE)):
+    ...         state.add((pair[1], "sold"))
+    ...         yield [timestamp.seconds() for timestamp, _ in state.read()]
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 30), ("tea", 10)]) | beam.ParDo(Remember()) | beam.Map(print)
+    [30]
+    [10, 30]
+    """
 
     __slots__ = ("_added", "_cells", "_spec")
 

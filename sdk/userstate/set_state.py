@@ -15,7 +15,21 @@ from headrace.sdk.userstate.state_spec import StateSpec
 
 
 class SetState:
-    """A set of values, which are distinct by Python's `==` and `hash`."""
+    """A set of values, which are distinct by Python's `==` and `hash`.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import SetStateSpec
+    >>> class Remember(beam.DoFn):
+    ...     STATE = SetStateSpec("seen")
+    ...
+    ...     def process(self, pair, state=beam.DoFn.StateParam(STATE)):
+    ...         state.add(pair[1])
+    ...         yield len(state.read())
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3), ("tea", 3)]) | beam.ParDo(Remember()) | beam.Map(print)
+    1
+    1
+    """
 
     __slots__ = ("_added", "_cells", "_cleared", "_spec", "_stored")
 

@@ -48,6 +48,21 @@ def on_timer(timer_spec: TimerSpec) -> Callable[[MethodT], MethodT]:
     `DoFn.TimerParam`, `KeyParam`, `WindowParam`, `TimestampParam` or `DynamicTimerTagParam`.
 
     Raises ValueError if `timer_spec` is not a `TimerSpec`, or if the decorated object is not callable.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import TimeDomain, TimerSpec, on_timer
+    >>> class Remind(beam.DoFn):
+    ...     DUE = TimerSpec("due", TimeDomain.WATERMARK)
+    ...
+    ...     def process(self, pair, due=beam.DoFn.TimerParam(DUE)):
+    ...         due.set(60)
+    ...
+    ...     @on_timer(DUE)
+    ...     def tell(self, key=beam.DoFn.KeyParam, timestamp=beam.DoFn.TimestampParam):
+    ...         yield key, timestamp.seconds()
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3)]) | beam.ParDo(Remind()) | beam.Map(print)
+    ('tea', 60)
     """
     if not isinstance(timer_spec, TimerSpec):
         raise ValueError(f"@on_timer takes a TimerSpec, got {timer_spec!r:.200}; write @on_timer(THE_SPEC)")

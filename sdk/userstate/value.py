@@ -10,7 +10,21 @@ _UNREAD = object()
 
 
 class ReadModifyWriteState:
-    """A value that is read and replaced; it must not be changed in place without a call of `write`."""
+    """A value that is read and replaced; it must not be changed in place without a call of `write`.
+
+    >>> import headrace as beam
+    >>> from headrace.transforms.userstate import ReadModifyWriteStateSpec
+    >>> class Remember(beam.DoFn):
+    ...     STATE = ReadModifyWriteStateSpec("last")
+    ...
+    ...     def process(self, pair, state=beam.DoFn.StateParam(STATE)):
+    ...         yield state.read()
+    ...         state.write(pair[1])
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3), ("tea", 4)]) | beam.ParDo(Remember()) | beam.Map(print)
+    None
+    3
+    """
 
     __slots__ = ("_cells", "_changed", "_spec", "_value")
 

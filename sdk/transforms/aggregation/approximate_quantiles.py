@@ -161,7 +161,14 @@ class _Quantiles(PTransform[Collection, Collection]):
 
 
 class ApproximateQuantiles:
-    """Approximate quantiles, globally or per key; the arguments are those of `ApproximateQuantilesCombineFn.create`."""
+    """Approximate quantiles, globally or per key; the arguments are those of `ApproximateQuantilesCombineFn.create`.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     numbers = pipeline | beam.Create(range(101))
+    ...     _ = numbers | beam.ApproximateQuantiles.Globally(5) | beam.Map(print)
+    [0, 25, 50, 75, 100]
+    """
 
     class Globally(_Quantiles):
         """Approximate quantiles of all elements."""

@@ -165,7 +165,13 @@ def _of_nothing(combine_fn: AnyCombineFn) -> object:
 
 
 class CombineValues(Combine):
-    """Combines grouped values: pairs (key, iterable of values) become pairs (key, combined value)."""
+    """Combines grouped values: pairs (key, iterable of values) become pairs (key, combined value).
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", [3, 4])]) | beam.CombineValues(sum) | beam.Map(print)
+    ('tea', 7)
+    """
 
     def input_type(self) -> object:
         """See `PTransform`."""

@@ -61,7 +61,13 @@ class Create(Source):
 
 
 class Impulse(Source):
-    """A collection with one element, `b""`, from which a `DoFn` can start to compute elements in a worker."""
+    """A collection with one element, `b""`, from which a `DoFn` can start to compute elements in a worker.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Impulse() | beam.Map(print)
+    b''
+    """
 
     def infer_output_type(self, input_type: object) -> object:
         """See `PTransform`."""

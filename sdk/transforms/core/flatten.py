@@ -65,7 +65,14 @@ def _items(inputs: object) -> list[object]:
 
 
 class FlattenWith(PTransform[PCollection[object], PCollection[object]]):
-    """Merges the input with other collections, or with the outputs of transforms that start at the pipeline."""
+    """Merges the input with other collections, or with the outputs of transforms that start at the pipeline.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     more = pipeline | "More" >> beam.Create([3])
+    ...     _ = pipeline | beam.Create([1, 2]) | beam.FlattenWith(more) | beam.combiners.ToSet() | beam.Map(print)
+    {1, 2, 3}
+    """
 
     def __init__(self, *others: PCollection[object] | PTransform[object, PCollection[object]]) -> None:
         super().__init__()

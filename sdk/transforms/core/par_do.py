@@ -335,7 +335,15 @@ def MapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParD
 
 
 def FlatMapTuple(fn: Callable[..., object], *args: object, **kwargs: object) -> ParDo:
-    """A `FlatMap` of a function with a parameter for each item of the element."""
+    """A `FlatMap` of a function with a parameter for each item of the element.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     orders = pipeline | beam.Create([("tea", 2)])
+    ...     _ = orders | beam.FlatMapTuple(lambda name, count: [name] * count) | beam.Map(print)
+    tea
+    tea
+    """
     return ParDo(FlatMapTupleFn(_callable("FlatMapTuple", fn)), *args, **kwargs)
 
 

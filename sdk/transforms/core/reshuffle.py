@@ -19,7 +19,13 @@ class Shuffling(PTransform[PCollection[object], PCollection[object]]):
 
 
 class ReshufflePerKey(Shuffling):
-    """Redistributes pairs (key, value) by key: the steps that follow process the pairs of one key together."""
+    """Redistributes pairs (key, value) by key: the steps that follow process the pairs of one key together.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create([("tea", 3)]) | beam.transforms.util.ReshufflePerKey() | beam.Map(print)
+    ('tea', 3)
+    """
 
 
 class Reshuffle(Shuffling):

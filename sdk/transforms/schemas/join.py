@@ -32,6 +32,13 @@ class Join(PTransform[Collection, Collection]):
 
     Raises:
         ValueError: `how` is none of these, or `on` names no field.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     prices = pipeline | "Prices" >> beam.Create([beam.Row(item="tea", price=3)])
+    ...     sold = pipeline | "Sold" >> beam.Create([beam.Row(item="tea", count=2)])
+    ...     _ = sold | Join(prices, on="item") | beam.Map(lambda row: print(row.left.count * row.right.price))
+    6
     """
 
     def __init__(
@@ -97,6 +104,14 @@ class CoGroup(PTransform[dict[str, Collection], Collection]):
 
     Raises:
         ValueError: There are no fields, or a field has the name of a collection.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     prices = pipeline | "Prices" >> beam.Create([beam.Row(item="tea", price=3)])
+    ...     sold = pipeline | "Sold" >> beam.Create([beam.Row(item="tea", count=2)])
+    ...     found = {"prices": prices, "sold": sold} | CoGroup("item")
+    ...     _ = found | beam.Map(lambda row: print(row.item, len(row.prices), len(row.sold)))
+    tea 1 1
     """
 
     def __init__(self, *fields: str) -> None:

@@ -54,6 +54,12 @@ class BatchElements(PTransform[Collection, Collection]):
 
     Raises:
         ValueError: The sizes, the targets or the boundaries are out of range or contradict each other.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     _ = pipeline | beam.Create(range(4)) | beam.BatchElements(2, 2) | beam.Map(print)
+    [0, 1]
+    [2, 3]
     """
 
     def __init__(

@@ -40,6 +40,13 @@ class FromChangelog(PTransform[Collection, Collection]):
     `FromChangelog` is its inverse.
 
     Each element is a `Change`, or a tuple of "+" or "-" and a value. Any other element stops the run with `StepError`.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     changes = [beam.Change(beam.ChangeKind.INSERT, 3), beam.Change(beam.ChangeKind.DELETE, 3)]
+    ...     counts = pipeline | beam.Create(changes) | beam.FromChangelog() | beam.combiners.Count.Globally()
+    ...     _ = counts | beam.Map(print)
+    0
     """
 
     def expand(self, inputs: Collection) -> Collection:

@@ -26,6 +26,12 @@ class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
 
     Raises:
         ValueError: Neither period is given, or a period is not positive.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     pairs = pipeline | beam.Create([("tea", 1), ("tea", 2), ("jam", 3)])
+    ...     _ = pairs | DeduplicatePerKey(event_time_duration=60) | beam.Keys() | beam.combiners.Count.Globally() | beam.Map(print)
+    2
     """
 
     def __init__(
@@ -47,7 +53,14 @@ class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
 
 
 class Deduplicate(DeduplicatePerKey):
-    """Drops elements that arrive within a period after an equal element was emitted; elements become keys."""
+    """Drops elements that arrive within a period after an equal element was emitted; elements become keys.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     once = pipeline | beam.Create(["tea", "tea"]) | Deduplicate(event_time_duration=60)
+    ...     _ = once | beam.Map(print)
+    tea
+    """
 
     def expand(self, inputs: PCollection[object]) -> PCollection[object]:
         """A collection of the elements that are not dropped; each element becomes a key."""

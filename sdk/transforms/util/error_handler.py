@@ -65,7 +65,16 @@ class ErrorHandler:
 
 
 class CollectingErrorHandler(ErrorHandler):
-    """Collects bad elements; the program must ask for them with `output()`."""
+    """Collects bad elements; the program must ask for them with `output()`.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     with CollectingErrorHandler() as handler:
+    ...         numbers = pipeline | beam.Create(["3", "x"])
+    ...         good = numbers | beam.Map(int).with_exception_handling(error_handler=handler)
+    ...     _ = handler.output() | beam.Map(lambda bad: print(bad[0]))
+    x
+    """
 
     def __init__(self) -> None:
         super().__init__(None)

@@ -39,6 +39,13 @@ class GroupIntoBatches(PTransform[PCollection[object], PCollection[object]]):
 
     Raises:
         ValueError: `batch_size` is below 1, or the duration below 0.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     pairs = pipeline | beam.Create([("tea", 1), ("tea", 2), ("tea", 3)])
+    ...     _ = pairs | beam.GroupIntoBatches(2) | beam.Map(print)
+    ('tea', [1, 2])
+    ('tea', [3])
     """
 
     def __init__(

@@ -16,7 +16,17 @@ from headrace.sdk.typehints.values import is_whole
 
 
 class PartitionFn(WithTypeHints):
-    """Base of objects that choose the partition of an element; `Partition` takes a plain function, too."""
+    """Base of objects that choose the partition of an element; `Partition` takes a plain function, too.
+
+    >>> import headrace as beam
+    >>> class BySize(PartitionFn):
+    ...     def partition_for(self, element, num_partitions):
+    ...         return int(element > 9)
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     small, large = pipeline | beam.Create([3, 30]) | beam.Partition(BySize(), 2)
+    ...     _ = large | beam.Map(print)
+    30
+    """
 
     def default_label(self) -> str:
         """The name in the label of a `Partition`."""

@@ -14,7 +14,15 @@ _Seen = tuple[object, Timestamp, IntervalWindow]
 
 
 class Reify:
-    """Transforms that put timestamp and window of elements into their values."""
+    """Transforms that put timestamp and window of elements into their values.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     stamped = pipeline | beam.Create([beam.window.TimestampedValue(("tea", 3), 10)])
+    ...     placed = stamped | beam.Map(lambda pair: pair)
+    ...     _ = placed | beam.Reify.TimestampInValue() | beam.MapTuple(lambda key, value: print(key, value.timestamp))
+    tea Timestamp(10)
+    """
 
     class Timestamp(PTransform[Collection, Collection]):
         """Emits each element again at its timestamp, unchanged."""

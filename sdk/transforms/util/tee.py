@@ -18,6 +18,13 @@ class Tee(PTransform[PCollection[object], PCollection[object]]):
 
     Raises:
         TypeError: A consumer is neither a transform nor a function.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     words = pipeline | beam.Create(["tea"]) | beam.Tee("Shout" >> beam.Map(lambda word: print(word.upper())))
+    ...     _ = words | beam.Map(len) | beam.Map(print)
+    TEA
+    3
     """
 
     def __init__(self, *consumers: Consumer) -> None:

@@ -22,6 +22,13 @@ class WaitOn(PTransform[Collection, Collection]):
 
     Raises:
         TypeError: An argument is not a collection.
+
+    >>> import headrace as beam
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     stored = pipeline | "Store" >> beam.Create([1]) | beam.Map(print)
+    ...     _ = pipeline | "Tell" >> beam.Create(["stored"]) | beam.WaitOn(stored) | "Say" >> beam.Map(print)
+    1
+    stored
     """
 
     def __init__(self, *to_be_waited_on: Collection) -> None:
