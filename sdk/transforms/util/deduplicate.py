@@ -30,7 +30,8 @@ class DeduplicatePerKey(PTransform[PCollection[object], PCollection[object]]):
     >>> import headrace as beam
     >>> with beam.Pipeline("LocalRunner") as pipeline:
     ...     pairs = pipeline | beam.Create([("tea", 1), ("tea", 2), ("jam", 3)])
-    ...     _ = pairs | DeduplicatePerKey(event_time_duration=60) | beam.Keys() | beam.combiners.Count.Globally() | beam.Map(print)
+    ...     once = pairs | DeduplicatePerKey(event_time_duration=60)
+    ...     _ = once | beam.combiners.Count.Globally() | beam.Map(print)
     2
     """
 
