@@ -30,7 +30,17 @@ Equals: TypeAlias = Callable[[object, object], bool]
 
 
 class BeamAssertException(Exception):
-    """An assertion about a collection failed."""
+    """An assertion about a collection failed.
+
+    >>> import headrace as beam
+    >>> from headrace.testing.util import assert_that, equal_to
+    >>> try:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = assert_that(pipeline | beam.Create([1]), equal_to([2]))
+    ... except BeamAssertException as error:
+    ...     print(error.__cause__)
+    expected [2], got [1]; unexpected: [1], missing: [2]
+    """
 
 
 class TestWindowedValue(WindowedValue):
@@ -61,7 +71,16 @@ class _PerWindow:
 
 
 def equal_to_per_window(expected_window_to_elements: Mapping[object, Iterable[object]]) -> Matcher:
-    """A matcher that accepts exactly these elements in each window, in any order."""
+    """A matcher that accepts exactly these elements in each window, in any order.
+
+    >>> import headrace as beam
+    >>> from headrace.testing.util import assert_that
+    >>> from headrace.transforms.window import FixedWindows, IntervalWindow, TimestampedValue
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     numbers = pipeline | beam.Create([TimestampedValue(1, 5), TimestampedValue(2, 65)])
+    ...     windowed = numbers | beam.WindowInto(FixedWindows(60))
+    ...     _ = assert_that(windowed, equal_to_per_window({IntervalWindow(0, 60): [1], IntervalWindow(60, 120): [2]}))
+    """
     return _PerWindow(expected_window_to_elements)
 
 
@@ -101,6 +120,12 @@ def equal_to_approx(expected: Iterable[object], rel_tol: float = 1e-9, abs_tol: 
     """A matcher that accepts elements equal to these, where numbers, also in tuples and lists, need only be close.
 
     `rel_tol` and `abs_tol` have the meaning that they have in `math.isclose`.
+
+    >>> import headrace as beam
+    >>> from headrace.testing.util import assert_that
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     means = pipeline | beam.Create([0.1 + 0.2])
+    ...     _ = assert_that(means, equal_to_approx([0.3]))
     """
 
     def close(one: object, other: object) -> bool:
@@ -132,7 +157,14 @@ def _fields(value: object) -> dict[str, object] | None:
 
 
 def is_empty() -> Matcher:
-    """A matcher that accepts only an empty collection."""
+    """A matcher that accepts only an empty collection.
+
+    >>> import headrace as beam
+    >>> from headrace.testing.util import assert_that
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     large = pipeline | beam.Create([1, 2]) | beam.Filter(lambda number: number > 9)
+    ...     _ = assert_that(large, is_empty())
+    """
 
     def match(actual: list[object]) -> None:
         if actual:
@@ -142,7 +174,14 @@ def is_empty() -> Matcher:
 
 
 def is_not_empty() -> Matcher:
-    """A matcher that accepts any collection with at least one element."""
+    """A matcher that accepts any collection with at least one element.
+
+    >>> import headrace as beam
+    >>> from headrace.testing.util import assert_that
+    >>> with beam.Pipeline("LocalRunner") as pipeline:
+    ...     numbers = pipeline | beam.Create([1, 2])
+    ...     _ = assert_that(numbers, is_not_empty())
+    """
 
     def match(actual: list[object]) -> None:
         if not actual:

@@ -73,6 +73,18 @@ class WriteToParquet(WriteFiles):
     Raises:
         TypeError: An argument that is not supported differs from Beam's default, or an argument has a wrong type.
         ValueError: The codec is not available, or the schema lacks a column of `partition_by`.
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         sales = pipeline | beam.Create([{"item": "tea", "count": 3}])
+    ...         schema = pa.schema({"item": pa.string(), "count": pa.int64()})
+    ...         _ = sales | beam.io.WriteToParquet(f"{folder}/sales", schema)
+    ...     print(pq.read_table(folder).to_pylist())
+    [{'item': 'tea', 'count': 3}]
     """
 
     def __init__(

@@ -225,6 +225,16 @@ class ReadFromParquet(FileSource):
             of names and Arrow types (`{"day": "string", "shop": "int64"}`), or a list of names of text columns. With
             it, a folder as `file_pattern` stands for all files below it.
         **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = pq.write_table(pa.table({"item": ["tea"], "count": [3]}), f"{folder}/sales.parquet")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.io.ReadFromParquet(f"{folder}/*.parquet") | beam.Map(print)
+    {'item': 'tea', 'count': 3}
     """
 
     def __init__(

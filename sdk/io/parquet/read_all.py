@@ -45,6 +45,17 @@ class ReadAllFromParquetBatched(PTransform[PCollection[str], PCollection[object]
         columns: Names of the columns to read; by default all.
         with_filename: Whether elements are pairs of the file's path and a table.
         label: Label of the step.
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = pq.write_table(pa.table({"item": ["tea"], "count": [3]}), f"{folder}/sales.parquet")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         paths = pipeline | beam.Create([f"{folder}/sales.parquet"])
+    ...         _ = paths | beam.io.ReadAllFromParquetBatched() | beam.Map(lambda table: print(table.num_rows))
+    1
     """
 
     def __init__(
@@ -73,6 +84,17 @@ class ReadAllFromParquet(PTransform[PCollection[str], PCollection[object]]):
         min_bundle_size: Without effect, accepted as in Beam.
         desired_bundle_size: Without effect, accepted as in Beam.
         label: Label of the step.
+
+    >>> import pyarrow as pa
+    >>> import pyarrow.parquet as pq
+    >>> import headrace as beam
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = pq.write_table(pa.table({"item": ["tea"], "count": [3]}), f"{folder}/sales.parquet")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         paths = pipeline | beam.Create([f"{folder}/sales.parquet"])
+    ...         _ = paths | beam.io.ReadAllFromParquet() | beam.Map(print)
+    {'item': 'tea', 'count': 3}
     """
 
     def __init__(

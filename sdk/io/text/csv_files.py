@@ -129,7 +129,7 @@ def null_options(nulls: tuple[str, ...] | None) -> dict[str, object]:
 
 
 class ReadFromCsv(LineSource):
-    """Rows of CSV files as `Row`s with a field for each column.
+    r"""Rows of CSV files as `Row`s with a field for each column.
 
     The first line of each file names the columns, and must be the same in all files. Types (whole numbers, numbers,
     dates, times, text) are inferred from the beginning of the first file; a later value of another type is an error
@@ -146,6 +146,16 @@ class ReadFromCsv(LineSource):
         compression_type: One of `CompressionTypes`.
         encoding: As for `ReadFromText`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "sales.csv").write_text("item,count\ntea,3\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         sales = pipeline | beam.io.ReadFromCsv(f"{folder}/*.csv")
+    ...         _ = sales | beam.Map(lambda sale: print(sale.item, sale.count))
+    tea 3
     """
 
     def __init__(

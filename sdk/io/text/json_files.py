@@ -70,7 +70,7 @@ def _whole(text: str) -> list[object]:
 
 
 class ReadFromJson(LineSource):
-    """Objects of JSON files as `Row`s.
+    r"""Objects of JSON files as `Row`s.
 
     Args:
         path: Which files; see `FileSource`.
@@ -78,6 +78,16 @@ class ReadFromJson(LineSource):
             it at once.
         compression_type: One of `CompressionTypes`.
         **options: `timestamp`, `max_delay`, `validate`, `continuous` and the others of `FileSource`.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "sales.jsonl").write_text('{"item": "tea", "count": 3}\n')
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         sales = pipeline | beam.io.ReadFromJson(f"{folder}/*.jsonl")
+    ...         _ = sales | beam.Map(lambda sale: print(sale.item, sale.count))
+    tea 3
     """
 
     def __init__(

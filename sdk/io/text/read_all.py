@@ -74,7 +74,7 @@ def check_delimiter(delimiter: object) -> None:
 
 
 class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
-    """Lines of the text files of each pattern; each file is read by one task.
+    r"""Lines of the text files of each pattern; each file is read by one task.
 
     Args:
         min_bundle_size: Without effect, accepted as in Beam.
@@ -87,6 +87,16 @@ class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
         with_filename: Whether elements are pairs of the file's path and a line.
         delimiter: Bytes that end a line, instead of LF and CR LF.
         escapechar: Not supported.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "words.txt").write_text("tea\njam\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create([f"{folder}/words.txt"]) | beam.io.ReadAllFromText() | beam.Map(print)
+    tea
+    jam
     """
 
     def __init__(
@@ -118,7 +128,7 @@ class ReadAllFromText(PTransform[PCollection[str], PCollection[object]]):
 
 
 class ReadFromTextWithFilename(PTransform[PBegin, PCollection[object]]):
-    """Pairs of a file's path and a line, for the text files of a pattern.
+    r"""Pairs of a file's path and a line, for the text files of a pattern.
 
     Args:
         file_pattern: The pattern.
@@ -130,6 +140,17 @@ class ReadFromTextWithFilename(PTransform[PBegin, PCollection[object]]):
         skip_header_lines: See `ReadAllFromText`.
         delimiter: See `ReadAllFromText`.
         escapechar: Not supported.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "words.txt").write_text("tea\njam\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         lines = pipeline | beam.io.ReadFromTextWithFilename(f"{folder}/*.txt")
+    ...         _ = lines | beam.MapTuple(lambda path, line: print(Path(path).name, line))
+    words.txt tea
+    words.txt jam
     """
 
     def __init__(

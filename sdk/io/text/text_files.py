@@ -74,7 +74,7 @@ def split_lines(text: str, strip: bool = True) -> list[str]:
 
 
 class ReadFromText(LineSource):
-    """Lines of text files as str.
+    r"""Lines of text files as str.
 
     Args:
         file_pattern: Which files; see `FileSource`.
@@ -92,6 +92,16 @@ class ReadFromText(LineSource):
 
     Raises:
         TypeError: An argument that is not supported differs from Beam's default.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "words.txt").write_text("tea\njam\n")
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.io.ReadFromText(f"{folder}/*.txt") | beam.Map(print)
+    tea
+    jam
     """
 
     def __init__(

@@ -53,7 +53,7 @@ class TextWriter:
 
 
 class WriteToText(WriteFiles):
-    """Writes elements as lines of text files: by default bytes unchanged, other elements as `str(element)`.
+    r"""Writes elements as lines of text files: by default bytes unchanged, other elements as `str(element)`.
 
     Files appear when the input has ended, or with their epoch if it has no end or is in windows; see `WriteFiles`
     for their names.
@@ -80,6 +80,15 @@ class WriteToText(WriteFiles):
 
     Raises:
         ValueError: `shard_name_template` has no letter S, or `if_exists` is given with it.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         _ = pipeline | beam.Create(["tea"]) | beam.io.WriteToText(f"{folder}/words", ".txt")
+    ...     print(*((path.name, path.read_text()) for path in Path(folder).iterdir()))
+    ('words-00000-of-00001.txt', 'tea\n')
     """
 
     def __init__(
@@ -219,6 +228,16 @@ class WriteToJson(WriteFiles):
         compression_type: One of `CompressionTypes`.
         windowed_writes: As for `WriteToText`.
         if_exists: As for `WriteToText`.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         sales = pipeline | beam.Create([beam.Row(item="tea", count=3)])
+    ...         _ = sales | beam.io.WriteToJson(f"{folder}/sales")
+    ...     print(*(path.read_text().strip() for path in Path(folder).iterdir()))
+    {"item": "tea", "count": 3}
     """
 
     def __init__(
@@ -274,6 +293,17 @@ class WriteToCsv(WriteFiles):
         compression_type: One of `CompressionTypes`.
         windowed_writes: As for `WriteToText`.
         if_exists: As for `WriteToText`.
+
+    >>> import headrace as beam
+    >>> from pathlib import Path
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with beam.Pipeline("LocalRunner") as pipeline:
+    ...         sales = pipeline | beam.Create([beam.Row(item="tea", count=3)])
+    ...         _ = sales | beam.io.WriteToCsv(f"{folder}/sales")
+    ...     print(*(path.read_text().strip() for path in Path(folder).iterdir()))
+    item,count
+    tea,3
     """
 
     def __init__(
