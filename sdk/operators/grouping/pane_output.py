@@ -45,12 +45,16 @@ class PaneOutput:
         if state.fresh or (on_time and config.empty_on_time) or (is_last and config.empty_last):
             if state.shown:
                 self._retract(state)
-            if state.live or not (config.retracting and config.takes_back):
+            if state.live or not config.takes_back or self._corrects(state):
                 self._show(state, timing, is_last)
         state.fresh = 0
         # Accumulated elements count for the timestamps of all panes up to the one at the end of the window.
         if config.discarding or not early or not config.has_ontime_pane:
             state.stamp = None
+
+    def _corrects(self, state: WindowState) -> bool:
+        """Whether the result of no elements corrects an earlier pane, which no retraction takes back."""
+        return not self._config.retracting and state.index > 0
 
     def _show(self, state: WindowState, timing: PaneInfoTiming, is_last: bool) -> None:
         """Emit the result of a window's contents."""

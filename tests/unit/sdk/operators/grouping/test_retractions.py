@@ -325,3 +325,14 @@ def test_what_takes_back_flattened_with_what_does_not():
         return (p | "Plain" >> beam.Create([3, 7]), taken_back) | beam.Flatten() | beam.combiners.ToSet()
 
     assert values(build) == [{3, 5, 7}]
+
+
+@pytest.mark.parametrize("grouping", [beam.GroupByKey(), beam.CombinePerKey(sum)])
+@pytest.mark.parametrize("mode", list(AccumulationMode))
+def test_a_window_emptied_before_its_first_pane_puts_out_nothing(grouping, mode):
+    def build(p):
+        changes = [Change(ChangeKind.INSERT, ("k", 3)), Change(ChangeKind.DELETE, ("k", 3))]
+        log = p | beam.Create(changes) | beam.FromChangelog()
+        return log | beam.WindowInto(FixedWindows(10), accumulation_mode=mode) | grouping
+
+    assert values(build) == []
