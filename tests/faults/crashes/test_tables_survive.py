@@ -14,8 +14,9 @@ from headrace.runners.local import Crash, LocalRunner, Scheduler
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
 from tests.depth import faults
-from tests.faults.crashes.tableworlds import WORLDS, Places, staged
+from tests.faults.crashes.tableworlds import WORLDS, new_world, staged
 from tests.faults.crashes.test_crash_at_every_step import FixedSize
+from tests.postgresserver import server_or_skip
 
 pytestmark = pytest.mark.faults
 
@@ -61,17 +62,17 @@ def attempt(world, mode, checkpoint, scheduler):
     return True
 
 
+@pytest.fixture(scope="module")
+def address():
+    yield from server_or_skip()
+
+
 @pytest.fixture(params=sorted(WORLDS))
 def world(request, tmp_path, monkeypatch):
-    places = Places()
-    made = WORLDS[request.param](tmp_path / "world", places, monkeypatch)
-    made.places = places
+    made = new_world(request.param, tmp_path / "world", request, monkeypatch)
+    # The statements are those of SQLite, and each life costs several times as much.
+    made.faults = faults(quick=3 if made.name == "postgres" else 10, full=1000)
     return made
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path):
-    (tmp_path / "world").mkdir()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -83,7 +84,7 @@ def test_a_driver_dies_at_any_step(world, mode, tmp_path, tally):
     steps = scheduler.steps
     assert steps > 20
     chosen = list(range(1, steps + 1))
-    for step in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+    for step in chosen[:: max(1, len(chosen) // world.faults)]:
         run.plan()
         world.clear()
         assert not attempt(world, mode, tmp_path / f"at-{step}", FixedSize(step, crash_at=step))
@@ -100,7 +101,7 @@ def test_a_driver_dies_inside_the_writing(world, mode, tmp_path, tally):
     moments = world.places.passed
     assert moments >= 6
     chosen = list(range(1, moments + 1))
-    for moment in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+    for moment in chosen[:: max(1, len(chosen) // world.faults)]:
         run.plan()
         world.clear()
         world.places.reset(crash_at=moment)
