@@ -66,6 +66,7 @@ class DatabaseWorld(ABC):
     """Tables of a database; each statement and each commit is a place."""
 
     name: str
+    connector: str
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         self._folder, self.places = folder, places
@@ -107,7 +108,7 @@ class DatabaseWorld(ABC):
 class SqliteWorld(DatabaseWorld):
     """A file of SQLite."""
 
-    name = "sqlite"
+    name, connector = "sqlite", "WriteToDatabase, SQLite"
 
     def connect(self) -> sqlite3.Connection:
         places = self.places
@@ -136,7 +137,7 @@ class SqliteWorld(DatabaseWorld):
 class PostgresWorld(DatabaseWorld):
     """A database of PostgreSQL, whose address the file `address` in the world's folder has."""
 
-    name = "postgres"
+    name, connector = "postgres", "WriteToDatabase, PostgreSQL"
 
     def connect(self) -> Any:
         import psycopg
@@ -164,7 +165,7 @@ class PostgresWorld(DatabaseWorld):
 class DeltaWorld:
     """Tables of Delta Lake on the disk; each data file and each version is a place."""
 
-    name = "delta"
+    name, connector = "delta", "WriteToDelta"
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         from deltalake import DeltaTable
@@ -197,7 +198,7 @@ class DeltaWorld:
 class IcebergWorld:
     """Tables of Iceberg on the disk, in a catalog of SQLite; each data file and each commit is a place."""
 
-    name = "iceberg"
+    name, connector = "iceberg", "WriteToIceberg"
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         from pyiceberg.catalog.sql import SqlCatalog
