@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from multiprocessing import forkserver, get_context
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -135,6 +135,13 @@ class Steps(Scheduler):
         self._moments.pass_by(name.partition(" task")[0])
 
 
+class Mortal(Protocol):
+    """What can be lived in another process."""
+
+    def live(self) -> None:
+        """Run to the end, or die."""
+
+
 class Lives:
     """Starts lives in processes of their own."""
 
@@ -142,7 +149,7 @@ class Lives:
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([__name__, *IMPORTED])
 
-    def died(self, life: Life, seconds: float | None = None) -> bool:
+    def died(self, life: Mortal, seconds: float | None = None) -> bool:
         """Whether a life was killed, by itself or after some seconds, and did not live to its end."""
         process = self._context.Process(target=life.live)
         process.start()
