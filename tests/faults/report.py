@@ -17,6 +17,8 @@ from tests.faults.tally import CONNECTOR
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES, PAGE = DOCS / "reliability.json", DOCS / "reliability.md"
 BEGIN, END = "<!-- from here on made by python -m tests.faults.report -->", "<!-- to here -->"
+_CONNECTORS = """Tables of databases and lakes, by connector. A *driver* dies in memory, except on Spark; a *process* and a *reader* get
+SIGKILL. Lost and duplicated rows are those of the whole test."""
 RECOVERY_SECONDS = 60
 """What a recovery may take."""
 _HEAD = ["#", "fault", "planned", "fired", "lost", "duplicated", "slowest recovery", "passed"]
@@ -90,7 +92,7 @@ def page(text: str, figures: list[Figure]) -> str:
     """The page with its made part made again."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
-    tables = [table(figures), "Tables of databases and lakes, by connector:", connectors(figures)]
+    tables = [table(figures), _CONNECTORS, connectors(figures)]
     sections = [section(number, figures) for number in sorted(ROWS)]
     return f"{before}{BEGIN}\n\n" + "\n\n".join([*tables, *sections]) + f"\n\n{END}{after}"
 

@@ -227,6 +227,5 @@ ROWS: dict[int, Row] = {
         "versions appear. Compared: what a reader finds in the table with a recomputation. "
         "Kills in memory are in rows 1 to 3.",
         "the table equals that of an undisturbed run",
-        ("tests/faults/crashes/test_tables_survive.py",),
     ),
 }
