@@ -12,10 +12,14 @@ from pathlib import Path
 
 from tests.faults.figures import Figure, load, save
 from tests.faults.rows import ROWS
+from tests.faults.tally import CONNECTOR
 
 DOCS = Path(__file__).parents[2] / "docs"
 FIGURES, PAGE = DOCS / "reliability.json", DOCS / "reliability.md"
 BEGIN, END = "<!-- from here on made by python -m tests.faults.report -->", "<!-- to here -->"
+_CONNECTORS = """\
+Tables of databases and lakes, by connector. A *driver* dies in memory, except on Spark; a *process* and a *reader* get
+SIGKILL. Lost and duplicated rows are those of the whole test."""
 RECOVERY_SECONDS = 60
 """What a recovery may take."""
 _HEAD = ["#", "fault", "planned", "fired", "lost", "duplicated", "slowest recovery", "passed"]
@@ -54,6 +58,19 @@ def table(figures: list[Figure]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def connectors(figures: list[Figure]) -> str:
+    """What each connector has gone through, as a table in Markdown."""
+    lines = [["connector", "fault", "fired", "lost", "duplicated"], ["---"] * 5]
+    for figure in figures:
+        test = figure.test.rpartition("::test_")[2].replace("_", " ")
+        lines += [
+            [name.removeprefix(CONNECTOR), test, f"{fired:,}", str(figure.lost), str(figure.duplicated)]
+            for name, fired in figure.notes.items()
+            if name.startswith(CONNECTOR)
+        ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [*lines[:2], *sorted(lines[2:])])
+
+
 def section(number: int, figures: list[Figure]) -> str:
     """What is done for one row, by which tests, and what each of them saw."""
     row = ROWS[number]
@@ -76,8 +93,9 @@ def page(text: str, figures: list[Figure]) -> str:
     """The page with its made part made again."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
+    tables = [table(figures), _CONNECTORS, connectors(figures)]
     sections = [section(number, figures) for number in sorted(ROWS)]
-    return f"{before}{BEGIN}\n\n" + "\n\n".join([table(figures), *sections]) + f"\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n" + "\n\n".join([*tables, *sections]) + f"\n\n{END}{after}"
 
 
 def write(figures: list[Figure]) -> None:

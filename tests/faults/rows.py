@@ -1,4 +1,4 @@
-"""The 20 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
+"""The 21 faults of `docs/reliability.md`: what each is, how it is injected, and which further tests show it."""
 
 from __future__ import annotations
 
@@ -216,5 +216,16 @@ ROWS: dict[int, Row] = {
         "each number counted once, a cut epoch is run again, and another task stays afterwards; a replaced driver is "
         "told so",
         ("tests/spark/engine/test_resident_tasks.py",),
+    ),
+    21: Row(
+        "the process that writes to a table of a database or a lake, or reads one that grows, is killed",
+        "A pipeline writes to a table of SQLite, PostgreSQL, Delta Lake or Iceberg: it appends, upserts, or applies a "
+        "change log that takes rows back. Its process gets SIGKILL at every moment: each step of the protocol, before "
+        "each statement, before and after each commit, each data file and each version of a table; and at any time, "
+        "from outside, up to five times until it has come to its end. On Spark the driver's process is killed, at "
+        "moments drawn from the seed, again and again. Continuous readers of Delta and Iceberg tables are killed while "
+        "versions appear. Compared: what a reader finds in the table with a recomputation. "
+        "Kills in memory are in rows 1 to 3.",
+        "the table equals that of an undisturbed run",
     ),
 }

@@ -26,6 +26,9 @@ from tests.depth import seeds
 PROPERTY = "faults"
 """Name under which a test's tallies travel with its report, also from another process."""
 
+CONNECTOR = "faults of "
+"""What the names of figures about a connector begin with."""
+
 
 @dataclass
 class Tally:
@@ -69,6 +72,10 @@ class Tally:
         """Add to a further figure; of one whose name begins with `most` the greatest counts."""
         old = self.notes.get(name, 0)
         self.notes[name] = max(old, number) if name.startswith("most ") else old + number
+
+    def hit(self, connector: str) -> None:
+        """A fault that has happened was one of a connector; `docs/reliability.md` has a table of these."""
+        self.note(CONNECTOR + connector)
 
     def compare(self, expected: Iterable[object], came: Iterable[object], what: str = "output") -> None:
         """Outputs in any order, both ways: nothing is missing, nothing is there that should not be."""

@@ -78,6 +78,7 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         format_: What becomes of rows.
         snapshot: The snapshot that is read as a whole; None for the newest one when the pipeline first starts.
         continuous: Whether later snapshots are read.
+        until: The last snapshot; None for no end.
         max_delay: Microseconds that the watermark stays behind the greatest timestamp; None for none before the end.
         interval: Seconds between two looks for a new snapshot.
     """
@@ -89,12 +90,13 @@ class IcebergInjector(TableInjector["FileScanTask"]):
         format_: ParquetFormat,
         snapshot: int | None,
         continuous: bool,
+        until: int | None,
         max_delay: int | None,
         interval: float,
     ) -> None:
         super().__init__(max_delay, interval)
         self._address, self._schema_id, self._format = address, schema_id, format_
-        self._snapshot, self._continuous = snapshot, continuous
+        self._snapshot, self._continuous, self._until = snapshot, continuous, until
         self._table: Table | None = None
         """The table at the last look."""
 
@@ -113,7 +115,7 @@ class IcebergInjector(TableInjector["FileScanTask"]):
 
     def is_last(self, at: TablePosition) -> bool:
         """See `TableInjector`."""
-        return not self._continuous
+        return not self._continuous or (self._until is not None and at.version == self._until)
 
     def planned(self, at: TablePosition) -> list[FileScanTask]:
         """See `TableInjector`; ordered by path. Raises `IcebergError`."""
@@ -166,6 +168,18 @@ def _operation(snapshot: Snapshot) -> str:
     return "unknown operation" if snapshot.summary is None else str(snapshot.summary.operation.value)
 
 
+def _check_end(table: Table, name: str, first: int, until: int) -> None:
+    """Raise `IcebergError` unless the table has come from one snapshot to another, and to the newest after that."""
+    from pyiceberg.table.snapshots import ancestors_of
+
+    passed = [snapshot.snapshot_id for snapshot in ancestors_of(table.current_snapshot(), table.metadata)]
+    if until not in passed or first not in passed[passed.index(until) :]:
+        raise IcebergError(
+            f"snapshot {until} of {name} does not come after snapshot {first} on the way to the newest; nothing has "
+            "run. Name an until_snapshot that the table has kept and that has snapshot_id before it"
+        )
+
+
 def _gone(address: TableAddress, snapshot: int | None) -> IcebergError:
     return IcebergError(
         f"what follows snapshot {snapshot} of {address.table} is no longer known: it has expired, or the table was "
@@ -190,6 +204,8 @@ class ReadFromIceberg(Source):
             which waits for the end of the input.
         continuous: Whether to go on with the rows that each later snapshot appends, without end. Snapshots that arrange
             rows anew are passed over; one that deletes or changes rows ends the run with `IcebergError`.
+        until_snapshot: For continuous reading from `snapshot_id` on, the last snapshot that is read; the table must
+            have it. By default there is no end.
         interval: Time between two looks for a new snapshot, in seconds.
 
     Raises:
@@ -224,22 +240,25 @@ class ReadFromIceberg(Source):
         timestamp: TimestampOf = None,
         max_delay: DurationTypes | None = None,
         continuous: bool = False,
+        until_snapshot: int | None = None,
         interval: float = 1.0,
     ) -> None:
         super().__init__()
         require_package()
         check_table_name(table)
         delay = check_event_times(timestamp, max_delay, continuous)
+        if until_snapshot is not None and (not continuous or snapshot_id is None):
+            raise ValueError("until_snapshot is for continuous=True with snapshot_id only, which says where to begin")
         self._address = TableAddress.of(table, catalog_name, catalog_properties)
-        schema, self._schema_id = self._schema(snapshot_id, continuous)
+        schema, self._schema_id = self._schema(snapshot_id, continuous, until_snapshot)
         check_columns(table, schema, columns, timestamp)
         by = Portable(timestamp, "the function timestamp") if callable(timestamp) else timestamp
         chosen = None if columns is None else tuple(columns)
         self._format = ParquetFormat(chosen, as_rows, by, FileTimes(False, None), FolderColumns())
-        self.is_bounded = not continuous
-        self._arguments = (snapshot_id, continuous, delay, interval)
+        self.is_bounded = not continuous or until_snapshot is not None
+        self._arguments = (snapshot_id, continuous, until_snapshot, delay, interval)
 
-    def _schema(self, snapshot_id: int | None, continuous: bool) -> tuple[pa.Schema, int]:
+    def _schema(self, snapshot_id: int | None, continuous: bool, until: int | None) -> tuple[pa.Schema, int]:
         """Columns and number of the schema of the snapshot, or of the newest. Raises `IcebergError`."""
         name = self._address.table
         try:
@@ -250,6 +269,8 @@ class ReadFromIceberg(Source):
             return columns_of(table), table.schema().schema_id
         if (snapshot := table.snapshot_by_id(snapshot_id)) is None:
             raise IcebergError(f"{name} has no snapshot {snapshot_id}; nothing has run. Name one that it has kept")
+        if until is not None:
+            _check_end(table, name, snapshot_id, until)
         schema = table.schema() if continuous or snapshot.schema_id is None else table.schemas()[snapshot.schema_id]
         return cast(pa.Schema, schema.as_arrow()), schema.schema_id
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from headrace.io import WriteToDatabase
 from headrace.io.delta import WriteToDelta
@@ -22,19 +24,30 @@ COLUMNS = ["name", "amount"]
 
 
 class Places:
-    """Counts the moments before and after some calls, and crashes at one of them."""
+    """Numbers the moments before and after some calls, from 1, and dies at one of them."""
 
-    def __init__(self) -> None:
-        self.passed = 0
-        self.crash_at: int | None = None
+    def __init__(self, crash_at: int | None = None) -> None:
+        self.reset(crash_at)
+
+    @property
+    def passed(self) -> int:
+        """The number of moments so far."""
+        return len(self.names)
 
     def reset(self, crash_at: int | None = None) -> None:
-        self.passed, self.crash_at = 0, crash_at
+        """Begin to count anew."""
+        self.names: list[str] = []
+        self.crash_at = crash_at
 
     def pass_by(self, what: str) -> None:
-        self.passed += 1
+        """A moment has come."""
+        self.names.append(what)
         if self.passed == self.crash_at:
-            raise Crash(what)
+            self.die(what)
+
+    def die(self, what: str) -> None:
+        """Crash, in memory."""
+        raise Crash(what)
 
     def around(self, monkeypatch: Any, owner: object, name: str) -> None:
         """Make a method a place, before and after."""
@@ -49,24 +62,56 @@ class Places:
         monkeypatch.setattr(owner, name, call)
 
 
-class SqliteWorld:
-    """A table of SQLite; each statement and each commit is a place."""
+class DatabaseWorld(ABC):
+    """Tables of a database; each statement and each commit is a place."""
 
-    name = "sqlite"
+    name: str
+    connector: str
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
-        self._file = folder / "table.db"
-        self._places = places
-        self.clear()
+        self._folder, self.places = folder, places
+
+    @abstractmethod
+    def connect(self) -> Any:
+        """A connection as a sink gets it."""
 
     def clear(self) -> None:
-        self._file.unlink(missing_ok=True)
-        with closing(sqlite3.connect(self._file)) as connection:
-            connection.execute("CREATE TABLE rows (name text, amount integer)")
-            connection.execute("CREATE TABLE totals (name text PRIMARY KEY, amount integer)")
+        """Empty tables."""
+        keys = {"rows": "", "totals": "PRIMARY KEY"}
+        with self._apart() as cursor:
+            cursor.execute("DROP TABLE IF EXISTS headrace_epochs")
+            for table, key in keys.items():
+                cursor.execute(f"DROP TABLE IF EXISTS {table}")
+                cursor.execute(f"CREATE TABLE {table} (name varchar(20) {key}, amount integer)")
+
+    def writing(self, mode: str) -> WriteToDatabase:
+        table, keys = ("rows", []) if mode == "append" else ("totals", ["name"])
+        return WriteToDatabase(self.connect, table, COLUMNS, mode=mode, keys=keys, sink=mode)  # type: ignore[arg-type]  # a test's text
+
+    def rows(self, mode: str) -> Counter[tuple[str, int]]:
+        with self._apart() as cursor:
+            cursor.execute(f"SELECT * FROM {'rows' if mode == 'append' else 'totals'}")
+            return Counter(map(tuple, cursor.fetchall()))
+
+    @contextmanager
+    def _apart(self) -> Iterator[Any]:
+        """A cursor for the test itself, at whose statements nobody dies."""
+        places, self.places = self.places, Places()
+        try:
+            with closing(self.connect()) as connection:
+                yield connection.cursor()
+                connection.commit()
+        finally:
+            self.places = places
+
+
+class SqliteWorld(DatabaseWorld):
+    """A file of SQLite."""
+
+    name, connector = "sqlite", "WriteToDatabase, SQLite"
 
     def connect(self) -> sqlite3.Connection:
-        places = self._places
+        places = self.places
 
         class Cursor(sqlite3.Cursor):
             def execute(self, statement: str, *parameters: Any) -> sqlite3.Cursor:
@@ -86,21 +131,41 @@ class SqliteWorld:
                 super().commit()
                 places.pass_by("after commit")
 
-        return sqlite3.connect(self._file, factory=Connection)
+        return sqlite3.connect(self._folder / "table.db", factory=Connection)
 
-    def writing(self, mode: str) -> WriteToDatabase:
-        table, keys = ("rows", []) if mode == "append" else ("totals", ["name"])
-        return WriteToDatabase(self.connect, table, COLUMNS, mode=mode, keys=keys, sink=mode)  # type: ignore[arg-type]  # a test's text
 
-    def rows(self, mode: str) -> Counter[tuple[str, int]]:
-        with closing(sqlite3.connect(self._file)) as connection:
-            return Counter(connection.execute(f"SELECT * FROM {'rows' if mode == 'append' else 'totals'}").fetchall())
+class PostgresWorld(DatabaseWorld):
+    """A database of PostgreSQL, whose address the file `address` in the world's folder has."""
+
+    name, connector = "postgres", "WriteToDatabase, PostgreSQL"
+
+    def connect(self) -> Any:
+        import psycopg
+
+        places = self.places
+
+        class Cursor(psycopg.Cursor[Any]):
+            def execute(self, query: Any, *args: Any, **kwargs: Any) -> Any:
+                places.pass_by(str(query))
+                return super().execute(query, *args, **kwargs)
+
+            def executemany(self, query: Any, *args: Any, **kwargs: Any) -> None:
+                places.pass_by(str(query))
+                super().executemany(query, *args, **kwargs)
+
+        class Connection(psycopg.Connection[Any]):
+            def commit(self) -> None:
+                places.pass_by("before commit")
+                super().commit()
+                places.pass_by("after commit")
+
+        return Connection.connect((self._folder / "address").read_text(), cursor_factory=Cursor)
 
 
 class DeltaWorld:
     """Tables of Delta Lake on the disk; each data file and each version is a place."""
 
-    name = "delta"
+    name, connector = "delta", "WriteToDelta"
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         from deltalake import DeltaTable
@@ -108,7 +173,7 @@ class DeltaWorld:
 
         from headrace.sdk.io.delta.data_files import DataFiles
 
-        self._folder = folder / "delta"
+        self._folder, self.places = folder / "delta", places
         places.around(monkeypatch, DataFiles, "_write")
         places.around(monkeypatch, DeltaTable, "create_write_transaction")
         places.around(monkeypatch, TableMerger, "execute")
@@ -133,23 +198,33 @@ class DeltaWorld:
 class IcebergWorld:
     """Tables of Iceberg on the disk, in a catalog of SQLite; each data file and each commit is a place."""
 
-    name = "iceberg"
+    name, connector = "iceberg", "WriteToIceberg"
 
     def __init__(self, folder: Path, places: Places, monkeypatch: Any) -> None:
         from pyiceberg.catalog.sql import SqlCatalog
 
         from headrace.sdk.io.iceberg import iceberg_sink
 
-        self._folder, self._number = folder, 0
+        self._folder, self.places, self._number = folder, places, len(list(folder.glob("iceberg-*")))
         places.around(monkeypatch, iceberg_sink, "written_files")
         places.around(monkeypatch, SqlCatalog, "commit_table")
-        self.clear()
 
     def clear(self) -> None:
         self._number += 1
-        place = self._folder / str(self._number)
-        place.mkdir()
-        self.properties = {"type": "sql", "uri": f"sqlite:///{place}/catalog.db", "warehouse": f"file://{place}"}
+        self._place.mkdir()
+
+    @property
+    def _place(self) -> Path:
+        return self._folder / f"iceberg-{self._number}"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """Of the catalog."""
+        return {
+            "type": "sql",
+            "uri": f"sqlite:///{self._place}/catalog.db",
+            "warehouse": f"file://{self._place}",
+        }
 
     def writing(self, mode: str) -> Any:
         schema = pa.schema([("name", pa.string()), ("amount", pa.int64())])
@@ -167,8 +242,20 @@ class IcebergWorld:
 WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {
     "delta": DeltaWorld,
     "iceberg": IcebergWorld,
+    "postgres": PostgresWorld,
     "sqlite": SqliteWorld,
 }
+
+
+def new_world(name: str, folder: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> Any:
+    """A world with empty tables, in a new folder. PostgreSQL is at the address that the fixture `address` gives."""
+    folder.mkdir(parents=True)
+    if name == "postgres":
+        pytest.importorskip("psycopg")
+        (folder / "address").write_text(request.getfixturevalue("address"))
+    made = WORLDS[name](folder, Places(), monkeypatch)
+    made.clear()
+    return made
 
 
 def staged(sink: Any, epoch: int, *elements: object) -> list[bytes]:

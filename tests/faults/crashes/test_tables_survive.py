@@ -11,43 +11,13 @@ from headrace.io import SinkTakenError
 from headrace.lowlevel import FencedError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import Crash, LocalRunner, Scheduler
-from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
-from headrace.transforms.window import GlobalWindows
 from tests.depth import faults
-from tests.faults.crashes.tableworlds import WORLDS, Places, staged
+from tests.faults.crashes.tablelives import MODES, ROWS, build, expected
+from tests.faults.crashes.tableworlds import WORLDS, new_world, staged
 from tests.faults.crashes.test_crash_at_every_step import FixedSize
+from tests.postgresserver import server_or_skip
 
 pytestmark = pytest.mark.faults
-
-ROWS = [("abcde"[i % 5], i) for i in range(40)]
-MODES = ["append", "upsert", "changelog"]
-
-
-def expected(mode):
-    if mode == "append":
-        return Counter(ROWS)
-    totals = Counter()
-    for name, amount in ROWS:
-        totals[name] += amount
-    # How many names have which total, as changes, when all is summed up.
-    return Counter(totals.items()) if mode == "upsert" else Counter(Counter(map(str, totals.values())).items())
-
-
-def build(pipeline, world, mode):
-    rows = pipeline | beam.Create(ROWS)
-    if mode != "append":
-        accumulation = AccumulationMode.ACCUMULATING
-        if mode == "changelog":
-            accumulation = AccumulationMode.ACCUMULATING_AND_RETRACTING
-        eager = Repeatedly(AfterCount(1))
-        windowed = beam.WindowInto(GlobalWindows(), trigger=eager, accumulation_mode=accumulation)
-        rows = rows | windowed | beam.CombinePerKey(sum)
-    if mode == "changelog":
-        swapped = rows | beam.Map(lambda pair: (str(pair[1]), 1))
-        # A total that nobody has any more has the count 0; it is taken out of the table.
-        counted = swapped | "Count" >> beam.CombinePerKey(sum) | beam.Filter(lambda pair: pair[1] > 0)
-        rows = counted | beam.ToChangelog()
-    rows | "Out" >> world.writing(mode)
 
 
 def attempt(world, mode, checkpoint, scheduler):
@@ -61,17 +31,17 @@ def attempt(world, mode, checkpoint, scheduler):
     return True
 
 
+@pytest.fixture(scope="module")
+def address():
+    yield from server_or_skip()
+
+
 @pytest.fixture(params=sorted(WORLDS))
 def world(request, tmp_path, monkeypatch):
-    places = Places()
-    made = WORLDS[request.param](tmp_path / "world", places, monkeypatch)
-    made.places = places
+    made = new_world(request.param, tmp_path / "world", request, monkeypatch)
+    # The statements are those of SQLite, and each life costs several times as much.
+    made.faults = faults(quick=3 if made.name == "postgres" else 10, full=1000)
     return made
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path):
-    (tmp_path / "world").mkdir()
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -83,11 +53,12 @@ def test_a_driver_dies_at_any_step(world, mode, tmp_path, tally):
     steps = scheduler.steps
     assert steps > 20
     chosen = list(range(1, steps + 1))
-    for step in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+    for step in chosen[:: max(1, len(chosen) // world.faults)]:
         run.plan()
         world.clear()
         assert not attempt(world, mode, tmp_path / f"at-{step}", FixedSize(step, crash_at=step))
         run.fire()
+        run.hit(world.connector)
         assert attempt(world, mode, tmp_path / f"at-{step}", FixedSize(step))
         run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}, step {step}")
 
@@ -100,12 +71,13 @@ def test_a_driver_dies_inside_the_writing(world, mode, tmp_path, tally):
     moments = world.places.passed
     assert moments >= 6
     chosen = list(range(1, moments + 1))
-    for moment in chosen[:: max(1, len(chosen) // faults(quick=10, full=1000))]:
+    for moment in chosen[:: max(1, len(chosen) // world.faults)]:
         run.plan()
         world.clear()
         world.places.reset(crash_at=moment)
         assert not attempt(world, mode, tmp_path / f"at-{moment}", FixedSize(0))
         run.fire()
+        run.hit(world.connector)
         world.places.reset()
         assert attempt(world, mode, tmp_path / f"at-{moment}", FixedSize(0))
         run.compare(expected(mode).elements(), world.rows(mode).elements(), f"{world.name}, {mode}, moment {moment}")
@@ -122,6 +94,7 @@ def test_a_driver_that_was_replaced_delivers_late(world, mode, tmp_path, tally):
         def step(self, name, epoch):
             if (name, epoch) == ("deliver", 2):
                 run.fire()
+                run.hit(world.connector)
                 assert attempt(world, mode, place, FixedSize(0))
 
     run.plan()
@@ -150,6 +123,7 @@ def test_a_driver_dies_in_each_epoch(world, step, tmp_path, tally):
         run.plan()
         assert not attempt(world, "append", tmp_path / "checkpoint", DiesAt(step, epoch))
         run.fire()
+        run.hit(world.connector)
     assert attempt(world, "append", tmp_path / "checkpoint", FixedSize(0))
     run.compare(Counter(ROWS).elements(), world.rows("append").elements(), f"{world.name}, {step}")
 

@@ -12,17 +12,22 @@ import headrace as beam
 from headrace.io.delta import ReadFromDelta, WriteToDelta
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.spark import SparkRunner
-from tests.faults.crashes.tableworlds import WORLDS, Places
+from tests.faults.crashes.tableworlds import WORLDS, new_world
+from tests.postgresserver import server_or_skip
 
 pytestmark = pytest.mark.spark
 
 ROWS = [("abcde"[i % 5], i) for i in range(40)]
 
 
+@pytest.fixture(scope="module")
+def address():
+    yield from server_or_skip()
+
+
 @pytest.mark.parametrize("name", sorted(WORLDS))
-def test_rows_and_totals(name, spark, tmp_path, monkeypatch):
-    (tmp_path / "world").mkdir()
-    world = WORLDS[name](tmp_path / "world", Places(), monkeypatch)
+def test_rows_and_totals(name, spark, tmp_path, request, monkeypatch):
+    world = new_world(name, tmp_path / "world", request, monkeypatch)
     options = PipelineOptions([f"--checkpoint={tmp_path}/checkpoint", "--max_records_per_epoch=16"])
     # The second run finds that all is done, and delivers the newest epoch once more.
     for _ in range(2):

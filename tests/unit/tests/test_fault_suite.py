@@ -109,6 +109,20 @@ def test_a_row_passes_only_with_all_its_tests_and_in_time() -> None:
     assert verdicts == ["-", "yes, at less than full depth", "yes", "**too slow**", "**no**"]
 
 
+def test_connectors_have_a_table_of_their_own() -> None:
+    notes = {"faults of WriteToDelta": 1200, "faults of WriteToIceberg": 7, "lives": 3}
+    figures = [
+        Figure("tests/test_a.py::test_killed_again", 1, lost=2, notes=notes),
+        Figure("tests/test_b.py::test_b", 2),
+    ]
+    assert report.connectors(figures).splitlines() == [
+        "| connector | fault | fired | lost | duplicated |",
+        "| --- | --- | --- | --- | --- |",
+        "| WriteToDelta | killed again | 1,200 | 2 | 0 |",
+        "| WriteToIceberg | killed again | 7 | 2 | 0 |",
+    ]
+
+
 def test_the_page_shows_the_figures_that_were_seen() -> None:
     text = report.PAGE.read_text(encoding="utf-8")
     assert report.page(text, load(report.FIGURES)) == text, (
@@ -117,7 +131,7 @@ def test_the_page_shows_the_figures_that_were_seen() -> None:
 
 
 def test_tests_that_the_page_names_exist_and_belong_to_the_suite() -> None:
-    assert sorted(ROWS) == list(range(1, 21))
+    assert sorted(ROWS) == list(range(1, 22))
     named = [figure.test for figure in load(report.FIGURES)] + [test for row in ROWS.values() for test in row.further]
     for path, _, test in (name.partition("::") for name in named):
         text = (ROOT / path).read_text(encoding="utf-8")

@@ -18,6 +18,8 @@ from tests.unit.sdk.io.sourcefiles import all_rows as read
 
 SCHEMA = pa.schema([("n", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
 
+CONTINUOUS = {"timestamp": "at", "max_delay": 0, "continuous": True}
+
 
 @pytest.fixture
 def lake(tmp_path):
@@ -34,8 +36,8 @@ def reading(lake, *arguments, **options):
     return ReadFromIceberg(NAME, *arguments, catalog_properties=lake.properties, **options)
 
 
-def stream(lake, *arguments):
-    options = {"timestamp": "at", "max_delay": 0, "continuous": True, "interval": 0}
+def stream(lake, *arguments, until=None):
+    options = {**CONTINUOUS, "interval": 0, "until_snapshot": until}
     return reading(lake, *arguments, columns=["n"], **options)
 
 
@@ -103,6 +105,25 @@ class TestContinuous:
         with pytest.raises(IcebergError, match=r"what follows snapshot \d+ of shop.sales is no longer known"):
             step()
 
+    def test_to_a_snapshot_which_is_the_last(self, lake):
+        ids = []
+        for second in range(4):
+            lake.table().append(rows_at(second))
+            ids.append(lake.table().current_snapshot().snapshot_id)
+        for first, last, found in [(0, 2, [0, 1, 2]), (1, 2, [0, 1, 2]), (2, 2, [0, 1, 2]), (0, 3, [0, 1, 2, 3])]:
+            source = stream(lake, ids[first], until=ids[last])
+            assert source.is_bounded
+            assert numbers(source) == found
+            assert sorted(row["n"] for row, _ in read(source, 1)) == found
+        assert not stream(lake, ids[0]).is_bounded
+        for first, last in [(2, 1), (3, 0)]:
+            with pytest.raises(IcebergError, match=rf"snapshot {ids[last]} of shop.sales does not come after snapshot"):
+                stream(lake, ids[first], until=ids[last])
+        # The table is taken back behind it, so the way to the newest does not lead there.
+        lake.table().manage_snapshots().rollback_to_snapshot(ids[1]).commit()
+        with pytest.raises(IcebergError, match="Name an until_snapshot that the table has kept"):
+            stream(lake, ids[0], until=ids[2])
+
     @pytest.mark.parametrize("step", ["commit", "deliver", "delivered"])
     def test_from_table_to_table_whenever_the_driver_dies(self, lake, step, tmp_path):
         for second in range(6):
@@ -146,6 +167,8 @@ def test_arguments(lake):
         ({"continuous": True}, ValueError, "give timestamp and max_delay"),
         ({"columns": ["m"]}, ValueError, r"shop.sales has no column 'm'; it has \['n', 'at'\]"),
         ({"timestamp": "then"}, ValueError, "has no column 'then'"),
+        ({"until_snapshot": 7}, ValueError, "until_snapshot is for continuous=True with snapshot_id only"),
+        ({"until_snapshot": 7, **CONTINUOUS}, ValueError, "with snapshot_id only, which says where to begin"),
         ({"snapshot_id": 7}, IcebergError, "shop.sales has no snapshot 7; nothing has run"),
     ]:
         with pytest.raises(error, match=message):
