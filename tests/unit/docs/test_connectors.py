@@ -92,6 +92,12 @@ def test_names_and_formats(monkeypatch, tmp_path):
     assert sorted(told) == names
 
 
+def test_avro_files(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Avro files", monkeypatch)
+    assert (tmp_path / "products-00000-of-00001").read_text() == "tea\ncoffee\n"
+
+
 def test_parquet_in_folders(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     run("Parquet in folders", monkeypatch)
