@@ -23,6 +23,10 @@ import headrace as beam
 from headrace.lowlevel import StepError
 from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner
+from headrace.sdk.io.avro import avro_blocks
+from headrace.sdk.io.avro.avro_schemas import schema_of_type
+from headrace.sdk.io.avro.avro_source import BlockRange
+from headrace.sdk.io.files.filesystem import MatchedFile
 from headrace.utils.timestamp import Timestamp
 from tests.unit.collected import collect, values
 from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, all_rows, planned
@@ -93,21 +97,26 @@ class TestReading:
         assert min(map(len, splits)) > 100
         assert len(splits) == 4
 
-    def test_a_marker_that_begins_before_the_range_is_the_end_of_anothers_block(self, tmp_path):
+    def test_a_marker_that_begins_before_the_range_is_the_end_of_anothers_block(self, tmp_path, monkeypatch):
         path = numbers(tmp_path / "a.avro", 60)
         with open(path, "rb") as file:
             blocks = [(block.offset, block.size, block.num_records) for block in fastavro.block_reader(file)]
         assert len(blocks) > 2
         source = beam.io.ReadFromAvro(path).file_format()
         [file] = beam.io.filesystems.FileSystems.match([path])[0].metadata_list
-        from headrace.sdk.io.avro.avro_source import BlockRange
-        from headrace.sdk.io.files.filesystem import MatchedFile
-
         matched = MatchedFile(path, file.size_in_bytes, 0)
+        # What is searched at once ends within markers, too.
+        monkeypatch.setattr(avro_blocks, "_CHUNK", 23)
         for start in range(blocks[0][0], file.size_in_bytes):
             piece = BlockRange(matched, start, file.size_in_bytes, False, None, source.times.default(matched))
             expected = sum(records for offset, _, records in blocks if offset >= start)
             assert sum(len(batch) for batch in piece.read()) == expected, start
+
+    def test_a_piece_is_not_smaller_than_a_block(self, tmp_path):
+        path = numbers(tmp_path / "a.avro", 1000, records_in_block=200)
+        with open(path, "rb") as file:
+            blocks = len([*fastavro.block_reader(file)])
+        assert 2 * blocks > len([*planned(beam.io.ReadFromAvro(path), limit=1)]) >= blocks > 5
 
     def test_several_files_cut_into_epochs(self, tmp_path):
         for part in range(3):
@@ -152,6 +161,16 @@ class TestUnreadable:
                 continue
             with pytest.raises(ValueError, match=r"a\.avro, cannot be read from byte \d+ on: .*; the file was cut off"):
                 all_rows(beam.io.ReadFromAvro(path))
+
+    def test_a_file_that_has_become_shorter_since_it_was_cut(self, tmp_path):
+        path = Path(numbers(tmp_path / "a.avro", 300))
+        injector = beam.io.ReadFromAvro(path).injector()
+        [split] = injector.plan(injector.start(), 1000, 1).splits
+        with path.open("rb") as file:
+            first = next(iter(fastavro.block_reader(file)))
+        path.write_bytes(path.read_bytes()[: first.offset + first.size])
+        with pytest.raises(ValueError, match=r"cannot be read from byte \d+ on: the file ends within a block"):
+            list(split.read())
 
     def test_a_damaged_block_names_its_offset_and_the_step(self, tmp_path):
         path = Path(avro(tmp_path / "a.avro", NUMBER, [{"n": 1}], codec="deflate"))
@@ -205,8 +224,6 @@ class TestWriting:
             typed = pipeline | beam.Create(orders) | beam.Map(_same).with_output_types(Order)
             typed | beam.io.WriteToAvro(f"{tmp_path}/orders/")
         assert read(tmp_path / "orders") == ORDERS
-        from headrace.sdk.io.avro.avro_schemas import schema_of_type
-
         file = io.BytesIO()
         records = [{"orders": [ORDERS[0]], "prices": {"tea": 1.5}, "first": ORDERS[1], "day": baskets[0].day}]
         fastavro.writer(file, schema_of_type(Basket), records, validator=True)
@@ -271,8 +288,6 @@ class TestWriting:
             price: Decimal
 
         with pytest.raises(ValueError, match=r"field Odd\.price has the type Decimal, for which Avro has no certain"):
-            from headrace.sdk.io.avro.avro_schemas import schema_of_type
-
             schema_of_type(Odd)
 
     def test_without_the_package(self, monkeypatch, tmp_path):
