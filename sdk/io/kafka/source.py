@@ -54,6 +54,16 @@ class MessageReader:
             rows = [self._row(message, stamp) for message in messages]
             yield Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
 
+    def greatest(self, batch: Batch) -> int:
+        """See `Reader.greatest`. Kafka's timestamp of an unreadable record is on another clock than a function's times.
+
+        If it counted, the watermark would overtake the records that can be read, and they would be late.
+        """
+        if self.timestamp is None or not self.tolerant:
+            return batch.greatest()
+        told = (micros for element, micros in batch.rows() if not isinstance(element, Unreadable))
+        return max(told, default=MIN_TIMESTAMP)
+
     def _row(self, message: Message, stamp: int | None) -> tuple[object, int]:
         raw = _record(message)
         try:
