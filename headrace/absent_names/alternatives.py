@@ -25,7 +25,7 @@ _ALTERNATIVES: Mapping[str, str] = {
     "dataframe": "use pandas on batches of BatchElements, or Spark with io.ReadFromSpark, or " + _BEAM,
     "internal": _INTERNAL,
     "io": _SOURCES,
-    "io.avroio": _SPARK_READS + ", or " + _BEAM,
+    "io.avroio": "give continuous=True to ReadFromAvro, or patterns to ReadAllFromAvro",
     "io.aws": "give s3:// paths to the transforms of io",
     "io.azure": _SPARK_READS,
     "io.components": _SERVICE,

@@ -17,6 +17,10 @@ IMPORTED_NAMES = {
     typehints.row_type
     """,
     "coders.typecoders": "coders.coders typehints.typehints utils.windowed_value",
+    "io.avroio": """
+    io.filesystem.CompressionTypes io.filesystems.FileSystems io.iobase io.iobase.Read
+    transforms.ptransform.PTransform
+    """,
     "io.fileio": """
     coders.coders.VarIntCoder io.filesystem io.filesystem.BeamIOError io.filesystem.CompressionTypes
     io.filesystems options.pipeline_options.GoogleCloudOptions options.value_provider.StaticValueProvider

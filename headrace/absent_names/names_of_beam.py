@@ -18,8 +18,8 @@ ABSENT_MODULES = {
     "internal.gcp": "auth json_value",
     "internal.metrics": "metric",
     "io": """
-    avroio aws azure components concat_source debezium external filebasedsink filebasedsource filesystemio flink
-    gcp hadoopfilesystem jdbc kinesis localfilesystem mongodbio range_trackers requestresponse snowflake
+    aws azure components concat_source debezium external filebasedsink filebasedsource filesystemio flink gcp
+    hadoopfilesystem jdbc kinesis localfilesystem mongodbio range_trackers requestresponse snowflake
     source_test_utils tfrecordio unbounded_source utils watch
     """,
     "io.aws": "clients s3filesystem s3io",
@@ -193,11 +193,16 @@ ABSENT_NAMES = {
     "io": """
     BigQueryDisposition BigQueryQueryPriority BigQuerySchemaUpdateOption BigQuerySink BigQuerySource
     FileBasedSink LexicographicKeyRangeTracker MultipleReadFromPubSub OffsetRangeTracker
-    OrderedPositionRangeTracker PubSubSourceDescriptor PubsubMessage ReadAllFromAvro ReadAllFromAvroContinuously
-    ReadAllFromBigQuery ReadAllFromTFRecord ReadAllFromTextContinuously ReadFromAvro ReadFromBigQuery
-    ReadFromBigQueryRequest ReadFromMongoDB ReadFromParquetBatched ReadFromPubSub ReadFromTFRecord
-    ReadStringsFromPubSub Sink TableRowJsonCoder UnsplittableRangeTracker WriteResult WriteStringsToPubSub
-    WriteToAvro WriteToBigQuery WriteToMongoDB WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
+    OrderedPositionRangeTracker PubSubSourceDescriptor PubsubMessage ReadAllFromAvroContinuously
+    ReadAllFromBigQuery ReadAllFromTFRecord ReadAllFromTextContinuously ReadFromBigQuery ReadFromBigQueryRequest
+    ReadFromMongoDB ReadFromParquetBatched ReadFromPubSub ReadFromTFRecord ReadStringsFromPubSub Sink
+    TableRowJsonCoder UnsplittableRangeTracker WriteResult WriteStringsToPubSub WriteToBigQuery WriteToMongoDB
+    WriteToParquetBatched WriteToPubSub WriteToTFRecord Writer
+    """,
+    "io.avroio": """
+    ReadAllFromAvroContinuously avro_dict_to_beam_row avro_schema_to_beam_schema avro_type_to_beam_type
+    avro_union_type_to_beam_type avro_value_to_beam_value beam_row_to_avro_dict beam_schema_to_avro_schema
+    beam_type_to_avro_type beam_value_to_avro_value unnest_primitive_type
     """,
     "io.fileio": "PollFn PollResult TerminationCondition Watch never",
     "io.filesystem": "BeamPlugin CompressedFile FileSystem",

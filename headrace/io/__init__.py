@@ -2,6 +2,7 @@
 
 from headrace.absent_names.absent_modules import add_absent_names
 from headrace.io import (
+    avroio,
     fileio,
     filesystem,
     filesystems,
@@ -12,6 +13,7 @@ from headrace.io import (
     textio,
     watermark_estimators,
 )
+from headrace.io.avroio import ReadAllFromAvro, ReadFromAvro, WriteToAvro
 from headrace.io.parquetio import ReadAllFromParquet, ReadAllFromParquetBatched, ReadFromParquet, WriteToParquet
 from headrace.io.textio import (
     ReadAllFromText,
@@ -38,9 +40,11 @@ __all__ = [
     "ForeachEpoch",
     "GenerateSequence",
     "Read",
+    "ReadAllFromAvro",
     "ReadAllFromParquet",
     "ReadAllFromParquetBatched",
     "ReadAllFromText",
+    "ReadFromAvro",
     "ReadFromCsv",
     "ReadFromDataFrame",
     "ReadFromJson",
@@ -51,12 +55,14 @@ __all__ = [
     "ReadFromTextWithFilename",
     "SinkTakenError",
     "Write",
+    "WriteToAvro",
     "WriteToCsv",
     "WriteToDatabase",
     "WriteToJson",
     "WriteToParquet",
     "WriteToTables",
     "WriteToText",
+    "avroio",
     "fileio",
     "filesystem",
     "filesystems",

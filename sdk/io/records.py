@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from datetime import date, datetime
 
+from headrace.lowlevel.time import Timestamp
 from headrace.sdk.model.row import Row
 
 
@@ -28,3 +31,28 @@ def as_record(element: object) -> dict[str, object]:
         f"element {element!r:.200} of type {type(element).__name__} has no named fields; "
         "map it to a dict, a Row, a named tuple or a dataclass before it is written"
     )
+
+
+def json_of(element: object) -> str:
+    """An element as JSON: records become objects, instants RFC 3339 text, sets lists.
+
+    >>> json_of(Row(at=Timestamp(0), names={"a"}))
+    '{"at": "1970-01-01T00:00:00Z", "names": ["a"]}'
+    """
+    # JSON would write a named tuple as a list.
+    return json.dumps(as_record(element) if hasattr(element, "_fields") else element, default=_for_json)
+
+
+def _for_json(value: object) -> object:
+    """A value that JSON has no form for: records become dicts, instants RFC 3339 text, sets lists.
+
+    >>> json.dumps(Timestamp(0), default=_for_json)
+    '"1970-01-01T00:00:00Z"'
+    """
+    if isinstance(value, Timestamp):
+        return value.to_rfc3339()
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, (set, frozenset)):
+        return list(value)
+    return as_record(value)

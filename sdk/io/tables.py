@@ -119,14 +119,14 @@ def _column(shape: ValueSchema, table: pa.RecordBatch) -> pa.Array | None:
 
 
 def _of_values(values: Sequence[object], schema: pa.Schema | None) -> pa.Table:
-    records = [_plain(as_record(value)) for value in values]
+    records = [with_datetimes(as_record(value)) for value in values]
     try:
         return pa.Table.from_pylist(records, schema)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
         raise ValueError(_explained(records, schema, error)) from error
 
 
-def _plain(record: dict[str, object]) -> dict[str, object]:
+def with_datetimes(record: dict[str, object]) -> dict[str, object]:
     """The record with datetimes for the engine's timestamps."""
     if Timestamp not in map(type, record.values()):
         return record

@@ -36,6 +36,9 @@ class Reader(Protocol):
     def read(self, offsets: OffsetRange, stamp: int | None) -> Iterator[Batch]:
         """The elements of a range with their timestamps, in order; all have the timestamp `stamp` unless it is None."""
 
+    def greatest(self, batch: Batch) -> int:
+        """The greatest event time that the elements tell, microseconds UTC; the least timestamp if they tell none."""
+
 
 @dataclass
 class KafkaSplit:
@@ -53,7 +56,9 @@ class KafkaSplit:
         for offsets in self.ranges:
             partition = (offsets.topic, offsets.partition)
             for batch in self.reader.read(offsets, self.stamp):
-                self._greatest[partition] = max(batch.greatest(), self._greatest.get(partition, MIN_TIMESTAMP))
+                self._greatest[partition] = max(
+                    self.reader.greatest(batch), self._greatest.get(partition, MIN_TIMESTAMP)
+                )
                 yield batch
 
     def count_records(self) -> int:

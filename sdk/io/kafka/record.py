@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.code_pickling import Portable
 from headrace.lowlevel.stored_names import stored_as
 from headrace.lowlevel.time import Timestamp
+from headrace.sdk.io.kafka.value_formats import Place, ValueFormat
 
-Deserializer: TypeAlias = Callable[[bytes], object]
-Serializer: TypeAlias = Callable[[object], bytes]
+Deserializer: TypeAlias = Callable[[bytes], object] | ValueFormat
+Serializer: TypeAlias = Callable[[object], bytes] | ValueFormat
 _JAVA = "org.apache.kafka.common.serialization."
 _NUMBERS = {"Long": struct.Struct(">q"), "Integer": struct.Struct(">i"), "Double": struct.Struct(">d")}
 
@@ -34,7 +36,7 @@ def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer
     """A deserializer that can be shipped to tasks; None if bytes stay bytes.
 
     Args:
-        given: A function, or the name of a Java class as in Beam programs (`...serialization.LongDeserializer`).
+        given: A function, a format, or the name of a Java class as in Beam programs (`LongDeserializer`).
         name: Name of the argument, for errors.
 
     Raises `TypeError` or `ValueError` for another value.
@@ -42,6 +44,9 @@ def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer
     >>> deserializer_of("org.apache.kafka.common.serialization.LongDeserializer", "value_deserializer")(bytes(7) + b"*")
     42
     """
+    if isinstance(given, ValueFormat):
+        given.check_reading()
+        return given
     if given is None or not isinstance(given, str):
         return _portable(given, name)
     match _kind(given, "Deserializer", name):
@@ -53,14 +58,26 @@ def deserializer_of(given: Deserializer | str | None, name: str) -> Deserializer
             return _Number(kind).read
 
 
-def serializer_of(given: Serializer | str | None, name: str) -> Serializer:
-    """A serializer that can be shipped to tasks; by default bytes stay and text becomes UTF-8. See `deserializer_of`.
+def deserialized(data: bytes, by: Deserializer | None, role: str, record: KafkaRecord) -> object:
+    """A key or value as an object; bytes stay bytes without a deserializer."""
+    if isinstance(by, ValueFormat):
+        return by.read(data, Place(record.topic, role, record.headers))
+    return data if by is None else by(data)
 
-    >>> serializer_of(None, "value_serializer")("text")
+
+def serializer_of(given: Serializer | str | None, name: str, topic: str) -> Callable[[object], bytes | None]:
+    """A serializer for a topic that can be shipped to tasks; see `deserializer_of`.
+
+    By default bytes stay and text becomes UTF-8.
+
+    >>> serializer_of(None, "value_serializer", "clicks")("text")
     b'text'
     """
     if given is None:
         return _default
+    if isinstance(given, ValueFormat):
+        given.check_writing()
+        return partial(given.write, place=Place(topic, name.partition("_")[0]))
     if not isinstance(given, str):
         function = _portable(given, name)
         assert function is not None

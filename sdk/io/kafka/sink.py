@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from headrace.lowlevel.coders.coder import PickleCoder
@@ -54,6 +54,7 @@ class KafkaWriteError(HeadraceError, RuntimeError):
     """An epoch could not be sent to Kafka. It is committed, and is sent when the program is started again."""
 
 
+Serialize: TypeAlias = Callable[[object], bytes | None]
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
@@ -90,7 +91,7 @@ class KafkaSink:
 
     _coder = PickleCoder()
 
-    def __init__(self, config: Config, topic: str, key: Serializer, value: Serializer) -> None:
+    def __init__(self, config: Config, topic: str, key: Serialize, value: Serialize) -> None:
         self._config = dict(config)
         self._topic = topic
         self._key, self._value = key, value
@@ -222,7 +223,7 @@ class KafkaSink:
             producer.poll(0)
 
 
-def _serialized(element: object, serializer: Serializer, role: str) -> bytes | None:
+def _serialized(element: object, serializer: Serialize, role: str) -> bytes | None:
     """The bytes of a key or value; None stays None. Raises `TypeError` if the serializer does not return bytes."""
     if element is None:
         return None
@@ -246,8 +247,8 @@ class WriteToKafka(Write):
         producer_config: librdkafka's settings, at least `bootstrap.servers` and `transactional.id`: a name that stays
             the same for as long as the checkpoint and that no other sink has, as one fences the other.
         topic: Name of the topic, which must exist.
-        key_serializer: Function from a key to bytes, or the name of one of Kafka's Java classes; by default bytes stay
-            and text becomes UTF-8. A key None is sent as none.
+        key_serializer: Function from a key to bytes, a format of `headrace.io.kafka_values`, or the name of one of
+            Kafka's Java classes; by default bytes stay and text becomes UTF-8. A key None is sent as none.
         value_serializer: The same for values.
 
     Raises:
@@ -267,8 +268,8 @@ class WriteToKafka(Write):
         _check_producer(producer_config)
         if not topic:
             raise ValueError("topic is empty; name one")
-        key = serializer_of(key_serializer, "key_serializer")
-        value = serializer_of(value_serializer, "value_serializer")
+        key = serializer_of(key_serializer, "key_serializer", topic)
+        value = serializer_of(value_serializer, "value_serializer", topic)
         super().__init__(KafkaSink(producer_config, topic, key, value))
 
 

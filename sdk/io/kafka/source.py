@@ -22,7 +22,8 @@ from headrace.sdk.io.kafka.client import (
     require_package,
 )
 from headrace.sdk.io.kafka.injector import KafkaInjector, Policy
-from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserializer_of
+from headrace.sdk.io.kafka.record import Deserializer, KafkaRecord, deserialized, deserializer_of
+from headrace.sdk.io.kafka.value_formats import RegistryError
 from headrace.sdk.io.timestamps import check_range, delay_micros, micros_of
 from headrace.sdk.transforms.core.source import Source
 
@@ -53,10 +54,23 @@ class MessageReader:
             rows = [self._row(message, stamp) for message in messages]
             yield Batch([element for element, _ in rows], [timestamp for _, timestamp in rows])
 
+    def greatest(self, batch: Batch) -> int:
+        """See `Reader.greatest`. Kafka's timestamp of an unreadable record is on another clock than a function's times.
+
+        If it counted, the watermark would overtake the records that can be read, and they would be late.
+        """
+        if self.timestamp is None or not self.tolerant:
+            return batch.greatest()
+        told = (micros for element, micros in batch.rows() if not isinstance(element, Unreadable))
+        return max(told, default=MIN_TIMESTAMP)
+
     def _row(self, message: Message, stamp: int | None) -> tuple[object, int]:
         raw = _record(message)
         try:
             return self._decoded(raw, message, stamp)
+        except RegistryError:
+            # Nothing is known of the record, which is no reason to set it apart.
+            raise
         except Exception as error:
             if self.tolerant:
                 return Unreadable(raw, Failure.of(error)), _in_range(raw.timestamp.micros) if stamp is None else stamp
@@ -67,8 +81,8 @@ class MessageReader:
             ) from error
 
     def _decoded(self, raw: KafkaRecord, message: Message, stamp: int | None) -> tuple[object, int]:
-        key = raw.key if self.key is None or raw.key is None else self.key(cast(bytes, message.key()))
-        value = raw.value if self.value is None or raw.value is None else self.value(cast(bytes, message.value()))
+        key = raw.key if raw.key is None else deserialized(cast(bytes, raw.key), self.key, "key", raw)
+        value = raw.value if raw.value is None else deserialized(cast(bytes, raw.value), self.value, "value", raw)
         record = raw._replace(key=key, value=value)
         element = record if self.with_metadata else (key, value)
         if stamp is not None:
@@ -144,8 +158,8 @@ class ReadFromKafka(Source):
             settings of offsets have no effect, except `auto.offset.reset` and `group.id`, see below.
         topics: Names of topics; a name that begins with `^` is a regular expression for the beginnings of names.
             Topics that match later are found like new partitions.
-        key_deserializer: Function from the bytes of a key to the key, or the name of one of Kafka's Java classes; by
-            default keys are bytes.
+        key_deserializer: Function from the bytes of a key to the key, a format of `headrace.io.kafka_values`, or the
+            name of one of Kafka's Java classes; by default keys are bytes.
         value_deserializer: The same for values.
         start_read_time: Lower bound of the timestamps of the first records, a `Timestamp` or seconds since 1970 UTC.
         commit_offset_in_finalize: Whether to commit offsets to the group `group.id` after each epoch, for programs that

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, datetime
 from functools import partial
 from os import fspath
 from typing import BinaryIO, cast
 
 from headrace.lowlevel.records.record import Batch
-from headrace.lowlevel.time import Timestamp
 from headrace.sdk.coders.coder import Coder
 from headrace.sdk.coders.plain import ToBytesCoder
 from headrace.sdk.graph.ptransform import PTransform
@@ -25,7 +22,7 @@ from headrace.sdk.io.files.filesystems import FileSystems
 from headrace.sdk.io.files.windowed_files import WriteFiles
 from headrace.sdk.io.files.write_to_files import FileMetadata, FileResult, WriteToFiles
 from headrace.sdk.io.files.write_to_files import FileSink as WriterSink
-from headrace.sdk.io.records import as_record
+from headrace.sdk.io.records import as_record, json_of
 from headrace.sdk.transforms.core.par_do import Map
 from headrace.sdk.transforms.core.window_into import WindowInto
 from headrace.sdk.windows import GlobalWindows
@@ -198,24 +195,7 @@ class JsonWriter:
         """See `PartWriter`."""
         with open_output(path, compression_of(path, self.compression)) as file:
             for value in batch.values:
-                # JSON would write a named tuple as a list.
-                value = as_record(value) if hasattr(value, "_fields") else value
-                file.write(json.dumps(value, default=_for_json).encode() + b"\n")
-
-
-def _for_json(value: object) -> object:
-    """A value that JSON has no form for: records become dicts, instants RFC 3339 text, sets lists.
-
-    >>> json.dumps(Timestamp(0), default=_for_json)
-    '"1970-01-01T00:00:00Z"'
-    """
-    if isinstance(value, Timestamp):
-        return value.to_rfc3339()
-    if isinstance(value, (datetime, date)):
-        return value.isoformat()
-    if isinstance(value, (set, frozenset)):
-        return list(value)
-    return as_record(value)
+                file.write(json_of(value).encode() + b"\n")
 
 
 class WriteToJson(WriteFiles):

@@ -10,6 +10,10 @@ import pytest
 from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 
+from headrace.io import kafka_values
+from headrace.sdk.io.kafka.value_formats import Place
+from tests.schemaregistry import running
+
 PAGE = Path(__file__).parents[3] / "docs" / "connectors.md"
 
 
@@ -40,6 +44,22 @@ def test_kafka(kafka, monkeypatch):
     run("Kafka", monkeypatch, **{"localhost:9092": kafka.servers})
     written = [row for row in kafka.rows("sums") if row[1] != b"before"]
     assert sorted(written) == [(b"a", b"3"), (b"a", b"5"), (b"b", b"2")]
+
+
+def test_kafka_values_with_a_schema(kafka, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    order = {"title": "Order", "type": "object", "properties": {"amount": {"type": "integer"}}, "required": ["amount"]}
+    kafka.send("totals", [(0, b"before", None, 1)])
+    with running() as registry:
+        writing, place = kafka_values.json(registry.config, order), Place("orders", "value")
+        values = [writing.write({"product": "tea", "amount": amount}, place) for amount in (3, 4)]
+        kafka.send("orders", [(0, None, value, 1000) for value in (*values, values[0][:5] + b'{"amount": "x"}')])
+        places = {"localhost:9092": kafka.servers, "http://localhost:8081": registry.config["url"]}
+        names = run("Kafka values with a schema", monkeypatch, **places)
+        reading = kafka_values.avro(names["registry"])
+        totals = [value for key, value in kafka.rows("totals") if key == b"tea"]
+        assert [reading.read(value, Place("totals", "value")) for value in totals] == [{"product": "tea", "amount": 7}]
+    assert "$.amount: 'x' is not of type 'integer'" in (tmp_path / "bad-00000-of-00001").read_text()
 
 
 def test_a_function(monkeypatch):
@@ -90,6 +110,12 @@ def test_names_and_formats(monkeypatch, tmp_path):
     assert (orders / names[1]).read_text() == "tea 3\ntea 4\n"
     told = [line for path in tmp_path.glob("drinks/names*") for line in path.read_text().splitlines()]
     assert sorted(told) == names
+
+
+def test_avro_files(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run("Avro files", monkeypatch)
+    assert (tmp_path / "products-00000-of-00001").read_text() == "tea\ncoffee\n"
 
 
 def test_parquet_in_folders(monkeypatch, tmp_path):

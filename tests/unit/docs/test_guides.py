@@ -15,8 +15,8 @@ from tests.pages import DOCS, NOT_RUN, ROOT, blocks, pages, run_page
 
 ELSEWHERE = {"connectors": "test_connectors.py", "streaming102": "test_streaming102.py"}
 PAGES = [page for page in pages() if page.stem not in ELSEWHERE]
-# Forty seconds of a stream that is killed, and goes on.
-SLOW = {"start"}
+# Half a minute or more of a stream that is killed, and goes on.
+SLOW = {"start", "kafka-to-lakehouse"}
 
 
 @pytest.mark.parametrize(

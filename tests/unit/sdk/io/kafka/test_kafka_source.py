@@ -271,10 +271,29 @@ class TestWatermark:
         with pytest.raises(KafkaReadError, match="was read up to offset 5 but ends at 1: the topic was made anew"):
             injector.plan(_plain({(topic, 0): PartitionPosition(5)}, 0), 100, 1)
 
+    def test_an_unreadable_record_does_not_make_the_others_late(self, kafka, topic):
+        # The records tell seconds since 1970, and Kafka that they came in 2024.
+        arrived = 1_704_200_000_000
+        kafka.send(topic, [(0, None, b"%d" % second, arrived) for second in range(59)])
+        kafka.send(topic, [(0, None, b"x", arrived + 1)])
+        kinds = {"own": {"timestamp_policy": lambda record: record.value}, "of Kafka": {}}
+        told = {}
+        for kind, options in kinds.items():
+            source = kafka.reading(topic, value_deserializer=int, max_delay=1, **options).tolerant()
+            injector = source.injector()
+            delivery = injector.plan(injector.start(), 1000, 1)
+            for split in delivery.splits:
+                assert sum(map(len, split.read())) == 60
+                told |= {kind: dict(split.told())[topic, 0]}
+        assert told == {"own": 58_000_000, "of Kafka": (arrived + 1) * 1000}
+
     def test_a_split_that_is_read_again_tells_the_same(self):
         class Reader:
             def read(self, wanted, stamp):
                 yield Batch(["a"], [wanted.start])
+
+            def greatest(self, batch):
+                return batch.greatest()
 
         split = KafkaSplit(Reader(), (OffsetRange("t", 0, 5, 6), OffsetRange("t", 1, 7, 8)))
         assert split.count_records() == 2

@@ -1,0 +1,1 @@
+"""Avro files as sources and sinks."""

@@ -1,0 +1,103 @@
+"""Avro files as a sink (`apache_beam.io.avroio`)."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.graph.pvalue import PCollection, PValue
+from headrace.sdk.io.avro.avro_blocks import Schema, require_package
+from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting, schema_of_type
+from headrace.sdk.io.files.beam_arguments import refuse_unless
+from headrace.sdk.io.files.file_sink import FileSink, IfExists
+from headrace.sdk.io.files.filesystem import Path, open_output
+from headrace.sdk.io.files.windowed_files import WriteFiles
+
+_MIME_TYPE = "application/x-avro"
+
+
+@dataclass(slots=True)
+class AvroWriter:
+    """Writes elements as records of an Avro file."""
+
+    schema: Schema | None
+    codec: str
+
+    def write(self, path: str, batch: Batch) -> None:
+        """See `PartWriter`. Raises as `fitting` does."""
+        import fastavro
+
+        assert self.schema is not None, "the transform has set it when the pipeline was built"
+        with open_output(path) as file:
+            fastavro.writer(file, self.schema, fitting(batch.values, self.schema), self.codec)
+
+
+class WriteToAvro(WriteFiles):
+    """Writes dicts, `Row`s, named tuples or dataclasses as records of Avro files, or other values by their schema.
+
+    Needs `pip install 'headrace[avro]'`.
+
+    Args:
+        file_path_prefix: Folder and beginning of the files' names; see `WriteToText`.
+        schema: The schema, a dict as `json.load` makes it of an `.avsc` file. By default that of the elements' type,
+            if it is a named tuple or a dataclass.
+        codec: Compression of the blocks: `null`, `deflate`, `bzip2` or `xz`; `snappy`, `zstandard` or `lz4` if the
+            package that fastavro needs for it is installed.
+        file_name_suffix: End of the names.
+        num_shards: As for `WriteToText`.
+        shard_name_template: Not supported, as in `WriteToText`.
+        mime_type: Not supported.
+        use_fastavro: Without effect, accepted as in Beam.
+        triggering_frequency: Not supported: the input, each epoch, or each window and pane has files of its own.
+        windowed_writes: As for `WriteToText`.
+        if_exists: As for `WriteToText`.
+
+    Raises:
+        ImportError: fastavro is not installed.
+        TypeError: An argument that is not supported differs from Beam's default, or the schema has a wrong type.
+        ValueError: The codec is not available, or the schema is none of Avro.
+    """
+
+    def __init__(
+        self,
+        file_path_prefix: Path,
+        schema: Schema | None = None,
+        codec: str = "deflate",
+        file_name_suffix: str = "",
+        num_shards: int = 0,
+        shard_name_template: None = None,
+        mime_type: str = _MIME_TYPE,
+        use_fastavro: bool = True,
+        triggering_frequency: None = None,
+        *,
+        windowed_writes: bool = True,
+        if_exists: IfExists = "replace",
+    ) -> None:
+        require_package()
+        for name, given, default, instead in (
+            ("shard_name_template", shard_name_template, None, "files are named by shard or epoch"),
+            ("mime_type", mime_type, _MIME_TYPE, "leave it out"),
+            ("triggering_frequency", triggering_frequency, None, "give the windows before a trigger"),
+        ):
+            refuse_unless("WriteToAvro", name, given, default, instead)
+        _check_codec(codec)
+        self._writer = AvroWriter(None if schema is None else checked_schema(schema), codec)
+        super().__init__(
+            FileSink(file_path_prefix, file_name_suffix, self._writer, if_exists), num_shards, windowed_writes
+        )
+
+    def expand(self, inputs: PCollection[object]) -> PValue:
+        """The end of a branch. Raises `ValueError` if there is no schema, and elements do not give one."""
+        if self._writer.schema is None and isinstance(inputs, PCollection):
+            self._writer.schema = schema_of_type(inputs.element_type)
+        return super().expand(inputs)
+
+
+def _check_codec(codec: str) -> None:
+    import fastavro
+
+    try:
+        fastavro.writer(io.BytesIO(), "null", [None], codec)
+    except Exception as error:
+        raise ValueError(f"codec {codec!r:.80} is not available ({error}); use 'deflate' or 'null'") from error

@@ -1,0 +1,147 @@
+"""Avro files as a source of dicts or `Row`s (`apache_beam.io.avroio`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Unpack, cast
+
+from headrace.lowlevel.injectors.injector import Split
+from headrace.lowlevel.records.record import Batch
+from headrace.sdk.io.avro.avro_blocks import Block, Layout, blocks_from, layout_of, require_package
+from headrace.sdk.io.files.file_source import BATCH, FileSource
+from headrace.sdk.io.files.file_times import FileTimes
+from headrace.sdk.io.files.filesystem import MatchedFile, Path, open_input
+from headrace.sdk.io.files.read_options import OtherReadOptions
+from headrace.sdk.io.timestamps import BadTimestamp, TimestampOf, timestamps_of
+from headrace.sdk.model.row import Row
+
+
+@dataclass
+class AvroFormat:
+    """Cuts Avro files into ranges of bytes; a task reads the blocks that begin in its range."""
+
+    as_rows: bool
+    timestamp: TimestampOf
+    times: FileTimes
+    _layouts: dict[str, Layout] = field(default_factory=dict, repr=False)
+    """The layout of the newest file, by path."""
+
+    def cut(self, file: MatchedFile, offset: int, records: int) -> tuple[Split, int, int | None]:
+        """See `FileFormat.cut`. Offsets are bytes; a piece has at least as many of them as a block."""
+        layout = self._layout(file)
+        start = max(offset, layout.header_bytes)
+        end = start + max(1, layout.block_bytes, int(records * layout.record_bytes))
+        stop = min(end, file.size)
+        piece = BlockRange(file, start, stop, self.as_rows, self.timestamp, self.times.default(file))
+        return piece, int((stop - start) / layout.record_bytes), None if end >= file.size else end
+
+    def _layout(self, file: MatchedFile) -> Layout:
+        if file.path not in self._layouts:
+            try:
+                with open_input(file.path) as opened:
+                    self._layouts = {file.path: layout_of(opened)}
+            except Exception as error:
+                raise ValueError(
+                    f"{file.path} is no whole Avro file ({error}); write it again, or choose a pattern that leaves it "
+                    "out"
+                ) from error
+        return self._layouts[file.path]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockRange:
+    """The blocks that begin in the bytes from `start` to before `end` of a file, for one task."""
+
+    file: MatchedFile
+    start: int
+    end: int
+    as_rows: bool
+    timestamp: TimestampOf
+    default_time: int
+    """Event time of records without `timestamp`, microseconds UTC."""
+
+    def read(self) -> Iterator[Batch]:
+        """The elements of the blocks. Raises `ValueError` that names file, offset of the block, and record in it."""
+        position = self.start
+        with open_input(self.file.path) as opened:
+            blocks = blocks_from(opened, self.start, self.end)
+            while True:
+                try:
+                    block = next(blocks, None)
+                except Exception as error:
+                    raise self._unreadable(position, error) from error
+                if block is None:
+                    break
+                yield from self._batches(block)
+                position = block.offset + block.size
+
+    def _unreadable(self, position: int, reason: object) -> ValueError:
+        return ValueError(
+            f"{self.file.path}, cannot be read from byte {position} on: {reason}; the file was cut off, damaged, or "
+            "changed while it was read: write it again"
+        )
+
+    def _batches(self, block: Block) -> Iterator[Batch]:
+        records = iter(block)
+        first = 0
+        while True:
+            try:
+                elements: list[object] = list(islice(records, BATCH))
+            except Exception as error:
+                raise self._unreadable(block.offset, error) from error
+            if not elements:
+                return
+            yield self._batch([_row(each) for each in elements] if self.as_rows else elements, block, first)
+            first += len(elements)
+
+    def _batch(self, elements: Sequence[object], block: Block, first: int) -> Batch:
+        try:
+            return Batch(elements, timestamps_of(elements, self.timestamp, self.default_time))
+        except BadTimestamp as error:
+            place = f"{self.file.path}, record {first + error.index} of the block at byte {block.offset}"
+            raise ValueError(f"{place}: {error}") from error
+
+
+def _row(record: object) -> object:
+    """A `Row` of a record's fields, or of the single field `record`, as in Beam."""
+    return Row.of(record) if isinstance(record, dict) else Row(record=record)
+
+
+class ReadFromAvro(FileSource):
+    """Records of Avro files as dicts; what is no record in the schema becomes the value that it is in Python.
+
+    Needs `pip install 'headrace[avro]'`. Tasks read the blocks of a file side by side.
+
+    Args:
+        file_pattern: Which files; see `FileSource`. It must be given, although Beam's has a default.
+        min_bundle_size: Without effect, accepted as in Beam: the engine chooses how much a task reads.
+        validate: Whether a file must match when the pipeline is built.
+        use_fastavro: Without effect, accepted as in Beam.
+        as_rows: Whether elements are `Row`s instead of dicts; a value that is no record becomes `Row(record=value)`.
+            Records within records stay dicts.
+        **options: `timestamp`, `max_delay`, `continuous` and the others of `FileSource`.
+
+    Raises:
+        ImportError: fastavro is not installed.
+        TypeError: `file_pattern` is missing.
+    """
+
+    def __init__(
+        self,
+        file_pattern: Path | None = None,
+        min_bundle_size: int = 0,
+        validate: bool = True,
+        use_fastavro: bool = True,
+        as_rows: bool = False,
+        **options: Unpack[OtherReadOptions],
+    ) -> None:
+        require_package()
+        # Without a pattern it raises.
+        super().__init__(cast(Path, file_pattern), validate=validate, **options)
+        self._as_rows = as_rows
+
+    def file_format(self) -> AvroFormat:
+        """Avro, cut between blocks."""
+        return AvroFormat(self._as_rows, self.timestamp, self.times)

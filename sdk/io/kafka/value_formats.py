@@ -1,0 +1,386 @@
+"""What: keys and values of Kafka as JSON or Avro, alone or as a schema registry frames them.
+
+A format is configuration until it is used: each process makes one client of a registry, which keeps the schemas.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+from headrace.lowlevel.errors import HeadraceError
+from headrace.sdk.io.avro import avro_blocks
+from headrace.sdk.io.avro.avro_blocks import Schema
+from headrace.sdk.io.avro.avro_schemas import checked_schema, fitting
+from headrace.sdk.io.records import json_of
+
+if TYPE_CHECKING:
+    from confluent_kafka.schema_registry import SchemaRegistryClient
+
+_CREDENTIALS = re.compile(r"://[^/@]+@")
+_OUTAGES = (401, 403, 407, 408, 429)
+"""HTTP statuses below 500 with which a registry says nothing about a record."""
+
+
+class RegistryError(HeadraceError, ConnectionError):
+    """A schema registry did not answer, or refused to. Nothing of this epoch is committed, and no record is lost."""
+
+
+class Place(NamedTuple):
+    """Where a key or value stands."""
+
+    topic: str
+    role: str
+    """`key` or `value`."""
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Read = Callable[[bytes, Place], object]
+Write = Callable[[object, Place], bytes | None]
+
+
+class ValueFormat(ABC):
+    """A format of keys or values; an argument `value_deserializer` or `value_serializer`, and the same for keys."""
+
+    @abstractmethod
+    def read(self, data: bytes, place: Place) -> object:
+        """The value of some bytes. Raises for bytes that do not fit."""
+
+    @abstractmethod
+    def write(self, value: object, place: Place) -> bytes | None:
+        """The bytes of a value. Raises for a value that does not fit."""
+
+    def check_reading(self) -> None:  # noqa: B027 - without settings there is nothing to check
+        """Raise `ValueError` or `TypeError` if the settings do not allow reading."""
+
+    def check_writing(self) -> None:  # noqa: B027 - as above
+        """Raise `ValueError` or `TypeError` if the settings do not allow writing."""
+
+
+class PlainJson(ValueFormat):
+    """JSON text in UTF-8, without a schema."""
+
+    def read(self, data: bytes, place: Place) -> object:
+        """See `ValueFormat`."""
+        return json.loads(data)
+
+    def write(self, value: object, place: Place) -> bytes:
+        """See `ValueFormat`."""
+        return json_of(value).encode()
+
+
+class PlainAvro(ValueFormat):
+    """Avro's binary encoding of one schema, which readers and writers must know, as nothing in the bytes names it."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+
+    def read(self, data: bytes, place: Place) -> object:
+        """See `ValueFormat`."""
+        from fastavro import schemaless_reader
+
+        file = io.BytesIO(data)
+        value = schemaless_reader(file, self._schema, None)
+        if rest := len(data) - file.tell():
+            raise ValueError(f"{rest} bytes are left behind the value; the schema is not the one it was written with")
+        return value
+
+    def write(self, value: object, place: Place) -> bytes:
+        """See `ValueFormat`."""
+        from fastavro import schemaless_writer
+
+        file = io.BytesIO()
+        for record in fitting([value], self._schema):
+            schemaless_writer(file, self._schema, record)
+        return file.getvalue()
+
+
+class RegistryFormat(ValueFormat):
+    """Values with the number of their schema in a registry before them, by confluent-kafka's own serializers.
+
+    Args:
+        registry: Settings of a `SchemaRegistryClient`.
+        schema: The schema to write with, or that values are read as; None for that of the writer.
+        settings: Settings of the serializer or deserializer.
+    """
+
+    def __init__(self, registry: Mapping[str, object], schema: Schema | None, settings: Mapping[str, object]) -> None:
+        require_registry_package()
+        self._registry = dict(registry)
+        self._schema = schema
+        self._settings = dict(settings)
+        self._reader: Read | None = None
+        self._writer: Write | None = None
+        self._client()
+
+    def __getstate__(self) -> dict[str, object]:
+        """Each process makes its own client and serializers."""
+        return {**self.__dict__, "_reader": None, "_writer": None}
+
+    @property
+    def schema_text(self) -> str | None:
+        """The schema as JSON."""
+        return None if self._schema is None else json.dumps(self._schema)
+
+    def _client(self) -> SchemaRegistryClient:
+        """The client of this process. Raises `ValueError` for settings that are refused."""
+        try:
+            return _clients.of(self._registry)
+        except Exception as error:
+            raise ValueError(f"schema_registry is refused by its client: {error}; correct it") from error
+
+    @abstractmethod
+    def make_reader(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """The deserializer of confluent-kafka."""
+
+    @abstractmethod
+    def make_writer(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """The serializer of confluent-kafka."""
+
+    def check_reading(self) -> None:
+        """See `ValueFormat`."""
+        self._reading()
+
+    def check_writing(self) -> None:
+        """See `ValueFormat`."""
+        names = ("use.schema.id", "use.latest.version", "use.latest.with.metadata")
+        if self._schema is None and not any(map(self._settings.get, names)):
+            raise ValueError(
+                "values are written to a schema registry without a schema; give schema=, or settings="
+                "{'auto.register.schemas': False, 'use.latest.version': True} for the newest one that the registry has"
+            )
+        self._writing()
+
+    def read(self, data: bytes, place: Place) -> object:
+        """See `ValueFormat`. Raises `RegistryError` if the registry does not answer."""
+        with self._asking(place):
+            return self._reading()(data, place)
+
+    def write(self, value: object, place: Place) -> bytes | None:
+        """See `ValueFormat`. Raises `RegistryError` if the registry does not answer."""
+        with self._asking(place):
+            return self._writing()(value, place)
+
+    def _reading(self) -> Read:
+        if self._reader is None:
+            self._reader = _in_context(self._made(self.make_reader))
+        return self._reader
+
+    def _writing(self) -> Write:
+        if self._writer is None:
+            self._writer = cast(Write, _in_context(self._made(self.make_writer)))
+        return self._writer
+
+    def _made(self, make: Callable[[SchemaRegistryClient, dict[str, object]], object]) -> object:
+        client = self._client()
+        try:
+            return make(client, self._settings)
+        except Exception as error:
+            raise ValueError(f"schema or settings are refused by confluent-kafka: {error}; correct them") from error
+
+    @contextmanager
+    def _asking(self, place: Place) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            if not _is_outage(error):
+                raise _explained(error) from error
+            url = _CREDENTIALS.sub("://…@", str(self._registry.get("url")))
+            raise RegistryError(
+                f"the schema registry at {url} was asked for the {place.role} schema of topic {place.topic!r} and did "
+                f"not answer: {type(error).__name__}: {error}; nothing of this epoch is committed: check the address, "
+                "the credentials and that it runs, and start again"
+            ) from error
+
+
+class RegistryJson(RegistryFormat):
+    """JSON, checked against a JSON schema."""
+
+    def make_reader(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """See `RegistryFormat`."""
+        from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+
+        return JSONDeserializer(self.schema_text, schema_registry_client=client, conf=settings)
+
+    def make_writer(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """See `RegistryFormat`."""
+        from confluent_kafka.schema_registry.json_schema import JSONSerializer
+
+        return JSONSerializer(self.schema_text, client, lambda value, _: json.loads(json_of(value)), settings)
+
+
+class RegistryAvro(RegistryFormat):
+    """Avro's binary encoding."""
+
+    def make_reader(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """See `RegistryFormat`."""
+        from confluent_kafka.schema_registry.avro import AvroDeserializer
+
+        return AvroDeserializer(client, self.schema_text, conf=settings)
+
+    def make_writer(self, client: SchemaRegistryClient, settings: dict[str, object]) -> object:
+        """See `RegistryFormat`."""
+        from confluent_kafka.schema_registry.avro import AvroSerializer
+
+        return AvroSerializer(client, self.schema_text, self._fitting, settings)
+
+    def _fitting(self, value: object, _: object) -> object:
+        if self._schema is None:
+            return value
+        [record] = fitting([value], self._schema)
+        return record
+
+
+class _Clients:
+    """The clients of this process, by their settings."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, SchemaRegistryClient] = {}
+        self._lock = threading.Lock()
+
+    def of(self, settings: Mapping[str, object]) -> SchemaRegistryClient:
+        """The client for some settings; it opens no connection before it is asked something."""
+        from confluent_kafka.schema_registry import SchemaRegistryClient
+
+        key = repr(sorted(settings.items()))
+        with self._lock:
+            if key not in self._made:
+                self._made[key] = SchemaRegistryClient.new_client(dict(settings))
+            return self._made[key]
+
+
+_clients = _Clients()
+
+
+def require_registry_package() -> None:
+    """Raise `ImportError`, with the command that installs it, if the client of registries is not there."""
+    try:
+        import confluent_kafka.schema_registry.avro
+        import confluent_kafka.schema_registry.json_schema  # noqa: F401 - only tried
+    except ImportError as error:
+        raise ImportError(
+            f"schema registries are asked by confluent-kafka, which needs more for it ({error}): "
+            "pip install 'headrace[kafka,schema-registry]'"
+        ) from error
+
+
+def _in_context(serde: object) -> Read:
+    """A serializer or deserializer of confluent-kafka as a function of `Place`s."""
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    call = cast("Callable[[object, SerializationContext], object]", serde)
+
+    def called(data: object, place: Place) -> object:
+        return call(data, SerializationContext(place.topic, MessageField(place.role), list(place.headers)))
+
+    return called
+
+
+def _is_outage(error: BaseException | None) -> bool:
+    """Whether the registry could not be asked, so that nothing is known of the record."""
+    from confluent_kafka.schema_registry.error import SchemaRegistryError
+
+    while error is not None:
+        if isinstance(error, SchemaRegistryError):
+            return error.http_status_code >= 500 or error.http_status_code in _OUTAGES
+        # Which of the two packages there is depends on the release of confluent-kafka.
+        if type(error).__module__.partition(".")[0] in ("httpx", "httpx2", "authlib") or isinstance(error, OSError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _explained(error: Exception) -> Exception:
+    """The error, with the place in the value if the value breaks a rule of a JSON schema."""
+    from confluent_kafka.serialization import SerializationError
+
+    path = getattr(error.__context__, "json_path", None)
+    return ValueError(f"{path}: {error}") if path is not None and isinstance(error, SerializationError) else error
+
+
+def _checked_registry(registry: object) -> Mapping[str, object]:
+    if not isinstance(registry, Mapping) or not registry.get("url"):
+        raise TypeError(f"schema_registry is {registry!r:.200}; give settings with its address, such as {_EXAMPLE}")
+    return registry
+
+
+def _check_json_schema(schema: object) -> None:
+    from jsonschema import SchemaError
+    from jsonschema.validators import validator_for
+
+    if schema is not None and not isinstance(schema, Mapping):
+        raise TypeError(f"schema is {schema!r:.200}; give a JSON schema as a dict")
+    try:
+        validator_for(schema or {}).check_schema(schema or {})
+    except SchemaError as error:
+        raise ValueError(f"schema {schema!r:.200} is no JSON schema ({error.json_path}: {error.message})") from error
+
+
+_EXAMPLE = "{'url': 'http://localhost:8081'}"
+
+
+def json_format(
+    schema_registry: Mapping[str, object] | None = None,
+    schema: Mapping[str, object] | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> ValueFormat:
+    """JSON, as `json.loads` and `json.dumps` have it, or with a schema registry as `JSONSerializer` has it.
+
+    A format is an argument of `ReadFromKafka` (`value_deserializer`, `key_deserializer`) or of `WriteToKafka`
+    (`value_serializer`, `key_serializer`). `Row`s, named tuples and dataclasses are written as objects, instants as
+    RFC 3339 text. A registry needs `pip install 'headrace[kafka,schema-registry]'`.
+
+    Args:
+        schema_registry: Settings of the registry's client, at least `url`; None for JSON without a registry.
+        schema: The JSON schema to write with, which is registered; None for reading by the writer's schema.
+        settings: Settings of confluent-kafka's `JSONSerializer` or `JSONDeserializer`.
+
+    Raises:
+        ImportError: What a registry needs is not installed.
+        TypeError: `schema_registry` has no address, or the schema has a wrong type.
+        ValueError: The settings are refused, the schema is no JSON schema, or it is given without a registry.
+    """
+    if schema_registry is not None:
+        require_registry_package()
+        _check_json_schema(schema)
+        return RegistryJson(_checked_registry(schema_registry), cast("Schema | None", schema), settings or {})
+    if schema is not None or settings is not None:
+        raise ValueError("JSON is checked against a schema by a registry only; give schema_registry, or leave it out")
+    return PlainJson()
+
+
+def avro_format(
+    schema_registry: Mapping[str, object] | None = None,
+    schema: Schema | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> ValueFormat:
+    """Avro, with a schema registry as `AvroSerializer` has it, or the bytes of a value of one schema alone.
+
+    A format is used as that of `json_format` is. Each value is checked against `schema` before it is written.
+
+    Args:
+        schema_registry: Settings of the registry's client, at least `url`; None for Avro without a registry.
+        schema: The schema to write with, which is registered, or that values are read as; None for reading by the
+            writer's schema, which the registry knows. Without a registry it must be given.
+        settings: Settings of confluent-kafka's `AvroSerializer` or `AvroDeserializer`.
+
+    Raises:
+        ImportError: fastavro, or what a registry needs, is not installed.
+        TypeError: `schema_registry` has no address, or the schema has a wrong type.
+        ValueError: The settings are refused, or the schema is none of Avro.
+    """
+    if schema_registry is not None:
+        require_registry_package()
+    avro_blocks.require_package()
+    known = None if schema is None else checked_schema(schema)
+    if schema_registry is not None:
+        return RegistryAvro(_checked_registry(schema_registry), known, settings or {})
+    if known is None:
+        raise ValueError("Avro has neither a schema nor a registry that knows it; give schema, or schema_registry")
+    return PlainAvro(known)

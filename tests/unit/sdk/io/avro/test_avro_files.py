@@ -1,0 +1,324 @@
+"""Avro files as a source and a sink, and both ways between them and Beam's own."""
+
+from __future__ import annotations
+
+import io
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import apache_beam
+import fastavro
+import pytest
+from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+
+import headrace as beam
+from headrace.lowlevel import StepError
+from headrace.options.pipeline_options import PipelineOptions
+from headrace.runners.local import LocalRunner
+from headrace.sdk.io.avro import avro_blocks
+from headrace.sdk.io.avro.avro_schemas import schema_of_type
+from headrace.sdk.io.avro.avro_source import BlockRange
+from headrace.sdk.io.files.filesystem import MatchedFile
+from headrace.utils.timestamp import Timestamp
+from tests.unit.collected import collect, values
+from tests.unit.sdk.io.sourcefiles import Crash, CrashAt, OneByOne, all_rows, planned
+
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "product", "type": "string"},
+        {"name": "amount", "type": ["null", "long"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ],
+}
+NOON = datetime(2024, 1, 2, 12, tzinfo=UTC)
+ORDERS = [{"product": "tea", "amount": 3, "at": NOON}, {"product": "coffee", "amount": None, "at": NOON}]
+NUMBER = {"type": "record", "name": "Number", "fields": [{"name": "n", "type": "long"}]}
+
+
+def avro(path: Path, schema: object, records: Sequence[object], **options: object) -> str:
+    """A file that fastavro writes."""
+    with path.open("wb") as file:
+        fastavro.writer(file, schema, records, **options)
+    return str(path)
+
+
+def numbers(path: Path, count: int, records_in_block: int = 10) -> str:
+    """A file of numbers, in blocks of so many records; the numbers below 64 have one byte, the others two."""
+    return avro(path, NUMBER, [{"n": number} for number in range(count)], sync_interval=records_in_block)
+
+
+def read(folder: Path) -> list[object]:
+    """The records of all files of a folder, in the order of names, as fastavro reads them."""
+    found: list[object] = []
+    for path in sorted(folder.iterdir()):
+        with path.open("rb") as file:
+            found += fastavro.reader(file)
+    return found
+
+
+def write(elements: Sequence[object], transform: beam.PTransform, **runner: object) -> None:
+    with beam.Pipeline(LocalRunner(**runner)) as pipeline:
+        pipeline | beam.Create(elements) | "Write" >> transform
+
+
+class TestReading:
+    def test_dicts_or_rows(self, tmp_path):
+        path = avro(tmp_path / "a.avro", ORDER, ORDERS)
+        assert values(lambda p: p | beam.io.ReadFromAvro(path)) == ORDERS
+        rows = values(lambda p: p | beam.io.ReadFromAvro(path, as_rows=True))
+        assert rows == [beam.Row(product="tea", amount=3, at=NOON), beam.Row(product="coffee", amount=None, at=NOON)]
+
+    def test_values_that_are_no_records(self, tmp_path):
+        path = avro(tmp_path / "a.avro", {"type": "array", "items": "string"}, [["a", "b"], []])
+        assert values(lambda p: p | beam.io.ReadFromAvro(path)) == [["a", "b"], []]
+        assert values(lambda p: p | beam.io.ReadFromAvro(path, as_rows=True))[0] == beam.Row(record=["a", "b"])
+
+    @pytest.mark.parametrize("limit", [1, 7, 100, 250, 5000])
+    @pytest.mark.parametrize("splits", [1, 3])
+    @pytest.mark.parametrize("codec", ["null", "deflate"])
+    def test_cut_between_blocks(self, tmp_path, limit, splits, codec):
+        records = [{"n": number} for number in range(1000)]
+        path = avro(tmp_path / "a.avro", NUMBER, records, codec=codec, sync_interval=30)
+        assert [value for value, _ in all_rows(beam.io.ReadFromAvro(path), limit, splits)] == records
+
+    def test_a_large_file_is_cut_for_tasks(self, tmp_path):
+        path = numbers(tmp_path / "a.avro", 1000)
+        [(splits, _), *_] = planned(beam.io.ReadFromAvro(path), limit=900, splits=4)
+        assert min(map(len, splits)) > 100
+        assert len(splits) == 4
+
+    def test_a_marker_that_begins_before_the_range_is_the_end_of_anothers_block(self, tmp_path, monkeypatch):
+        path = numbers(tmp_path / "a.avro", 60)
+        with open(path, "rb") as file:
+            blocks = [(block.offset, block.size, block.num_records) for block in fastavro.block_reader(file)]
+        assert len(blocks) > 2
+        source = beam.io.ReadFromAvro(path).file_format()
+        [file] = beam.io.filesystems.FileSystems.match([path])[0].metadata_list
+        matched = MatchedFile(path, file.size_in_bytes, 0)
+        # What is searched at once ends within markers, too.
+        monkeypatch.setattr(avro_blocks, "_CHUNK", 23)
+        for start in range(blocks[0][0], file.size_in_bytes):
+            piece = BlockRange(matched, start, file.size_in_bytes, False, None, source.times.default(matched))
+            expected = sum(records for offset, _, records in blocks if offset >= start)
+            assert sum(len(batch) for batch in piece.read()) == expected, start
+
+    def test_a_piece_is_not_smaller_than_a_block(self, tmp_path):
+        path = numbers(tmp_path / "a.avro", 1000, records_in_block=200)
+        with open(path, "rb") as file:
+            blocks = len([*fastavro.block_reader(file)])
+        assert 2 * blocks > len([*planned(beam.io.ReadFromAvro(path), limit=1)]) >= blocks > 5
+
+    def test_several_files_cut_into_epochs(self, tmp_path):
+        for part in range(3):
+            numbers(tmp_path / f"{part}.avro", 500)
+        found = values(lambda p: p | beam.io.ReadFromAvro(f"{tmp_path}/*.avro"), scheduler=OneByOne())
+        assert [record["n"] for record in found] == [*range(500)] * 3
+
+    def test_event_times(self, tmp_path):
+        path = avro(tmp_path / "a.avro", ORDER, ORDERS)
+        at = int(NOON.timestamp()) * 1_000_000
+        rows = collect(lambda p: p | beam.io.ReadFromAvro(path, timestamp="at", max_delay=1))
+        assert [micros for _, micros in rows] == [at, at]
+
+    def test_patterns_as_elements(self, tmp_path):
+        one, other = numbers(tmp_path / "1.avro", 30), numbers(tmp_path / "2.avro", 3)
+        patterns = [f"{tmp_path}/*.avro"]
+        found = patterns | beam.io.ReadAllFromAvro()
+        assert sorted(record["n"] for record in found) == sorted([*range(30), *range(3)])
+        pairs = patterns | beam.io.ReadAllFromAvro(with_filename=True)
+        assert sorted(path for path, _ in pairs) == [one] * 30 + [other] * 3
+
+    def test_a_file_without_records(self, tmp_path):
+        path = avro(tmp_path / "a.avro", NUMBER, [])
+        assert values(lambda p: p | beam.io.ReadFromAvro(path)) == []
+
+
+class TestUnreadable:
+    def test_what_is_not_avro(self, tmp_path):
+        (tmp_path / "a.avro").write_bytes(b"product,amount\n")
+        with pytest.raises(ValueError, match=r"a\.avro is no whole Avro file \(cannot read header.*; write it again"):
+            values(lambda p: p | beam.io.ReadFromAvro(f"{tmp_path}/a.avro"))
+
+    def test_a_file_that_was_cut_off_anywhere_within_a_block(self, tmp_path):
+        path = Path(avro(tmp_path / "a.avro", NUMBER, [{"n": number} for number in range(300)], sync_interval=300))
+        whole = path.read_bytes()
+        with path.open("rb") as file:
+            ends = [block.offset + block.size for block in fastavro.block_reader(file)]
+        assert len(ends) > 1
+        for size in range(ends[0] + 1, len(whole)):
+            path.write_bytes(whole[:size])
+            if size in ends:
+                continue
+            with pytest.raises(ValueError, match=r"a\.avro, cannot be read from byte \d+ on: .*; the file was cut off"):
+                all_rows(beam.io.ReadFromAvro(path))
+
+    def test_a_file_that_has_become_shorter_since_it_was_cut(self, tmp_path):
+        path = Path(numbers(tmp_path / "a.avro", 300))
+        injector = beam.io.ReadFromAvro(path).injector()
+        [split] = injector.plan(injector.start(), 1000, 1).splits
+        with path.open("rb") as file:
+            first = next(iter(fastavro.block_reader(file)))
+        path.write_bytes(path.read_bytes()[: first.offset + first.size])
+        with pytest.raises(ValueError, match=r"cannot be read from byte \d+ on: the file ends within a block"):
+            list(split.read())
+
+    def test_a_damaged_block_names_its_offset_and_the_step(self, tmp_path):
+        path = Path(avro(tmp_path / "a.avro", NUMBER, [{"n": 1}], codec="deflate"))
+        data = bytearray(path.read_bytes())
+        with path.open("rb") as file:
+            [block] = fastavro.block_reader(file)
+        data[block.offset + 2] ^= 255
+        path.write_bytes(data)
+        with pytest.raises(StepError, match=rf"'Read' raised(.|\n)*cannot be read from byte {block.offset} on"):
+            values(lambda p: p | "Read" >> beam.io.ReadFromAvro(path))
+
+    def test_a_record_without_event_time(self, tmp_path):
+        schema = {"type": "record", "name": "A", "fields": [{"name": "at", "type": ["null", "long"]}]}
+        path = avro(tmp_path / "a.avro", schema, [{"at": 1}, {"at": None}])
+        with pytest.raises(StepError, match=r"a\.avro, record 1 of the block at byte \d+: timestamp of \{'at': None\}"):
+            values(lambda p: p | beam.io.ReadFromAvro(path, timestamp="at"))
+
+    def test_no_pattern(self):
+        with pytest.raises(TypeError, match="takes the path of a file, or a pattern, got None"):
+            beam.io.ReadFromAvro()
+
+
+class Order(NamedTuple):
+    product: str
+    amount: int | None
+    at: datetime
+
+
+@dataclass
+class Basket:
+    orders: list[Order]
+    prices: dict[str, float]
+    first: Order
+    day: date
+
+
+class TestWriting:
+    @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
+    def test_what_has_named_fields(self, tmp_path, codec):
+        elements = [ORDERS[0], beam.Row(**ORDERS[0]), Order(**ORDERS[0]), {**ORDERS[0], "at": Timestamp.of(NOON)}]
+        write(elements, beam.io.WriteToAvro(f"{tmp_path}/out", ORDER, codec, ".avro"))
+        assert read(tmp_path) == [ORDERS[0]] * 4
+        [path] = tmp_path.iterdir()
+        with path.open("rb") as file:
+            assert fastavro.reader(file).codec == codec
+
+    def test_the_schema_of_the_type(self, tmp_path):
+        orders = [Order("tea", 3, NOON), Order("coffee", None, NOON)]
+        baskets = [Basket([orders[0]], {"tea": 1.5}, orders[1], NOON.date())]
+        with beam.Pipeline(LocalRunner()) as pipeline:
+            typed = pipeline | beam.Create(orders) | beam.Map(_same).with_output_types(Order)
+            typed | beam.io.WriteToAvro(f"{tmp_path}/orders/")
+        assert read(tmp_path / "orders") == ORDERS
+        file = io.BytesIO()
+        records = [{"orders": [ORDERS[0]], "prices": {"tea": 1.5}, "first": ORDERS[1], "day": baskets[0].day}]
+        fastavro.writer(file, schema_of_type(Basket), records, validator=True)
+        file.seek(0)
+        assert [*fastavro.reader(file)] == records
+
+    def test_files_are_named_as_those_of_other_formats_and_hold_each_record_once(self, tmp_path):
+        records = [{"n": number} for number in range(5)]
+        write(records, beam.io.WriteToAvro(f"{tmp_path}/out", NUMBER), scheduler=OneByOne())
+        assert sorted(os.listdir(tmp_path)) == [f"out-0000{number}-of-00005" for number in range(5)]
+        assert read(tmp_path) == records
+
+    @pytest.mark.parametrize("step", ["plan", "run level 0 task 0", "commit", "committed", "deliver", "delivered"])
+    def test_killed_and_started_again(self, tmp_path, step):
+        numbers(tmp_path / "in.avro", 400)
+
+        def life(scheduler):
+            options = PipelineOptions([f"--checkpoint={tmp_path}/state"])
+            with beam.Pipeline(LocalRunner(scheduler=scheduler), options) as pipeline:
+                records = pipeline | beam.io.ReadFromAvro(f"{tmp_path}/in.avro")
+                records | beam.io.WriteToAvro(f"{tmp_path}/out/n", NUMBER)
+
+        with pytest.raises(Crash):
+            life(CrashAt(step))
+        life(OneByOne())
+        assert [record["n"] for record in read(tmp_path / "out")] == [*range(400)]
+
+    @pytest.mark.parametrize(
+        ("record", "message"),
+        [
+            (
+                {**ORDERS[0], "amount": "x"},
+                r"Order\.amount is <x> of type <class 'str'> expected null, .*long",
+            ),
+            ({**ORDERS[0], "amount": 1.5}, r"Order\.amount is <1\.5> of type <class 'float'>"),
+            ({"amount": 1, "at": NOON}, r"Field\(Order\.product\) is None expected string"),
+        ],
+    )
+    def test_a_record_that_does_not_fit_names_step_value_field_and_remedy(self, tmp_path, record, message):
+        expected = rf"(?s)'Write' raised.*element \{{.*does not fit the schema: {message}.*; correct the elements"
+        with pytest.raises(StepError, match=expected):
+            write([ORDERS[0], record], beam.io.WriteToAvro(f"{tmp_path}/out/", ORDER))
+        assert not [path for path in tmp_path.glob("out/*") if path.is_file()]
+
+    @pytest.mark.parametrize(
+        ("arguments", "error", "message"),
+        [
+            ({"schema": 5}, TypeError, r"schema is 5; give a dict"),
+            ({"schema": {"type": "recrd"}}, ValueError, r"is no schema of Avro \(UnknownType"),
+            ({"schema": ORDER, "codec": "rar"}, ValueError, r"codec 'rar' is not available \(unrecognized"),
+            ({"schema": ORDER, "codec": "snappy"}, ValueError, r"install one of.*; use 'deflate' or 'null'"),
+            ({"schema": ORDER, "shard_name_template": ""}, TypeError, "has no shard_name_template"),
+            ({}, ValueError, r"WriteToAvro has no schema, and elements of type int do not give one; give schema="),
+        ],
+    )
+    def test_wrong_arguments(self, tmp_path, arguments, error, message):
+        with pytest.raises(error, match=message):
+            write([1], beam.io.WriteToAvro(f"{tmp_path}/out", **arguments))
+
+    def test_a_field_without_a_certain_type(self, tmp_path):
+        class Odd(NamedTuple):
+            price: Decimal
+
+        with pytest.raises(ValueError, match=r"field Odd\.price has the type Decimal, for which Avro has no certain"):
+            schema_of_type(Odd)
+
+    def test_without_the_package(self, monkeypatch, tmp_path):
+        monkeypatch.setitem(sys.modules, "fastavro", None)
+        write, read = partial(beam.io.WriteToAvro, "out", ORDER), partial(beam.io.ReadFromAvro, "a")
+        for make in (write, read, beam.io.ReadAllFromAvro):
+            with pytest.raises(ImportError, match=r"pip install 'headrace\[avro\]'"):
+                make()
+
+    def test_nothing_is_imported_before_it_is_used(self):
+        program = "import sys, headrace, headrace.io.avroio; sys.exit('fastavro' in sys.modules)"
+        assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def _same(element: Order) -> Order:
+    return element
+
+
+class TestBeam:
+    def test_what_beam_writes_is_read(self, tmp_path):
+        with apache_beam.Pipeline(FnApiRunner()) as pipeline:
+            orders = pipeline | apache_beam.Create(ORDERS * 50)
+            orders | apache_beam.io.WriteToAvro(f"{tmp_path}/out", ORDER, file_name_suffix=".avro")
+        found = values(lambda p: p | beam.io.ReadFromAvro(f"{tmp_path}/out*.avro"))
+        assert sorted(found, key=str) == sorted(ORDERS * 50, key=str)
+
+    def test_beam_reads_what_is_written(self, tmp_path):
+        write(ORDERS * 50, beam.io.WriteToAvro(f"{tmp_path}/out", ORDER), scheduler=OneByOne())
+        with apache_beam.Pipeline(FnApiRunner()) as pipeline:
+            read = pipeline | apache_beam.io.ReadFromAvro(f"{tmp_path}/out*")
+            told = read | apache_beam.Map(lambda order: str(sorted(order.items())))
+            told | apache_beam.io.WriteToText(f"{tmp_path}/told", shard_name_template="")
+        expected = [str(sorted(order.items())) for order in ORDERS * 50]
+        assert sorted((tmp_path / "told").read_text().splitlines()) == sorted(expected)
