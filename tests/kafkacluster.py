@@ -17,11 +17,14 @@ Row = tuple[object, ...]
 
 
 class Cluster:
-    """One broker, for as long as this is alive."""
+    """One broker, for as long as this is alive; or that of another process, at an address."""
 
-    def __init__(self) -> None:
+    def __init__(self, servers: str | None = None) -> None:
         from confluent_kafka import Producer
 
+        if servers is not None:
+            self._connect(servers)
+            return
         self._broker = Producer({"bootstrap.servers": "none", "test.mock.num.brokers": 1, **QUIET})
         brokers = self._broker.list_topics(timeout=10).brokers.values()
         self._connect(",".join(f"{broker.host}:{broker.port}" for broker in brokers))

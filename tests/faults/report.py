@@ -18,8 +18,8 @@ DOCS = Path(__file__).parents[2] / "docs"
 FIGURES, PAGE = DOCS / "reliability.json", DOCS / "reliability.md"
 BEGIN, END = "<!-- from here on made by python -m tests.faults.report -->", "<!-- to here -->"
 _CONNECTORS = """\
-Tables of databases and lakes, by connector. A *driver* dies in memory, except on Spark; a *process* and a *reader* get
-SIGKILL. Lost and duplicated rows are those of the whole test."""
+By connector. A *driver* dies in memory, except on Spark; a *process* and a *reader* get SIGKILL. Lost and duplicated
+rows are those of the whole test."""
 RECOVERY_SECONDS = 60
 """What a recovery may take."""
 _HEAD = ["#", "fault", "planned", "fired", "lost", "duplicated", "slowest recovery", "passed"]

@@ -218,14 +218,16 @@ ROWS: dict[int, Row] = {
         ("tests/spark/engine/test_resident_tasks.py",),
     ),
     21: Row(
-        "the process that writes to a table of a database or a lake, or reads one that grows, is killed",
+        "the process that writes to a table, files or a topic, or reads what grows, is killed",
         "A pipeline writes to a table of SQLite, PostgreSQL, Delta Lake or Iceberg: it appends, upserts, or applies a "
-        "change log that takes rows back. Its process gets SIGKILL at every moment: each step of the protocol, before "
-        "each statement, before and after each commit, each data file and each version of a table; and at any time, "
-        "from outside, up to five times until it has come to its end. On Spark the driver's process is killed, at "
-        "moments drawn from the seed, again and again. Continuous readers of Delta and Iceberg tables are killed while "
-        "versions appear. Compared: what a reader finds in the table with a recomputation. "
-        "Kills in memory are in rows 1 to 3.",
-        "the table equals that of an undisturbed run",
+        "change log that takes rows back. Others write files in five formats, which appear with each epoch, for each "
+        "window or at the end, or send records to Kafka. The process gets SIGKILL at every moment: each step of the "
+        "protocol, before each statement, before and after each commit, each data file, each version of a table, each "
+        "delivery of files and each transaction of Kafka (not inside of one, as the broker of the tests shows what "
+        "Kafka would hide); and, but for Kafka, at any time, from outside, up to five times until it has come to its "
+        "end. On Spark the driver's process is killed, at moments drawn from the seed, again and again. Continuous "
+        "readers of Delta and Iceberg tables, of a folder and of a topic are killed while versions, files and records "
+        "appear. Compared: what a reader finds with a recomputation. Kills in memory are in rows 1 to 3.",
+        "tables, files and topics equal those of an undisturbed run",
     ),
 }

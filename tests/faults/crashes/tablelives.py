@@ -1,4 +1,4 @@
-"""A program that writes to tables and is killed: `python -m tests.faults.crashes.tablelives LIFE`.
+"""A program that writes to tables, files or a topic and is killed: `python -m tests.faults.crashes.tablelives LIFE`.
 
 LIFE is a `Life` as JSON. The same lives without Spark are forked from a process that has imported everything (`Lives`),
 as what is killed is to be the run and not Python's start.
@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +29,8 @@ from headrace.options.pipeline_options import PipelineOptions
 from headrace.runners.local import LocalRunner, Scheduler
 from headrace.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from headrace.transforms.window import GlobalWindows
+from tests.depth import faults
+from tests.faults.crashes.outputworlds import OUTPUTS
 from tests.faults.crashes.tableworlds import WORLDS, Places
 from tests.faults.tally import Tally
 
@@ -96,7 +99,7 @@ class Life:
         moments = Deadly(self.dies_at)
         options = PipelineOptions([f"--checkpoint={self.checkpoint}", "--max_records_per_epoch=16"])
         with pytest.MonkeyPatch.context() as patched:
-            world = WORLDS[self.world](Path(self.folder), moments, patched)
+            world = {**WORLDS, **OUTPUTS}[self.world](Path(self.folder), moments, patched)
             with beam.Pipeline(self._runner(moments), options) as pipeline:
                 build(pipeline, world, self.mode)
         Path(f"{self.checkpoint}.moments").write_text(json.dumps(moments.names))
@@ -218,6 +221,39 @@ class Trial:
         """An empty table and no checkpoint."""
         self.world.clear()
         shutil.rmtree(self.life.checkpoint, ignore_errors=True)
+
+    def killed_at_each_moment(self) -> None:
+        """Die once at moments of all kinds, each time in a run of its own."""
+        moments = self.undisturbed()
+        assert {"plan", "commit", "committed", "deliver", "delivered"} < set(moments)
+        assert len(set(moments)) >= 10
+        chosen = spread(moments, faults(quick=2, full=1000), Random(f"{self.world.name} {self.life.mode}"))
+        for moment in chosen:
+            self.begin_anew()
+            assert self.dies(dies_at=moment), f"the fault did not fire at moment {moment}, {moments[moment - 1]}"
+            assert not self.dies()
+            self.compare(f"killed at moment {moment}, {moments[moment - 1]}")
+
+    def killed_at_any_time(self) -> None:
+        """In each run, die up to five times, each time after a random time."""
+        # The first life takes longer than others.
+        self.undisturbed()
+        self.begin_anew()
+        started = time.monotonic()
+        self.undisturbed()
+        length = time.monotonic() - started
+        for seed in self.run.seeds(quick=1, full=20):
+            random, kills = Random(f"{self.world.name} {self.life.mode} {seed}"), 1
+            self.begin_anew()
+            seconds = random.uniform(0.05, 0.8) * length
+            while not self.dies(seconds=seconds):
+                self.begin_anew()
+                seconds /= 2
+            while kills < 5 and self.dies(seconds=random.uniform(0.05, 0.8) * length):
+                kills += 1
+            if kills == 5:
+                assert not self.dies()
+            self.compare(f"killed {kills} times at any time")
 
 
 def spread(moments: list[str], number: int, random: Random) -> list[int]:

@@ -249,11 +249,19 @@ WORLDS: dict[str, Callable[[Path, Places, Any], Any]] = {
 
 def new_world(name: str, folder: Path, request: pytest.FixtureRequest, monkeypatch: Any) -> Any:
     """A world with empty tables, in a new folder. PostgreSQL is at the address that the fixture `address` gives."""
-    folder.mkdir(parents=True)
+    address = None
     if name == "postgres":
         pytest.importorskip("psycopg")
-        (folder / "address").write_text(request.getfixturevalue("address"))
-    made = WORLDS[name](folder, Places(), monkeypatch)
+        address = request.getfixturevalue("address")
+    return settled(WORLDS[name], folder, monkeypatch, address)
+
+
+def settled(kind: Callable[[Path, Places, Any], Any], folder: Path, monkeypatch: Any, address: str | None) -> Any:
+    """An empty world in a new folder, which has a file with the address of its server, if it has one."""
+    folder.mkdir(parents=True)
+    if address is not None:
+        (folder / "address").write_text(address)
+    made = kind(folder, Places(), monkeypatch)
     made.clear()
     return made
 
