@@ -103,7 +103,7 @@ def test_lines_that_are_no_record(monkeypatch, tmp_path):
 
 def test_names_and_formats(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    run("Names and formats of one's own", monkeypatch)
+    run("Names and formats of your own", monkeypatch)
     names = ["coffee-00000-of-00001.txt", "tea-00000-of-00001.txt"]
     orders = tmp_path / "drinks/orders"
     assert sorted(path.name for path in orders.iterdir()) == names
